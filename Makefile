@@ -43,7 +43,7 @@ test-all: lint
 bench: $(VENV)/.installed
 	$(BIN)/python benchmarks/run.py
 
-# Real data, about a quarter of an hour; ARGS="--sets breast --runs 40" measures a part of it, or more often.
+# Real data, about twenty minutes; ARGS="--sets breast --runs 40" measures a part of it, or more often.
 bench-accuracy: $(VENV)/.installed
 	$(BIN)/python benchmarks/accuracy.py $(ARGS)
 

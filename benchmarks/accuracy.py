@@ -2,7 +2,8 @@
 
 Every figure is a mean over runs with simulated noise, with its standard error. The earlier figures, in
 `accuracy_baseline.json`, come from the same rows, silos, splits and seeds: once with public bounds alone, and once with
-typical values typed in by hand. Scores of every run are kept in a file until the code changes, so a benchmark that was
+typical values typed in by hand. The first table holds fits on twelve sets, real and made, against the planner's
+forecasts for their own signals. Scores of every run are kept in a file until the code changes, so a benchmark that was
 interrupted goes on where it stopped.
 """
 
@@ -12,7 +13,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -38,14 +39,27 @@ from accuracy_sets import (
     TRAINING,
     TRUST,
     UNWATCHED,
+    RealSet,
     measure,
 )
 from dpadmm.errors import InputError
+from forecast_sets import (
+    FORECAST,
+    FORECAST_SETS,
+    HIGH,
+    LOW,
+    NON_PRIVATE,
+    REACHED,
+    ForecastSet,
+    is_within,
+    measure_forecast,
+)
 
 HERE = Path(__file__).parent
 BASELINE = HERE / "accuracy_baseline.json"
 EPSILONS = (0.1, 0.5, 1.0, 5.0)
 RUNS, WORKERS = 20, 2
+FORECAST_EPSILONS, FORECAST_RUNS, LEAST_WITHIN = (0.1, 1.0, 5.0), 5, 0.9
 BOUNDS, TYPED = "bounds", "typed"
 
 
@@ -163,20 +177,25 @@ class Scores:
 
 def source_digest() -> str:
     """Return a digest of the code whose accuracy is measured."""
-    files = [*Path(dpadmm.__file__).parent.rglob("*.py"), HERE / "accuracy_sets.py"]
+    files = [*Path(dpadmm.__file__).parent.rglob("*.py"), HERE / "accuracy_sets.py", HERE / "forecast_sets.py"]
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
+def measured(cell: Cell) -> dict[str, float]:
+    """Return the scores of a run."""
+    return measure_forecast(*cell) if cell.trust == FORECAST else measure(*cell)
+
+
 def run_cells(cells: Sequence[Cell], workers: int) -> Iterator[tuple[Cell, dict[str, float]]]:
     """Yield the scores of the runs as they end; one worker is this process."""
     if workers == 1:
-        yield from ((cell, measure(*cell)) for cell in cells)
+        yield from ((cell, measured(cell)) for cell in cells)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(measure, *cell): cell for cell in cells}
+        waiting = {pool.submit(measured, cell): cell for cell in cells}
         try:
             yield from ((waiting[each], each.result()) for each in as_completed(waiting))
         except BaseException:
@@ -246,16 +265,53 @@ def _row(
     )
 
 
-def at_hand(names: Sequence[str], console: Console) -> list[str]:
-    """Return the sets whose files are there, and say which are not."""
+def at_hand(sets: Mapping[str, RealSet] | Mapping[str, ForecastSet], console: Console) -> list[str]:
+    """Return the names of sets whose files are there, and say which are not."""
     found = []
-    for name in names:
+    for name, each in sets.items():
         try:
-            SETS[name].read()
+            each.read()
             found.append(name)
         except InputError as problem:
-            console.print(f"{SETS[name].title} is left out. {problem}", markup=False)
+            console.print(f"{each.title} is left out. {problem}", markup=False)
     return found
+
+
+def forecast_table(scores: Scores, runs: int) -> Table:
+    """Return what was forecast, for each set's own signal, and what fits reached."""
+    shown = Table(title=f"AUC of fits within the forecast, {runs} runs each", title_justify="left")
+    for title in ("set", "without privacy", "eps", "forecast (first run)", "reached", "within"):
+        shown.add_column(title, justify="left" if title == "set" else "right")
+    everything: list[bool] = []
+    for name, chosen in FORECAST_SETS.items():
+        for epsilon in FORECAST_EPSILONS:
+            cells = [Cell(name, FORECAST, epsilon, run) for run in range(runs)]
+            found = [scores.known[cell] for cell in cells if cell in scores.known]
+            if found:
+                reached, without = ([each[key] for each in found] for key in (REACHED, NON_PRIVATE))
+                within = [is_within(each) for each in found]
+                everything += within
+                shown.add_row(
+                    chosen.title,
+                    f"{np.mean(without):.3f}",
+                    f"{epsilon:g}",
+                    f"{found[0][LOW]:.2f} to {found[0][HIGH]:.2f}",
+                    f"{min(reached):.3f} to {max(reached):.3f}",
+                    f"{sum(within)} of {len(within)}",
+                    end_section=epsilon == FORECAST_EPSILONS[-1],
+                )
+    share = float(np.mean(everything)) if everything else math.nan
+    verdict = "met" if share >= LEAST_WITHIN else "NOT MET"
+    shown.caption = f"within: {share:.3f} of {len(everything)} fits; aim >= {LEAST_WITHIN:g}, {verdict}"
+    return shown
+
+
+def add_missing(scores: Scores, cells: Sequence[Cell], workers: int, title: str, console: Console) -> None:
+    """Measure what is not known yet."""
+    left = [cell for cell in cells if cell not in scores.known]
+    done = run_cells(left, min(workers, len(left)) or 1)
+    for cell, found in track(done, title, total=len(left), console=console):
+        scores.add(cell, found)
 
 
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
@@ -265,6 +321,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--trust", nargs="+", choices=TRUST, default=list(TRUST), help="all if left out")
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
     parser.add_argument("--runs", type=int, default=RUNS, help="per set and budget; a multiple of 5 suits the splits")
+    parser.add_argument("--only", choices=("accuracy", "forecasts"), help="one part; both if left out")
     parser.add_argument("--workers", type=int, default=WORKERS, help="processes")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="folder for the scores of single runs")
     return parser.parse_args(words)
@@ -278,17 +335,25 @@ def main(words: Sequence[str] | None = None) -> None:
     with ExitStack() as stack:
         # Plans are made anew: a cache filled by other code would hide what this code does.
         os.environ["XDG_CACHE_HOME"] = stack.enter_context(tempfile.TemporaryDirectory())
-        for name in at_hand(asked.sets, console):
+        if asked.only != "accuracy":
+            cells = [
+                Cell(name, FORECAST, epsilon, run)
+                for name in at_hand(FORECAST_SETS, console)
+                for run in range(FORECAST_RUNS)
+                for epsilon in FORECAST_EPSILONS
+            ]
+            add_missing(scores, cells, asked.workers, "Forecasts", console)
+            console.print(forecast_table(scores, FORECAST_RUNS))
+        if asked.only == "forecasts":
+            return
+        for name in at_hand({name: SETS[name] for name in asked.sets}, console):
             cells = [
                 Cell(name, trust, epsilon, run)
                 for trust in asked.trust
                 for epsilon in asked.epsilons
                 for run in range(asked.runs)
             ]
-            left = [cell for cell in cells if cell not in scores.known]
-            done = run_cells(left, min(asked.workers, len(left)) or 1)
-            for cell, found in track(done, SETS[name].title, total=len(left), console=console):
-                scores.add(cell, found)
+            add_missing(scores, cells, asked.workers, SETS[name].title, console)
             console.print(table_of(name, scores, asked.trust, asked.epsilons, asked.runs))
     console.print(
         "Mean ± standard error (of the noise; rows, silos and splits are the same). Gain / SE: by how many standard "

@@ -24,7 +24,8 @@ import pandas as pd
 FOLDER = Path(__file__).parent / "golden" / "locks"
 ROOT = Path(__file__).parents[1]
 CHANGING = {
-    "created", "first_time", "last_time", "run", "digest", "head", "time", "at", "since", "version_since", "data_since", "package", "key", "salt",
+    "created", "first_time", "last_time",
+    "run", "digest", "head", "time", "at", "since", "version_since", "data_since", "package", "key", "salt",
     "data", "name_digest", "seconds", "previous", "signature", "nonce", "id",
 }  # fmt: skip
 """Fields that no two runs share, or that name the version."""

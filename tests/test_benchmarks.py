@@ -45,6 +45,8 @@ def bench(folder: Path, runs: int) -> str:
         str(runs),
         "--workers",
         "1",
+        "--only",
+        "accuracy",
         "--results",
         str(folder),
     ]
@@ -73,7 +75,9 @@ def test_runs_at_toy_size_and_goes_on(tmp_path, accuracy):
 def test_leaves_out_sets_whose_files_are_missing(accuracy, monkeypatch):
     monkeypatch.delenv("DPADMM_DATA", raising=False)
     said = io.StringIO()
-    assert accuracy.at_hand(["adult", "breast"], accuracy.Console(file=said)) == ["breast"]
+    assert accuracy.at_hand(
+        {name: accuracy.SETS[name] for name in ("adult", "breast")}, accuracy.Console(file=said)
+    ) == ["breast"]
     assert "left out" in said.getvalue()
 
 
@@ -133,3 +137,22 @@ def test_earlier_figures_cover_every_set_budget_and_score(accuracy):
             for figures in by_epsilon.values():
                 assert set(figures) == set(accuracy.METRICS)
                 assert all(each.runs >= 20 and each.standard_error > 0 for each in figures.values())
+
+
+def test_forecasts_are_held_against_fits(accuracy, tmp_path):
+    """One fit at toy size, and a table that counts what lies outside its range."""
+    import forecast_sets
+
+    assert len(forecast_sets.FORECAST_SETS) == 12
+    cell = accuracy.Cell("diabetes", forecast_sets.FORECAST, 1.0, 0)
+    found = accuracy.measured(cell)
+    assert 0.7 < found["without privacy"] < 0.95
+    assert found["low"] < found["high"]
+    scores = accuracy.Scores(tmp_path)
+    scores.add(cell, found | {"reached": found["high"] - 0.001})
+    scores.add(cell._replace(run=1), found | {"reached": found["low"] - 0.001})
+    table = accuracy.forecast_table(scores, 2)
+    assert table.row_count == 1
+    assert list(table.columns[5].cells) == ["1 of 2"]
+    assert "0.500 of 2 fits" in table.caption
+    assert "NOT MET" in table.caption

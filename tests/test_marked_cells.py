@@ -35,6 +35,7 @@ from dpadmm.estimators import (
     private_accuracy,
 )
 from dpadmm.planning import planner
+from dpadmm.planning.forecast import SignalScores
 from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.privacy.ledger import Budget, Ledger
 
@@ -103,6 +104,7 @@ def instant_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
         score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
     )
     monkeypatch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------
@@ -294,6 +296,7 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> str:
             score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
         )
         patch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
+        patch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             done = Runner().invoke(COMMAND, ["fit", "public.csv", *RUN, "--out", "model.json"])
@@ -653,6 +656,7 @@ def fitted() -> dict[str, Any]:
             score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
         )
         patch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
+        patch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
         for kind in KINDS:
             done[kind.__name__] = build(kind).fit(frame(), T if kind is PrivateLinearRegression else Y)
     return done

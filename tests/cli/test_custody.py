@@ -189,21 +189,25 @@ def test_approve_refuses_at_once_what_the_budget_does_not_allow(cli, place, term
 
 
 def test_a_silo_keeps_how_its_table_is_written(cli, place, terms):
-    """Found once, said, and stated from then on: also for its next table, unless that is of another kind."""
+    """Said once, and kept: also for its next table, unless that is of another kind."""
     names, *rows = (place / "north.csv").read_text().replace(",", ";").split()
     german = "".join(f"{line}\n" for line in (f"{names};weight", *(f"{row};1,5" for row in rows)))
     (place / "german.csv").write_text(german)
     words = ("--schema", "schema.json", "--budget-epsilon", "2", "--delta", "1e-5")
     made = cli.run("silo", "init", "west", "--data", "german.csv", *words, "--na-values", "?")
     assert made.exit_code == 0, made.output
-    assert "german.csv read as: semicolons, decimal comma, utf-8, header, '?' for a missing value" in made.stderr
+    said = "german.csv read as: semicolons, decimal comma or point, utf-8, header, '?' for a missing value"
+    assert said in made.stderr
+    policy = Policy.load(place / "west" / "policy.toml")
+    assert policy.written == TableFormat(sep=";", encoding="utf-8", na_values=("?",))  # and no mark that nobody stated
+    (place / "next.csv").write_text(german + "40;?;1;1.234\n")  # the last cell fits both marks
+    words = ("silo", "new-data", "west", "--data", "next.csv", "--missing", "fill")
+    assert "Say --decimal ," in cli.run(*words).stderr
+    done = cli.run(*words, "--decimal", ",")
+    assert done.exit_code == 0, done.output
     policy = Policy.load(place / "west" / "policy.toml")
     assert policy.written == TableFormat(sep=";", decimal=",", encoding="utf-8", na_values=("?",))
     assert 'decimal = ","' in (place / "west" / "policy.toml").read_text()
-    (place / "next.csv").write_text(german + "40;?;1;1.234\n")  # a file that alone would be asked about
-    done = cli.run("silo", "new-data", "west", "--data", "next.csv", "--missing", "fill")
-    assert done.exit_code == 0, done.output
-    assert Policy.load(place / "west" / "policy.toml").written == policy.written
     read_table(place / "next.csv", policy.written).to_parquet(place / "next.parquet")
     done = cli.run("silo", "new-data", "west", "--data", "next.parquet")
     assert done.exit_code == 0, done.output

@@ -20,6 +20,11 @@ def test_the_demonstration_ends_in_a_report(cli, study, tmp_path, monkeypatch):
     (measured,) = model.measurements
     # Far below what is expected (about 0.9): secure noise cannot be seeded, and one run may be unlucky.
     assert measured.value > 0.7
+    (forecast,) = model.choice.expected.signals
+    assert forecast.non_private == 0.99  # known: the data set is published
+    assert forecast.low < 0.9 <= forecast.high  # what is reached usually lies within
+    assert "for a stated signal (0.99 without privacy)" in " ".join(result.stdout.split())
+    assert "too few" not in result.stdout
     for words in ("Four hospitals", "epsilon 1", "published", "Who is protected from whom", "report.html"):
         assert words in result.stdout
     assert "Breast cancer at four hospitals" in (folder / "report.html").read_text()

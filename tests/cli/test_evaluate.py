@@ -10,7 +10,6 @@ import pytest
 from tests.contracts.centred_rows import as_array, centred
 
 from dpadmm.cli.evaluate import _private
-from dpadmm.cli.scoring import labelled_rows
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import SiloTable, encode_table, read_table
 from dpadmm.estimators.wishes import Books
@@ -142,11 +141,10 @@ def test_single_figures_count_people_too_and_tell_what_they_cost(study, copy):
     """Numbers and more than two classes have no counts of scores: what is bought counts people as they are said."""
     made = ReleasedModel.load(copy[0])
     tables = {str(file): SiloTable(read_table(Path(file)), str(file)) for file in study.files}
-    rows = labelled_rows(made, tables.values(), Screening())
 
     def error(**people):
         words = TaskWords(epsilon=1.0, delta=1e-5, protection=Protection(**people))
-        found, matrix = _private(made, rows, tables, words, Books())
+        found, matrix = _private(made, tables, Screening(), words, Books(), None)
         assert abs(matrix.counts.sum() - found.records) < 6 * 2 * matrix.noise_std
         assert (found.epsilon, found.delta) == (pytest.approx(1.0, rel=1e-5), 1e-5)
         return found.uncertainty

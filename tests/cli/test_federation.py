@@ -21,6 +21,7 @@ from dpadmm.engines.federation.agreement import (
     write_federation,
 )
 from dpadmm.engines.federation.keys import fingerprint
+from dpadmm.engines.federation.policy import MOST_ROUNDS
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import schema_digest
 from dpadmm.errors import InputError
@@ -39,7 +40,7 @@ def terms(key, *people, **change):
         participants=people,
         coordinator=key,
         schema=schema_digest("schema.json"),
-        dimension=2,
+        dimension=3,
         edges=((0, 1),),
         mu=0.01,
         **(standard | change),
@@ -77,9 +78,25 @@ def test_init_approve_show(cli, place):
     assert "Certified cost to a record here: epsilon 1 at delta 1e-05" in approved.stdout
     assert "Rows are encoded by public bounds alone" in approved.stdout
     shown = cli.run("silo", "show", "north", "--log")
-    assert "# dimension = 2; with a profile_share also: n_numeric = 2, n_categorical = 0, n_counts = 42" in shown.stdout
+    assert "# dimension = 3; with a profile_share also: n_numeric = 2, n_categorical = 0, n_counts = 42" in shown.stdout
     assert "approved: run 'trial'" in shown.stdout
     assert "Spent      epsilon 0 of 2" in shown.stdout
+
+
+def test_terms_are_shown_as_stated_before_anything_is_computed_from_them(cli, place, monkeypatch):
+    key, people = made(cli)
+    write_federation(place / "federation.toml", terms(key, *people, rounds=MOST_ROUNDS + 1))
+
+    def computed(_):
+        raise AssertionError("the noise was computed")
+
+    monkeypatch.setattr("dpadmm.engines.federation.terms.agreed_run", computed)
+    monkeypatch.setattr("dpadmm.engines.federation.silo.agreed_run", computed)
+    refused = cli.run("silo", "approve", "north", "federation.toml", "--yes")
+    assert refused.exit_code == 2
+    assert f"Run 'trial': p-admm, {MOST_ROUNDS + 1} rounds" in refused.stdout
+    assert "asks for epsilon 1 at delta 1e-05" in refused.stdout
+    assert f"north allows at most {MOST_ROUNDS} rounds (most_rounds in policy.toml)" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -131,12 +148,12 @@ def test_a_rehearsal_encodes_as_the_planner_would(cli, place, monkeypatch):
     [
         ({"method": "fp-coordinator", "settings": (("gamma", 1.0),), "edges": ()}, "does not allow the method"),
         ({"noise": NoiseOrigin.TEST}, "secure noise only"),
-        ({"rounds": 3, "dimension": 3}, "a different schema"),
+        ({"rounds": 3, "dimension": 2}, "a different schema"),
     ],
 )
 def test_terms_against_the_policy_are_not_approved(cli, place, change, words):
     key, people = made(cli)
-    standard = {"dimension": 2, "edges": ((0, 1),)}
+    standard = {"dimension": 3, "edges": ((0, 1),)}
     plain = json.loads(terms(key, *people).as_json()) | {
         name: value.value if isinstance(value, NoiseOrigin) else value for name, value in (standard | change).items()
     }

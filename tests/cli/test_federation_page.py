@@ -149,7 +149,7 @@ def test_the_way_under_masks(cli, place, programs):
         assert made.exit_code == 0
         machines.said["silo init", name] = made.stdout
         shown[name] = cli.run(*machines.words(show, name)).stdout
-    text = documented("toml")[1].replace("dimension = 24", "dimension = 2").replace("rounds = 50", "rounds = 3")
+    text = documented("toml")[1].replace("dimension = 24", "dimension = 3").replace("rounds = 50", "rounds = 3")
     text = text.replace('coordinator = "…"', f'coordinator = "{key}"')
     text = text.replace('schema = "…"', f'schema = "{schema_digest("schema.json")}"')
     people = "".join(f"\n[[participants]]\n{machines.entry(name)}\n" for name in CLINICS)

@@ -66,13 +66,19 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     assert "Covers the model, starting from the rows as provided; not earlier steps fitted" in said
     assert "trivial" not in said
     assert "Warning: no ledger, so nothing records what is spent on these data" in done.stderr
-    assert "above the majority class there" in said
+    assert "for a moderate signal (0.8 without privacy)" in said
+    kept = ReleasedModel.load(place).choice.expected
+    assert [each.signal for each in kept.signals] == ["weak", "moderate", "strong"]
     assert whom in html.unescape(page.read_text())
     assert "<dd>a study</dd>" in page.read_text()
     assert page.read_text().count("of what can be learned without noise</title>") == 5  # 0.1 to 10
     assert ReleasedModel.load(place).custody is Custody.ONE_PLACE
-    facts = cli.ask("report", str(place))
+    facts = cli.ask("report", str(place), "--contact", "an officer", "--out", str(tmp_path / "later.html"))
     assert facts["custody"] == "simulated in one place"
+    later = (tmp_path / "later.html").read_text()
+    assert "<dd>a study</dd>" in later
+    assert "<dd>an officer</dd>" in later
+    assert later.count("of what can be learned without noise</title>") == 5
 
 
 def test_a_profile_is_bought_once(cli, study, tmp_path):
@@ -98,7 +104,7 @@ def test_a_profile_is_bought_once(cli, study, tmp_path):
         assert len(book.profiles()) == 1
     tables = [pd.read_csv(file) for file in study.files]
     whole, schema = pd.concat(tables, ignore_index=True), Schema.load(study.schema)
-    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, schema=schema, ledger=ledger)
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, schema=schema, ledger=ledger, fit_intercept=False)
     groups = np.repeat(["n", "s"], [len(table) for table in tables])
     model.fit(whole.drop(columns=schema.label.name), whole[schema.label.name], groups)
     assert model.profile_ == first.profile
@@ -183,7 +189,6 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
         ("--out model.pkl", "ends in .json or .npz"),
         ("--out none/model.json", "does not exist"),
         ("--report none/page.html", "does not exist"),
-        ("--contact none", "Give --report too"),
         ("--ledger new.ledger", "at the same delta: --budget"),
         ("--budget 2", "--ledger FILE"),
         ("--ledger none/new.ledger --budget 2", "does not exist"),
@@ -300,6 +305,20 @@ def test_a_hopeless_target_is_refused_unless_told(cli, study, tmp_path, monkeypa
     assert result.exit_code == 2
     assert "Nothing was spent. To train anyway, add --anyway." in result.stderr
     assert outputs(tmp_path) == ["a.csv", "b.csv"]
+
+
+def test_a_model_keeps_the_forecast_for_the_signal_that_was_stated(cli, study, tmp_path):
+    model, page = tmp_path / "m.json", tmp_path / "m.html"
+    refused = cli.run("fit", *study.words, "--expected-auc", "1.0", "--ledger", str(tmp_path / "l"), "--budget", "1")
+    assert refused.exit_code == 2
+    assert outputs(tmp_path) == []
+    words = ("--expected-auc", "0.9", "--simulate", "1", "--out", str(model), "--report", str(page))
+    assert cli.run("fit", *study.words, *words).exit_code == 0
+    (kept,) = ReleasedModel.load(model).choice.expected.signals
+    assert (kept.signal, kept.non_private) == ("stated", 0.9)
+    said = " ".join(html.unescape(page.read_text()).split())
+    assert f"{kept.low:.2f} to {kept.high:.2f} for a stated signal (a model without privacy reaches 0.9)" in said
+    assert "AUC, if 0.9 without privacy" in said
 
 
 @pytest.mark.parametrize(
@@ -424,7 +443,7 @@ def test_a_copy_of_a_silo_is_not_another_silo(cli, study, tmp_path, form):
     words = (study.files[0], str(copy), *study.words[2:], "--out", str(tmp_path / "m.json"), "--ledger", str(ledger))
     result = cli.run("fit", *words, "--budget", "3")
     assert result.exit_code == 2
-    assert "Two files contain the same rows" in result.stderr
+    assert "2 tables contain the same rows" in result.stderr
     assert outputs(tmp_path) == [form]
     hopeless = cli.run("fit", *words, "--budget", "3", "--silos-per-person", "2", "--epsilon", "0.0001")
     assert "the same rows" not in hopeless.stderr

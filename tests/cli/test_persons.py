@@ -69,6 +69,7 @@ def test_persons_are_counted_protected_and_recorded(cli, clinics):
     measured = cli.ask("evaluate", str(out), *files, *cost, "--person", "patient")
     assert measured["records"] == 250
     assert "persons, the first row of each" in measured["on"]
+    assert [each.is_recorded for each in ReleasedModel.load(out).measurements] == [True]
     public = cli.run("evaluate", str(out), *files, "--public", "why", "--declare", "published", "--person", "patient")
     assert public.exit_code == 2
     assert "--person is for private data (--epsilon)" in public.output
@@ -98,7 +99,7 @@ def check_that_no_record_is_measured_for_a_person(cli, clinics, model, ledger):
 
 def test_the_rows_that_are_kept_are_those_that_are_weighed(clinics):
     """With --keep a person's own first rows: other rows under their weights would let somebody count several times."""
-    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None)
+    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None, protection=None)
     whose = persons_of(tables, "patient", 2)
     made = prepare(Schema.load(clinics / "schema.json"), tables, Screening(), persons=whose).rows
     for part, people, table in zip(made.parts, made.people, tables.values(), strict=True):
@@ -112,7 +113,7 @@ def test_the_rows_that_are_measured_are_the_first_of_each_person(cli, clinics):
     """The first rows of a table, as many as there are persons, would count some persons several times."""
     cli.ask("fit", *words(clinics, "--person", "patient"), "--out", str(clinics / "m.json"))
     model = ReleasedModel.load(clinics / "m.json")
-    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None)
+    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None, protection=None)
     asked = TaskWords(epsilon=1e5, delta=1e-5, protection=Protection(unit=Unit.PERSON))
     found = bought(model, tables, Screening(), asked, Books(), None, persons_of(tables, "patient"))
     first = [(table.frame.groupby("patient", sort=False).head(1), table.where) for table in tables.values()]
@@ -142,6 +143,7 @@ def test_a_patient_of_both_clinics_is_found_before_anything_is_spent(cli, clinic
     assert unsaid.exit_code == 2
     assert "Use --silos-per-person 2" in unsaid.stderr
     assert cli.ask(*measure, "--silos-per-person", "2")["records"] == 251
+    assert [each.is_unrecorded for each in ReleasedModel.load(out).measurements] == [True]
 
 
 @pytest.mark.parametrize(

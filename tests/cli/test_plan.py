@@ -24,13 +24,13 @@ def test_the_curve_goes_to_the_terminal_and_to_a_file(cli, study, tmp_path):
     assert result.exit_code == 0, result.output
     for epsilon in ("0.1", "0.3", "1", "3", "10"):
         assert f"│ {epsilon:>7} │" in result.stdout
-    assert "Expected accuracy against epsilon" in result.stdout
+    assert "Expected AUC against epsilon, if a model without privacy reaches 0.8" in " ".join(result.stdout.split())
     assert "expected accuracy" in "".join(ET.fromstring(place.read_text()).itertext()) or place.stat().st_size > 5000
     assert "exists already" in cli.run(*words, "--plot", str(place)).stderr
     png = tmp_path / "curve.png"
     said = cli.ask(*words, "--plot", str(png))
     assert png.read_bytes().startswith(b"\x89PNG")
-    means = [point["mean"] for point in said["curve"]]
+    means = [point["signals"][0]["high"] for point in said["curve"]]
     assert [point["epsilon"] for point in said["curve"]] == [0.1, 0.3, 1.0, 3.0, 10.0]
     assert means[-1] > means[0]
 
@@ -40,7 +40,7 @@ def test_the_curve_is_whole_on_a_narrow_terminal(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     shown = cli.run(*WORDS, "--method", "output-perturbation").stdout.split("against epsilon")[1]
     assert "…" not in shown
-    bars = [line.split("│")[6].strip() for line in shown.splitlines() if line.startswith("│") and line[4:9].strip()]
+    bars = [line.split("│")[3].strip() for line in shown.splitlines() if line.startswith("│") and line[4:9].strip()]
     assert len(bars) == 5
     assert all(len(bar) == 10 and not bar.strip("█·") for bar in bars)
 
@@ -68,13 +68,31 @@ def test_the_forecast_is_for_the_base_rate_that_is_stated(cli, study):
     words = (*WORDS, "--method", "output-perturbation", "--prevalence", "0.1")
     said = cli.ask(*words)
     assert said["task"]["prevalence"] == 0.1
-    assert said["expected"]["trivial"] == pytest.approx(0.9, abs=0.02)
-    assert 0.4 < said["expected"]["auc"] <= 1.0
-    assert all(point["prevalence"] == 0.1 and point["loss"] > 0 for point in said["curve"])
+    assert [each["signal"] for each in said["expected"]["signals"]] == ["weak", "moderate", "strong"]
+    assert all(point["prevalence"] == 0.1 for point in said["curve"])
     shown = cli.run(*words).stdout
     assert "for the stated base rate of 0.1" in shown
     assert "AUC" in shown.split("against epsilon")[1]
-    assert "log-loss" in shown.split("against epsilon")[1]
+
+
+def test_the_forecast_is_for_the_signal_that_is_stated(cli, study):
+    words = (*WORDS, "--method", "output-perturbation", "--expected-auc", "0.7")
+    said = cli.ask(*words)
+    assert said["task"]["expected_auc"] == 0.7
+    (only,) = said["expected"]["signals"]
+    assert (only["signal"], only["non_private"]) == ("stated", 0.7)
+    assert [point["signals"][0]["non_private"] for point in said["curve"]] == [0.7] * 5
+    shown = cli.run(*words).stdout
+    assert f"{only['low']:.2f} to {only['high']:.2f} for a stated signal (0.7 without privacy)" in " ".join(
+        shown.split()
+    )
+    assert "if a model without privacy reaches 0.7" in " ".join(shown.split())
+    usual = cli.run(*WORDS, "--method", "output-perturbation").stdout
+    assert "state it with --expected-auc" in " ".join(usual.split())
+    assert "if a model without privacy reaches 0.8" in " ".join(usual.split())
+    numbers = cli.ask(*WORDS, "--method", "output-perturbation", "--predict", "number", "--expected-r2", "0.3")
+    assert numbers["expected"]["score"] == "R^2"
+    assert numbers["expected"]["signals"][0]["non_private"] == 0.3
 
 
 @pytest.mark.parametrize(
@@ -89,6 +107,11 @@ def test_the_forecast_is_for_the_base_rate_that_is_stated(cli, study):
         ("--method magic", "must be 'auto' or one of"),
         ("--loss huber", "Use logistic or svm"),
         ("--prevalence 1.5", "--prevalence must"),
+        ("--expected-auc 0.5", "--expected-auc must lie strictly between 0.5 and 1"),
+        ("--expected-auc nan", "--expected-auc must be a finite number"),
+        ("--expected-r2 1", "--expected-r2 must lie strictly between 0 and 1"),
+        ("--expected-r2 0.3", "--expected-r2 is for numbers"),
+        ("--expected-auc 0.8 --predict number", "--expected-auc is for classes"),
         ("--prevalence 0.2 --predict number", "but the target is a number"),
     ],
 )

@@ -13,6 +13,7 @@ def drafted(cli, *words):
     result = cli.run("schema", "init", *words, "--json")
     assert result.exit_code == 0, result.output
     assert "make sure that this line is a header, not somebody's record" in result.stderr
+    assert "private until you have read it" in result.stderr
     return json.loads(result.stdout)
 
 
@@ -64,6 +65,29 @@ def test_checking_says_what_is_allowed_and_tries_tables(cli, study):
     said = cli.ask("schema", "check", study.schema, *study.files)
     assert said["silos"] == {"north": 300, "south": 200}
     assert said["dimension"] == 4
+
+
+def test_all_tables_are_checked_before_any_is_refused(cli, study, tmp_path):
+    """Every bad file is named, with what is wrong in it; what is fine is not."""
+    good = pd.read_csv(study.files[0])
+    for name, frame in {"a": good.assign(age="old"), "b": good.drop(columns="sex"), "d": good}.items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "c.csv").write_text('age,sex,pressure,sick\n41,"F,120,yes\n')
+    files = [str(tmp_path / f"{name}.csv") for name in "abcd"]
+    said = cli.run("schema", "check", study.schema, *files)
+    assert said.exit_code == 2
+    assert "3 of 4 tables cannot be used:" in said.stderr
+    for words in (
+        f"{files[0]}, rows 1, 2, 3",
+        f"{files[1]} lacks the column 'sex'",
+        f"{files[2]}, line 2: a quotation",
+    ):
+        assert words in said.stderr
+    assert f"{files[3]} lacks" not in said.stderr
+    one = cli.run("schema", "check", study.schema, files[1], files[3])
+    assert "tables cannot be used" not in one.stderr
+    assert f"Error: {files[1]} lacks the column 'sex'" in one.stderr
+    assert "The same file is given twice" in cli.run("schema", "check", study.schema, files[3], files[3]).stderr
 
 
 def test_what_cannot_be_drafted(cli, study, tmp_path):

@@ -19,6 +19,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import optimize
 
 from dpadmm.errors import InputError
+from dpadmm.problems.regulariser_refutation import refute_regulariser
 
 DIMENSION = 3
 REPLICAS = 2
@@ -66,6 +67,9 @@ class RegulariserContract:
         bound = regulariser.value(p) + np.sum(slope * (y - p), axis=0)
         scale = 1 + np.abs(regulariser.value(p)) + np.sum(np.abs(slope) * (np.abs(y) + np.abs(p)), axis=0)
         assert (regulariser.value(y) >= bound - 1e-12 * scale).all()
+
+    def test_what_it_declares_is_not_refuted(self, regulariser):
+        refute_regulariser(regulariser, DIMENSION)
 
     @property_test
     @given(v=points, step=steps)

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from dpadmm.datasets.columns import Numeric, record_of
+from dpadmm.datasets.columns import Categorical, Numeric, record_of
 from dpadmm.datasets.draft import ColumnType, TargetKind, column_types, draft_schema
 from dpadmm.datasets.schema import MARK, Schema, unfilled
 from dpadmm.errors import InputError
@@ -71,7 +71,23 @@ def test_a_category_may_be_any_text_but_a_placeholder(tmp_path):
         Schema.load(tmp_path / "none.json")
 
 
-def test_types_are_what_all_cells_say(tmp_path):
+def test_one_cell_does_not_change_what_a_column_is(tmp_path):
+    """Neither in a draft from a text file, nor where a draft of a data frame is filled in."""
+    for odd in ("7", "seven", "true", "", "2020-01-05"):
+        rows = [*(f"{i};{'true' if i % 2 else 'False'};w{i};1" for i in range(20)), f"{odd};{odd};{odd};1"]
+        (tmp_path / "t.csv").write_text("\n".join(["n;b;t;y", *rows]))
+        kinds = [ColumnType.NUMBER, ColumnType.BOOLEAN, ColumnType.TEXT, ColumnType.NUMBER]
+        assert list(column_types(tmp_path / "t.csv").types.values()) == kinds
+    known = {"n": (0, 120), "w": [1, 2], "y": ("yes", "no")}
+    filled_in = [
+        Schema.draft(pd.DataFrame({"n": [1, odd], "w": [1, odd], "y": ["yes", "no"]}), "y").filled(known)
+        for odd in (2, "seven")
+    ]
+    assert filled_in[0] == filled_in[1]
+    assert filled_in[0].columns == (Numeric("n", 0, 120), Categorical("w", (1, 2)))
+
+
+def test_types_are_what_the_cells_say(tmp_path):
     frame = pd.DataFrame(
         {"n": [1.5, None], "b": [True, False], "t": ["x", "2"], "day": pd.to_datetime(["2020-01-01"] * 2)}
     )
@@ -126,8 +142,10 @@ def test_a_data_frame_is_drafted_by_names_and_types_alone():
         draft.filled({"age": (0, 120)})
     with pytest.raises(InputError, match="no column 'pay'"):
         draft.filled(known | {"pay": (0, 1)})
-    with pytest.raises(InputError, match="needs a pair"):
+    with pytest.raises(InputError, match="must be a pair"):
         draft.filled(known | {"age": 120})
+    with pytest.raises(InputError, match="needs a pair"):
+        draft.filled(known | {"sick": "yes"})
     with pytest.raises(InputError, match="look like values"):
         Schema.draft(pd.DataFrame([[1, 2]], columns=["39", "sick"]), "sick")
     with pytest.raises(InputError, match="have the same name"):

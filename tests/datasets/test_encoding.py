@@ -236,6 +236,6 @@ def test_numbers_beyond_the_bounds_are_those_at_the_bounds(kind):
 def test_what_cancels_in_sparse_rows_is_made_up_for():
     """Squares of numbers many radii from 0 lose digits of a norm near the radius."""
     centre, ends = (100.0, 100.0), {"lower": (0.0, 0.0), "upper": (200.0, 200.0)}
-    rows = RowEncoding(centre=centre, scale=(1.0, 1.0), empty=centre, radius=0.6, **ends)
+    rows = RowEncoding(centre=centre, scale=(1.0, 1.0), empty=centre, radius=0.6, constant=None, **ends)
     near = 100.0 + np.random.default_rng(0).uniform(-1.0, 1.0, (500, 2))
     assert np.max(np.linalg.norm(dense(rows.encode(sparse.csr_array(near))), axis=1)) <= 1.0 + 1e-12

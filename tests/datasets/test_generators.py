@@ -157,7 +157,7 @@ def test_adult_like_is_a_function_of_its_seed_and_survives_csv(tmp_path):
     pd.testing.assert_frame_equal(frame, adult_like_frame(200, seed=1))
     assert not frame.equals(adult_like_frame(200, seed=2))
     frame.to_csv(tmp_path / "people.csv", index=False)
-    again = encode_table(SCHEMA, pd.read_csv(tmp_path / "people.csv"))
+    again = encode_table(SCHEMA.with_constant(None), pd.read_csv(tmp_path / "people.csv"))
     np.testing.assert_array_equal(again.features.toarray(), adult_like(200, seed=1).features.toarray())
 
 

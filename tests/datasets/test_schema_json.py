@@ -1,6 +1,7 @@
 """The JSON form: a round trip for any schema, and a clear refusal for any broken file."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm_research.datasets import adult, heart, nist_acs
 
-NAMES = st.text(min_size=1, max_size=8)
+NAMES = st.text(min_size=1, max_size=8).map(str.strip).filter(bool)
 BOUNDS = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9)).map(lambda b: (b[0], b[0] + b[1]))
 BOUNDS = BOUNDS.filter(lambda b: b[0] < b[1])
 CATEGORIES = st.lists(NAMES, min_size=2, max_size=4, unique=True) | st.lists(
@@ -47,11 +48,24 @@ def test_round_trip(schema):
     assert Schema.from_json(schema.to_json()) == schema
 
 
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(schemas())
+def test_an_intercept_is_there_unless_the_file_states_none(schema):
+    plain = replace(schema, constant=0.3 * schema.row_norm)
+    record = json.loads(schema.to_json())
+    del record["constant"]
+    unstated = Schema.from_json(json.dumps(record))
+    assert unstated == plain == Schema(schema.columns, schema.label, schema.row_norm)
+    assert unstated.digest == plain.digest
+    assert Schema.from_json(json.dumps(record | {"constant": None})) == schema.with_constant(None)
+
+
 @pytest.mark.parametrize("module", [adult, heart, nist_acs, breast_cancer])
 def test_shipped_schemas_survive_a_file(module, tmp_path):
     path = tmp_path / "schema.json"
     module.SCHEMA.save(path)
     assert Schema.load(path) == module.SCHEMA
+    assert module.SCHEMA.constant == 0.3
 
 
 def broken(**changes):
@@ -63,7 +77,7 @@ def broken(**changes):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not valid JSON .*Correct it, or draft a new schema with `dpadmm schema init`"),
+        ("{", "not valid JSON.*Correct it, or draft a new schema with `dpadmm schema init`"),
         ("[]", "not a schema"),
         (broken(format="other"), "not a schema"),
         (broken(version=2), "version 2; this package reads version 1"),
@@ -81,8 +95,11 @@ def broken(**changes):
         (broken(columns=[{"kind": "categorical", "name": "a", "categories": 3}]), "non-empty list"),
         (broken(label={"kind": "numeric", "name": "y", "lower": 0, "upper": 1}), "label: 'kind' must be one of"),
         (broken(row_norm="big"), "row_norm must be a finite number"),
-        (broken(row_norm=float("nan")), "row_norm must be a finite number"),
+        (broken(row_norm=float("nan")), "it has the number NaN, which is not finite"),
         (broken(constant=2), "constant must lie strictly"),
+        (broken(constant="default"), "constant must be a finite number"),
+        (broken(constant=False), "constant must be a finite number"),
+        (broken(constant=float("nan")), "constant must be a finite number"),
     ],
 )
 def test_broken_files_are_refused_and_named(text, message, tmp_path):

@@ -98,7 +98,7 @@ def test_blank_rows_are_counted_but_say_nothing():
     np.testing.assert_array_equal(done.features[1], np.zeros(7))
     wide = Schema((Categorical("c", tuple(range(100))),), SCHEMA.label)
     sparse = encode_table(wide, pd.DataFrame({"c": ["1", "999"], "sick": ["no", "no"]}), "a", BLANK)
-    np.testing.assert_array_equal(sparse.features.toarray()[1], np.zeros(100))
+    np.testing.assert_array_equal(sparse.features.toarray()[1], np.zeros(101))
     real = Schema(SCHEMA.columns, RealLabel("sick", 0, 10))
     done = encode_table(real, table(sick=["10", None]), "a", BLANK)
     assert done.labels.tolist() == [1.0, 0.0]

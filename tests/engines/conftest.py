@@ -7,6 +7,17 @@ from pathlib import Path
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def no_unexpected_failures(caplog):
+    """What silos and coordinators refuse because of a fault of the program is a fault of theirs, though they go on.
+
+    A test that provokes one looks at the log and clears it.
+    """
+    yield
+    found = [each.getMessage() for each in caplog.get_records("call") if "UnexpectedFailure" in each.getMessage()]
+    assert not found
+
+
 @pytest.fixture(scope="session")
 def worlds():
     """The helpers in federation/worlds.py."""

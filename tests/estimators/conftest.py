@@ -5,6 +5,7 @@ import pytest
 
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.planning import planner
+from dpadmm.planning.forecast import SignalScores
 from dpadmm.planning.simulations import Reference, SimulatedScores
 
 KINDS = {
@@ -49,6 +50,7 @@ def instant_forecasts(request, monkeypatch):
     )
     for name in ("run_simulation", "run_apart"):
         monkeypatch.setattr(planner, name, lambda *_args, **_kwargs: scores)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 @pytest.fixture

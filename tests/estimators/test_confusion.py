@@ -89,6 +89,24 @@ def test_one_record_moves_no_more_than_the_certificate_allows(trained, monkeypat
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_persons_are_counted_once_in_a_silo(trained, monkeypatch):
+    """By their first rows; replacing all rows of a person moves no more than replacing one record."""
+    model, X, y = trained
+    seen, persons = bare_counts(monkeypatch), np.arange(2000) // 4
+    found = private_confusion(model, X, y, 1.0, delta=1e-6, persons=persons, random_state=0)
+    exact = confusion_matrix(y[::4], model.predict(X[::4]), labels=sorted(NAMES))
+    assert np.array_equal(seen[0][0][2:].reshape(4, 4), exact)
+    assert (found.records, found.privacy.unit.value) == (500, "person")
+    assert seen[0][1].bound == pytest.approx(2.0, rel=1e-9)
+    other, labels = X.copy(), y.copy()
+    other[:4], labels[:4] = X[4:8], np.where(y[:4] == "low", "top", "low")
+    private_confusion(model, other, labels, 1.0, delta=1e-6, persons=persons, random_state=0)
+    assert np.linalg.norm(seen[1][0] - seen[0][0]) <= 2.0
+    with pytest.raises(InputError, match="2 silos"):
+        private_confusion(model, X, y, 1.0, delta=1e-6, persons=persons, groups=np.arange(2000) % 2)
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("names", [("early", "middle", "late"), (3, 1, 2), ("no", "yes")])
 def test_a_table_with_a_schema(monkeypatch, names):
     """Classes are found whatever they are called: labels of a table are encoded, and its classes may be numbers."""

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.validation import has_fit_parameter
 
 import dpadmm
 from dpadmm.errors import InputError
@@ -21,6 +23,7 @@ from dpadmm.estimators import (
     HopelessPlanWarning,
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivateSearchCV,
     SimulatedNoiseWarning,
 )
 from dpadmm.privacy.records import Origin
@@ -309,3 +312,28 @@ def test_a_user_is_more_than_one_record(table):
 def test_methods_that_cannot_serve_say_why(table, options, message):
     with pytest.raises(InputError, match=message):
         PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), **options).fit(*table[:2])
+
+
+def test_the_epsilon_is_always_shown():
+    """Whatever differs from its default is shown, but an epsilon of 1 is no detail."""
+    assert repr(PrivateLogisticRegression()) == "PrivateLogisticRegression(epsilon=1.0)"
+    assert repr(PrivateLogisticRegression(1.0, 1e-5)) == "PrivateLogisticRegression(epsilon=1.0, delta=1e-05)"
+    assert repr(PrivateLogisticRegression(2.0)) == "PrivateLogisticRegression(epsilon=2.0)"
+    search = PrivateSearchCV(PrivateLogisticRegression(5.0), {"alpha": [0.1]})
+    assert repr(search).startswith("PrivateSearchCV(epsilon=1.0, estimator=PrivateLogisticRegression(epsilon=5.0)")
+    with config_context(print_changed_only=False):
+        assert repr(PrivateLogisticRegression()).count("epsilon=") == 1
+
+
+def test_weights_of_rows_are_refused_with_what_to_do(make, tmp_path):
+    build, X, y = make
+    path = tmp_path / "l"
+    model = build(ledger=path, budget=3.0)
+    search = PrivateSearchCV(build(), {"alpha": [0.1]}, epsilon=1.0, delta=1e-5, ledger=path, budget=3.0)
+    for each in (model, search):
+        with pytest.raises(InputError, match=r"sample_weight is not supported.* class_weight=.* Nothing was spent"):
+            each.fit(X, y, sample_weight=np.ones(len(y)))
+        with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):
+            each.fit(X, y, weights=np.ones(len(y)))
+        assert not has_fit_parameter(each, "sample_weight")  # so that scikit-learn does not pass any
+    assert not path.exists()

@@ -17,6 +17,7 @@ from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.notices import LargeDeltaWarning
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.planning import Task, carry_out, plan, planner
+from dpadmm.planning.forecast import SignalScores
 from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.planning.task import TableShape, nominal_sizes
 from dpadmm.privacy.calibration import Target
@@ -37,6 +38,7 @@ def _instant_forecasts(monkeypatch):
         score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
     )
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 def rows(sizes):
@@ -105,6 +107,7 @@ def both(tmp_path_factory):
         score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
     )
     patch.setattr(planner, "run_simulation", lambda *_: scores)
+    patch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     place = tmp_path_factory.mktemp("ledgers")
     found = [fitted(sizes, place / f"{i}.ledger") for i, sizes in enumerate(SIZES)]
     patch.undo()

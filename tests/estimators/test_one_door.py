@@ -136,7 +136,8 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
     place = tmp_path_factory.mktemp("doors")
     written = [cell for _, cell in cells] + ([] if odd is None else [odd])
     label = [str(i % 2) for i in range(len(written))]
-    schema = Schema((Categorical("ward", categories),), BinaryLabel("sick", positive=("1",), negative=("0",)))
+    sick = BinaryLabel("sick", positive=("1",), negative=("0",))
+    schema = Schema((Categorical("ward", categories),), sick, constant=None)
     schema.save(place / "schema.json")
     table = pd.DataFrame({"ward": pd.Series(written, dtype=object), "sick": label})
     table.to_csv(place / "table.csv", index=False)
@@ -144,7 +145,8 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
     screening, encoding = Screening.of(**words), schema.by_bounds()
 
     def shell():
-        [silos] = (raw := prepare(schema, read_silos([place / "table.csv"], None), screening).rows).silos(encoding)
+        tables = read_silos([place / "table.csv"], None, protection=None)
+        [silos] = (raw := prepare(schema, tables, screening).rows).silos(encoding)
         return silos.features, raw.labels[0][0]
 
     def silo():
@@ -152,7 +154,7 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
         return records.features(schema.by_bounds()), records.labels
 
     def estimator():
-        model = PrivateLogisticRegression(1.0, 1e-5, schema=schema, **words)
+        model = PrivateLogisticRegression(1.0, 1e-5, schema=schema, fit_intercept=False, **words)
         rules = TableRules.of(model.get_params(deep=False))
         rows = TrainingRows.of_table(rules, labelled(model, table[["ward"]], table["sick"], "sick"), Owners())
         [silos] = rows.raw.silos(encoding)
@@ -331,7 +333,7 @@ def test_a_blanked_row_has_no_prediction(hospital):
         ({"feature_bounds": (0, 1)}, "feature_bounds and schema cannot be given together"),
         ({"row_norm": 1.0}, "row_norm and schema cannot"),
         ({"classes": ("no", "yes")}, "classes and schema cannot"),
-        ({"fit_intercept": False}, "the schema has a constant"),
+        ({"fit_intercept": False}, "the schema states an intercept"),
         ({"schema": 3}, "schema must be a Schema, the path of its JSON file or None, got 3"),
         ({"schema": "nowhere.json"}, "Cannot read the schema file 'nowhere.json'"),
         ({"schema": None, "missing": "fill"}, "are for tables with a schema"),

@@ -125,7 +125,8 @@ def test_a_folder_is_the_silo_that_its_rows_are_in_one_file():
 def test_size_decides_where_nothing_is_said(monkeypatch):
     def is_streamed(stream: bool | None = None, **words) -> bool:
         asked = sources.Streaming.of(stream, sources.TableFormat(), **words)
-        return bool(sources.in_files(asked.tables([Path(name) for name in FILES], None, sources.TableFormat())))
+        paths = [Path(name) for name in FILES]
+        return bool(sources.in_files(asked.tables(paths, None, sources.TableFormat(), sources.Protection())))
 
     assert not is_streamed()
     assert is_streamed(True)

@@ -297,3 +297,30 @@ def test_what_is_no_table_is_told(place: Path, data: object, more: dict[str, obj
     asked = {"schema": "schema.json", **COST, **more}
     with pytest.raises(InputError, match=words):
         dpadmm.fit(data, asked.pop("target", None), **asked)  # type: ignore[arg-type]
+
+
+def test_a_delta_that_is_too_large_is_named(place):
+    """A part of the budget has no epsilon at such a delta; the epsilon that was given is not at fault."""
+    for ask in (dpadmm.fit, dpadmm.plan):
+        with pytest.raises(InputError, match=r"delta 0\.1 is too large.* well below 1 / records, for instance 1e-6"):
+            ask("north.csv", "sick", schema=KNOWN, epsilon=0.05, delta=0.1)
+    told = CliRunner().invoke(
+        app, ["plan", "north.csv", "--schema", "schema.json", "--epsilon", "0.05", "--delta", "0.1"]
+    )
+    assert told.exit_code == 2
+    assert "--delta 0.1 is too large" in told.stderr
+    assert "--epsilon must be" not in told.stderr
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_who_answers_for_it_is_kept_with_the_model(place):
+    """As `dpadmm fit --purpose ...` does, for tables and arrays, whether or not a report is written."""
+    words = {"purpose": "asthma", "controller": "the clinic", "contact": "the officer"}
+    X = table(200, 3)[["age", "dose"]].to_numpy()
+    given = ("north.csv", "sick", {"schema": KNOWN}), (X, X[:, 0] > 60, {"bounds": ([0, 0], [120, 10])})
+    for data, target, known in given:
+        dpadmm.fit(data, target, **known, **words, **COST, out="m.json", force=True, anyway=True, seed=0)
+        page = dpadmm.load("m.json").report()
+        assert all(f"<dd>{said}</dd>" in page for said in words.values())
+    with pytest.raises(InputError, match="purpose contains characters that are not UTF-8"):
+        dpadmm.fit("north.csv", "sick", schema=KNOWN, **COST, purpose="\ud800")

@@ -162,6 +162,21 @@ def test_the_tail_has_the_law_too(law):
 
 
 @EACH
+@pytest.mark.parametrize("more", [-1, 1])
+def test_all_64_bits_decide_in_the_tail(law, more, monkeypatch):
+    """A word next to the chance, on either side: no bit of it may be left out."""
+    mpmath.mp.dps = 60
+    blocks = exact._blocks(law, 1500.5)
+    start = blocks.tail << blocks.bits
+    chance = blocks.height * 32 * mpmath.exp(-exponent(law, start, 1500.5))
+    word = int(mpmath.floor(chance * 2**64)) + more
+    bits = iter(f"{0:0{1 + blocks.bits + 4}b}{word:064b}")  # the first wide block, its first place, then the word
+    monkeypatch.setattr(exact.secrets, "randbits", lambda size: int("".join(next(bits) for _ in range(size)), 2))
+    assert exact._from_tail(blocks) == (start, more < 0)
+    assert not list(bits)
+
+
+@EACH
 def test_the_tail_is_reached_and_its_numbers_are_released(law, monkeypatch):
     """Proposals whose choice is the tail's: both signs, far out, and as they are."""
     scale = 4097.0

@@ -73,6 +73,14 @@ class TestGaussian:
         assert plan.statement().curve.epsilon(TARGET.delta) == pytest.approx(1.0, rel=1e-6)
         assert by_agent(plan)[0].epsilon(TARGET.delta) < 0.75
 
+    @pytest.mark.parametrize(("certified", "stated"), [(2, 1), (1, 2), (2, 2)])
+    def test_the_larger_number_of_silos_counts_whoever_states_it(self, certified, stated):
+        """Two silos of a person see independent noise: each may spend half of m^2."""
+        one = calibrated([message_promise(sizes=(50, 50, 50))], TARGET)
+        two = calibrated([message_promise(sizes=(50, 50, 50), silos=certified)], TARGET, silos_per_person=stated)
+        stds = [plan.of(MESSAGE, 1, np.array([0]))[0].noise_std for plan in (one, two)]
+        assert stds[1] / stds[0] == pytest.approx(np.sqrt(2), rel=1e-6)
+
     def test_one_row_for_a_million_users(self):
         row = gaussian_rows((10,))[0]
         plan = calibrated([Promise(MESSAGE, Family.GAUSSIAN, (row,), is_common=True)], TARGET)

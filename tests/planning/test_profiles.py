@@ -11,6 +11,7 @@ from dpadmm.algorithms.method import by_name
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.planning import Task, plan, planner
 from dpadmm.planning.candidates import form_of, profile_noise, profile_share, reach_of, usual_share
+from dpadmm.planning.forecast import SignalScores
 from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.planning.task import ProfileRule, TableShape
 from dpadmm.planning.worlds import STANDARD
@@ -31,6 +32,7 @@ def scores(loss):
 def even(monkeypatch):
     """All candidates look equally good, so plans follow the rules."""
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores(0.4))
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 @pytest.mark.parametrize("problems", [1, 2, 7])

@@ -9,6 +9,7 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.planning import planner
+from dpadmm.planning.forecast import SignalScores
 from dpadmm.planning.planner import plan
 from dpadmm.planning.search import plan_search, reach_of_scores, score_share, shortlist
 from dpadmm.planning.simulations import Reference, SimulatedScores
@@ -37,6 +38,7 @@ def instant(monkeypatch):
     reference = Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
     scores = SimulatedScores(score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=reference)
     monkeypatch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: scores)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_one_may_be_asked_for_whatever_there_is():
 
 
 def fake(loss, norm, mean=0.8, is_log_loss=True):
-    return SimpleNamespace(signal=norm, expected=SimpleNamespace(loss=loss, mean=mean, is_log_loss=is_log_loss))
+    return SimpleNamespace(signal=norm, world_means=SimpleNamespace(loss=loss, mean=mean, is_log_loss=is_log_loss))
 
 
 def test_a_shortlist_has_no_doubles():

@@ -37,10 +37,11 @@ def test_a_plan_of_several_classes():
     assert made.method == "noisy-gradients"
     assert made.task.loss.cap < 1
     assert made.setting.problem.dimension == 15
-    assert made.expected.score is ScoreKind.ACCURACY
-    assert made.expected.auc is None
-    assert made.expected.trivial + 0.1 < made.expected.mean < made.expected.non_private
-    assert made.expected.loss_non_private < made.expected.loss < made.expected.loss_trivial
+    assert made.expected.score is ScoreKind.MEAN_AUC
+    assert "mean AUC of one class against the rest" in made.describe()
+    means = made.world_means
+    assert means.trivial + 0.1 < means.mean < means.non_private
+    assert means.loss_non_private < means.loss < means.loss_trivial
     assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert "C13" in made.statement().theorems[0]
 
@@ -99,7 +100,8 @@ def test_the_better_one_is_taken(monkeypatch):
     assert made.times == 3
     assert isinstance(made.task.loss, Logistic | CappedLogistic)
     assert made.reasons[1].startswith("one model for each class against the rest: ")
-    assert made.expected.mean > plan(drowned).expected.mean + 0.05
+    assert made.world_means.mean > plan(drowned).world_means.mean + 0.05
+    assert made.expected.score is ScoreKind.MEAN_AUC
     assert "of each of 3 classes against the rest" in made.describe()
     assert made.statement().curve.epsilon(1e-5) <= 0.5 * (1 + 1e-9)
 

@@ -15,7 +15,7 @@ from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.rows import dense, gram, row_products, row_squares, scaled_rows, stacked
-from dpadmm.problems.silos import ROW_NORM_SLACK, Silos, row_norms
+from dpadmm.problems.silos import MOST_SHIFT, ROW_NORM_SLACK, Silos, row_norms
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5))
 
@@ -209,11 +209,11 @@ class TestSilos:
         with pytest.raises(InputError, match="row_norm"):
             Silos.from_parts([scaled_rows(full, np.full(400, 1 + 10 * ROW_NORM_SLACK))], [np.ones(400)], 1.0)
 
-    @pytest.mark.parametrize("size", [999.0, 1001.0])
+    @pytest.mark.parametrize("size", [7.9, 8.1])
     def test_rows_are_stored_dense_where_sums_would_be_lost_in_rounding(self, size):
         rows = CentredRows(np.array([[size, 1.0], [0.0, 0.5]]), np.array([1.0, 0.0]), np.array([size, 0.0]))
         for silos in (Silos.from_parts([rows], [np.ones(2)], 1.0), Silos.one_record_each(rows, np.ones(2), 1.0)):
-            assert silos.is_sparse == (size < 1000)
+            assert silos.is_sparse == (size < MOST_SHIFT)
             np.testing.assert_array_equal(dense(silos.features), [[0.0, 1.0], [0.0, 0.5]])
 
     def test_no_records_and_no_columns(self):

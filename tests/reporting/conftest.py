@@ -13,7 +13,17 @@ from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
-from dpadmm.reporting.facts import Claim, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
+from dpadmm.reporting.facts import (
+    Claim,
+    Expected,
+    ExpectedSignal,
+    Guarantee,
+    MethodChoice,
+    RoundCurve,
+    SiloFacts,
+    Spending,
+    Wiring,
+)
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.planner_page import Axes, Planner, planner_page, settings
@@ -36,7 +46,7 @@ def model() -> ReleasedModel:
         created="2026-01-02 03:04 UTC",
         package="dpadmm 0",
         run="p-admm-1",
-        loss="logistic regression",
+        loss=Logistic(),
         coefficients=(0.1, -0.2, 1 / 3, 5e-324),
         schema=schema,
         encoding=schema.encoding(0.6),
@@ -64,7 +74,11 @@ def model() -> ReleasedModel:
             reasons=("peers need no coordinator",),
             warnings=(),
             is_hopeless=False,
-            expected=Expected(score="accuracy", mean=0.8, spread=0.02, without_noise=0.9, baseline=0.6),
+            expected=Expected(
+                score="AUC",
+                signals=(ExpectedSignal(signal="stated", non_private=0.9, low=0.75, high=0.88),),
+                runs=24,
+            ),
         ),
         noise=(curve("message", np.linspace(1, 5, 20)), curve("noise", np.full(20, 1.5))),
         history=(curve("movement", np.exp(-np.arange(20.0))),),

@@ -154,11 +154,32 @@ def test_the_page_says_what_the_counts_cost(model):
     for words in (
         "cost ε = 0.125 at δ = 1e-05, a part of the ε above, and were released before the first round",
         "Looking at them is free",
-        "Noise can push a count below zero",
+        "Noise can push a share below 0 or above 100 %; it is then shown as 0 or 100 %",
         "shares of the 456 records",
     ):
         assert words in said, words
     assert "earlier run" not in said
+
+
+def test_shares_are_shown_between_0_and_100_percent():
+    """Noise makes others of them; bars, whiskers and figures stay within, and sums are made of what was released."""
+    form = ProfileForm((Categorical("sex", ("F", "M", "X")),))
+    column = ReleasedProfile.of(form, np.ones(form.size), 25.0, N)["sex"]
+    column = replace(column, counts=np.array([1090.0, -80.0, 20.0, -30.0]))
+    root = parsed(category_chart(column))
+    shown = [each.text for each in root.iter("text") if each.text.endswith("%")]
+    assert shown == ["100 %", "2 %", "0 %", "0 %"]
+    (zero,) = {float(each.get("x")) for each in root.iter("rect")}
+    assert all(float(each.get("width")) >= 0 for each in root.iter("rect"))
+    whiskers = [each for each in root.iter("line") if each.get("class") == "error"]
+    assert min(float(each.get(end)) for each in whiskers for end in ("x1", "x2")) == zero
+    assert "F: 100 %, X: 2 %, M: 0 %, empty: 0 %" in root.find("title").text
+    assert [bar.share for bar in category_bars(column)] == [1.09, 0.02, -0.08, -0.03]
+    values = numbers(np.linspace(20, 95, N), 0, 100)
+    low = replace(values, counts=values.counts - 30.0)
+    title = parsed(number_chart(low)).find("title").text
+    assert "−" not in title
+    assert min(bar.share for bar in number_bars(low)[0]) < 0
 
 
 def test_many_columns_are_folded_away(model):

@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.special import expit
 from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
+from dpadmm.cli.evaluation import measurement_of, text_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates import cell_counts
@@ -199,6 +200,22 @@ def test_what_the_noise_hides_is_not_shown(counts):
     assert str(hidden.roc_auc()) == "not visible above the noise"
     assert hidden.roc_auc().noise_interval == (0.0, 1.0)
     assert hidden.roc_auc().as_json()["value"] is None
+
+
+def test_an_auc_that_noise_leaves_open_is_not_determined(counts):
+    """Its interval is shown, its value is not; with little noise both are."""
+    some = evaluation(counts * 0.05, 1500, 40.0)
+    auc = some.roc_auc()
+    low, high = auc.noise_interval
+    assert auc.is_visible
+    assert high - low > 0.3
+    assert str(auc) == f"not determined (noise interval {low:.3g} to {high:.3g})"
+    (line,) = [line for line in text_of(some, None).splitlines() if line.startswith("  AUC")]
+    assert f"not determined (noise interval {low:.3g} to {high:.3g})" in line
+    assert len(line) <= 80
+    assert f"{auc.value:.4f}" not in line
+    assert "not determined" in " ".join(map(str, measurement_of(some).others))
+    assert evaluation(counts, 30_000, STD).roc_auc().is_determined
 
 
 def test_a_model_without_probabilities_has_no_log_loss(counts):

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
 from dpadmm.reporting import files
-from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.files import check_writable, encode
 from dpadmm.reporting.model import ReleasedModel
 
@@ -34,13 +33,6 @@ def test_a_model_comes_back_as_it_was(model, tmp_path, name):
 def test_a_paid_model_is_not_lost_to_a_word_that_is_no_text(model, tmp_path, name):
     strange = replace(model, title="north \udcff")
     assert ReleasedModel.load(strange.save(tmp_path / name)) == strange
-
-
-def test_a_file_of_an_older_version_was_trained_in_one_place(model, tmp_path):
-    document = encode(model)
-    del document["custody"]
-    (tmp_path / "old.json").write_bytes(files.signed(document))
-    assert ReleasedModel.load(tmp_path / "old.json").custody is Custody.ONE_PLACE
 
 
 class Bomb:
@@ -87,6 +79,7 @@ def _changed(document: dict) -> dict:
     [
         (_changed, "digest does not fit"),
         (lambda d: d | {"version": 99}, "model version 99"),
+        (lambda d: d | {"version": 3}, "model version 3; this package reads version 4 only. Fit the model again"),
         (lambda d: d | {"format": "other"}, "is not a model"),
         (lambda d: [d], "is not a model"),
         (lambda d: {k: v for k, v in d.items() if k != "model"}, "digest does not fit"),
@@ -207,17 +200,3 @@ def test_a_failed_write_leaves_the_old_file(model, tmp_path, monkeypatch):
         files.write_file(place, b"new")
     assert place.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["m.json"]
-
-
-FILES = Path(__file__).parent / "files"
-
-
-@pytest.mark.parametrize(("name", "is_release"), [("model-1.json", True), ("model-1.npz", False)])
-def test_files_of_format_1_are_read(name, is_release):
-    """Written by `dpadmm fit` when the format was version 1."""
-    model = ReleasedModel.load(FILES / name)
-    assert len(model.coefficients) == 4
-    assert model.guarantee.is_release == is_release
-    assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-9)
-    assert [(silo.name, silo.records) for silo in model.silos] == [("north", 300), ("south", 200)]
-    assert (model.spending is not None, len(model.measurements)) == (is_release, int(is_release))

@@ -322,16 +322,6 @@ class TestNone:
         with pytest.raises(InputError, match="two classes"):
             many.summary()
 
-    def test_files_of_earlier_versions_have_none(self, model, tmp_path):
-        """Models that predict are written as they were before there were intervals, so that their digests stay."""
-        place = model.save(tmp_path / "old.json")
-        whole = json.loads(place.read_text())
-        assert not {"aim", "curvature"} & set(whole["model"])
-        again = ReleasedModel.load(place)
-        assert again.aim is Aim.PREDICTION
-        assert again.curvature is None
-        assert again.digest == whole["digest"]
-
 
 class _Three:
     name, classes, is_real = "kind", ("a", "b", "c"), False

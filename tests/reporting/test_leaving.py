@@ -20,8 +20,6 @@ from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
 from dpadmm.problems.rows import dense
 from dpadmm.problems.softmax import Softmax
-from dpadmm.reporting.files import loss_words
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaving.md"
@@ -48,10 +46,9 @@ numpy.save(sys.argv[3], pipeline.predict_proba(rows))
 
 
 @pytest.fixture(scope="module")
-def base():
+def base(model):
     """Any released model: the tests change all that predictions take."""
-    found = ReleasedModel.load(next(iter(sorted((Path(__file__).parent / "files").glob("*.json")))))
-    return replace(found, measurements=(), profile=None)
+    return replace(model, measurements=(), profile=None)
 
 
 def of_table(base, kind, seed=0, by_bounds=False, constant=0.3):
@@ -59,7 +56,7 @@ def of_table(base, kind, seed=0, by_bounds=False, constant=0.3):
     schema = Schema(COLUMNS, PRICE if kind == "number" else SICK, constant=constant)
     encoding = schema.by_bounds() if by_bounds else schema.encoding(0.6)
     weights = np.random.default_rng(seed).normal(0, 4, schema.dimension)
-    loss = loss_words(LOSSES[kind])
+    loss = LOSSES[kind]
     return replace(base, schema=schema, encoding=encoding, loss=loss, coefficients=tuple(weights.tolist()))
 
 
@@ -73,9 +70,7 @@ def of_array(base, kind, classes=("a", "b"), has_bounds=True):
     bounds = ([-1.0, 0.0, 0.0], [1.0, 5.0, 9.0]) if has_bounds else None
     encoding = RowEncoding.of_numbers(3, bounds, 0.9)
     weights = np.random.default_rng(1).normal(0, 5, (len(classes) if len(classes) > 2 else 1) * 4)
-    return replace(
-        base, schema=columns, encoding=encoding, loss=loss_words(LOSSES[kind]), coefficients=tuple(weights.tolist())
-    )
+    return replace(base, schema=columns, encoding=encoding, loss=LOSSES[kind], coefficients=tuple(weights.tolist()))
 
 
 def rows_of(n=300, seed=2):
@@ -191,7 +186,7 @@ def test_policies_that_it_cannot_have_are_refused(base, words, message):
 
 
 def test_a_cap_that_ties_scores_is_refused(base):
-    model = replace(of_table(base, "capped"), loss=loss_words(CappedLogistic(0.4)))
+    model = replace(of_table(base, "capped"), loss=CappedLogistic(0.4))
     with pytest.raises(InputError, match="Export the model as JSON"):
         model.to_sklearn()
 
@@ -225,7 +220,7 @@ def test_the_reader_of_the_page_predicts_the_same(base, read, kind):
 
 def together(model, cap):
     """The same model with its classes trained as one."""
-    return replace(model, loss=loss_words(Softmax(len(model.schema.label.classes), cap)))
+    return replace(model, loss=Softmax(len(model.schema.label.classes), cap))
 
 
 @pytest.mark.parametrize("cap", [1.0, 0.7])

@@ -10,7 +10,7 @@ from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.files import encode, loss_words
+from dpadmm.reporting.files import encode
 from dpadmm.reporting.outcome import choice_of, guarantee_of, wiring_of
 
 
@@ -36,8 +36,9 @@ def test_wiring_and_choice(outcome):
     assert wiring_of(outcome.plan).edges == ((0, 1),)
     chosen = choice_of(outcome.plan)
     assert (chosen.method, chosen.rounds) == ("p-admm", outcome.plan.rounds)
-    assert chosen.expected.mean == outcome.plan.expected.mean
-    assert loss_words(Logistic()) == "logistic regression"
+    forecast = outcome.plan.expected
+    assert [each.signal for each in chosen.expected.signals] == ["weak", "moderate", "strong"]
+    assert [(each.low, each.high) for each in chosen.expected.signals] == [(x.low, x.high) for x in forecast.signals]
 
 
 def test_no_paper_speaks_in_a_model_that_did_not_ask_for_its_noise(outcome):

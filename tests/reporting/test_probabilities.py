@@ -1,25 +1,21 @@
-"""A model's file tells the loss that was fitted, and probabilities follow that loss's link; earlier files included."""
+"""A model's file states the loss that was fitted as a typed record, and probabilities follow that loss's link."""
 
+import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from scipy.special import expit
 
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.schema import numbered_names
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.reporting.files import linked_loss, loss_words
+from dpadmm.problems.losses import CappedLogistic, Huber, SmoothedHinge
+from dpadmm.problems.softmax import Softmax
+from dpadmm.reporting.files import encode, signed
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
-FILES = Path(__file__).parent / "files"
-CAPPED = "logistic regression (no record pulls harder than 0.7)"
 ROWS = np.array([[9.0, -8.0], [-0.1, 0.2], [50.0, 7.0], [-30.0, 4.0]])
 
 
@@ -33,28 +29,7 @@ def of_array(model, classes, weights, loss):
     """Return a model of two columns whose rows are divided by 1000, with this loss."""
     schema = PlainColumns(names=tuple(numbered_names(2)), label=PlainLabel(classes=classes))
     encoding, coefficients = RowEncoding.of_numbers(2, row_norm=1e3), tuple(np.ravel(weights).tolist())
-    return replace(model, schema=schema, encoding=encoding, coefficients=coefficients, loss=loss_words(loss))
-
-
-@settings(deadline=None, derandomize=True)
-@given(cap=st.floats(0, 1, exclude_min=True, exclude_max=True))
-@example(cap=0.1 + 0.2)
-@example(cap=1e-5)
-@example(cap=np.float64(0.7))
-def test_words_keep_the_cap_exactly(cap):
-    assert linked_loss(loss_words(CappedLogistic(cap))) == CappedLogistic(cap)
-
-
-def test_words_of_the_other_losses():
-    assert linked_loss(loss_words(Logistic())) == Logistic()
-    for loss in (SmoothedHinge(), Huber(0.3), Squared()):
-        assert linked_loss(loss_words(loss)) is None
-
-
-@pytest.mark.parametrize("words", ["logistic", "logistic regression (capped)", CAPPED.replace("0.7", "1")])
-def test_words_that_say_no_cap_mean_log_odds(words):
-    """As before: an earlier version could write a cap of 0.9999999 as 1."""
-    assert linked_loss(words) == Logistic()
+    return replace(model, schema=schema, encoding=encoding, coefficients=coefficients, loss=loss)
 
 
 def test_two_classes_follow_the_link(model, tmp_path):
@@ -90,12 +65,31 @@ def test_losses_without_a_link_have_no_probabilities(model):
         made.predict_proba(ROWS)
 
 
-@pytest.mark.parametrize("name", ["model-1.json", "model-1.npz"])
-def test_earlier_files_say_the_cap_in_words(name):
-    model = ReleasedModel.load(FILES / name)
-    assert model.loss == CAPPED
-    assert model.linked == CappedLogistic(0.7)
-    rows = pd.DataFrame({"age": [20, 55, 100], "sex": ["F", "M", "F"], "pressure": [110, 130, 190]})
-    scores = model.decision_function(rows)
-    np.testing.assert_allclose(model.predict_proba(rows)[:, 1], by_slopes(scores, 0.7), rtol=1e-12)
-    assert model.predict(rows).tolist() == np.where(scores > 0, "yes", "no").tolist()
+def test_the_file_holds_the_record_and_the_description_changes_nothing(model, tmp_path, monkeypatch):
+    """The regular expression that once read the sentence back would have fallen back to log-odds here."""
+    made = of_array(model, ("no", "yes"), (700.0, 300.0, 0.5), CappedLogistic(0.7))
+    wanted = made.predict_proba(ROWS).tolist()
+    monkeypatch.setattr("dpadmm.reporting.model.loss_description", lambda _: "logistic something else")
+    place = made.save(tmp_path / "m.json")
+    assert json.loads(place.read_text())["model"]["loss"] == {"kind": "capped-logistic", "cap": 0.7}
+    again = ReleasedModel.load(place)
+    assert again.loss == CappedLogistic(0.7)
+    assert again.loss_description == "logistic something else"
+    assert again.predict_proba(ROWS).tolist() == wanted
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), ("a", "b", "c")])
+@pytest.mark.parametrize("loss", [Huber(0.3), Softmax(2), Softmax(4)])
+def test_a_loss_that_does_not_fit_the_label_is_refused(model, classes, loss):
+    weights = np.ones(3 * (1 if len(classes) == 2 else 3))
+    with pytest.raises(InputError, match="does not fit the label: the model is damaged"):
+        of_array(model, classes, weights, loss)
+
+
+@pytest.mark.parametrize(
+    "loss", ["logistic regression", None, {"kind": "logistic", "cap": 0.5}, {"kind": "capped-logistic"}]
+)
+def test_a_file_with_another_loss_is_refused(model, tmp_path, loss):
+    (tmp_path / "m.json").write_bytes(signed(encode(model) | {"loss": loss}))
+    with pytest.raises(InputError, match=r"m\.json\.loss"):
+        ReleasedModel.load(tmp_path / "m.json")

@@ -16,9 +16,9 @@ from dpadmm.datasets.schema import Screening, numbered_names
 from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
+from dpadmm.problems.losses import Huber, SmoothedHinge
 from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting import files
-from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
@@ -29,11 +29,12 @@ ROWS = np.array([[5.0, 1.0], [0.1, 2.9], [50.0, -7.0], [9.0, 0.0]])
 SICK = PlainLabel(name="sick", classes=("no", "yes"))
 
 
-def plain(model, encoding, label, weights):
+def plain(model, encoding, label, weights, loss=None):
     sides = {} if encoding.lower is None else {"lower": encoding.lower, "upper": encoding.upper}
     has_intercept = encoding.constant is not None
     schema = PlainColumns(names=tuple(numbered_names(2)), label=label, has_intercept=has_intercept, **sides)
-    return replace(model, schema=schema, encoding=encoding, coefficients=tuple(np.ravel(weights).tolist()))
+    coefficients = tuple(np.ravel(weights).tolist())
+    return replace(model, schema=schema, encoding=encoding, coefficients=coefficients, loss=loss or model.loss)
 
 
 def kept(model, tmp_path):
@@ -67,15 +68,14 @@ def test_a_threshold_of_two_classes(model):
     with pytest.raises(InputError, match="threshold"):
         made.predict(ROWS, threshold=1.0)
     with pytest.raises(InputError, match="probability of two classes"):
-        replace(made, loss="linear support vector machine (smoothed hinge)").predict(ROWS, threshold=0.4)
+        replace(made, loss=SmoothedHinge()).predict(ROWS, threshold=0.4)
 
 
 @pytest.mark.parametrize("cap", [1.0, 0.7])
 def test_classes_of_one_softmax_model(model, tmp_path, cap):
     """Files, probabilities by the link, and the statement."""
     weights = np.array([[1.0, 0.0, 0.1], [-1.0, 2.0, 0.0], [0.0, -2.0, 0.3]]) * 3
-    words = loss_words(Softmax(3, cap))
-    made = replace(plain(model, BOUNDED, PlainLabel(name="ward", classes=(3, 5, 8)), weights), loss=words)
+    made = plain(model, BOUNDED, PlainLabel(name="ward", classes=(3, 5, 8)), weights, Softmax(3, cap))
     p = softmax(BOUNDED.encode(ROWS) @ weights.T, axis=1)
     expected = p * np.maximum(1.0, (1 - p) / cap)
     expected /= expected.sum(axis=1, keepdims=True)
@@ -104,7 +104,7 @@ def test_several_classes_are_several_vectors(model, tmp_path):
 
 def test_a_number_comes_in_its_own_units(model, tmp_path):
     scale = TargetScale.of((100.0, 300.0))
-    made = replace(plain(model, BOUNDED, PlainLabel(name="cost", scale=scale), (0.5, -0.25, 0.1)), loss="linear")
+    made = plain(model, BOUNDED, PlainLabel(name="cost", scale=scale), (0.5, -0.25, 0.1), Huber(0.5))
     encoded = BOUNDED.encode(ROWS) @ np.array([0.5, -0.25, 0.1])
     for again in kept(made, tmp_path):
         np.testing.assert_allclose(again.predict(ROWS), 200 + 100 * encoded, rtol=1e-12)

@@ -18,7 +18,8 @@ from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
-from dpadmm.solvers import majoriser, passes
+from dpadmm.problems.summation import RUN
+from dpadmm.solvers import majoriser
 from dpadmm.solvers.majoriser import MajoriserSolver
 from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.newton_kernel import newton_steps
@@ -231,7 +232,7 @@ class TestFailing:
 def test_more_rows_than_one_block():
     """The passes go through the rows in blocks; more rows than fit one, not a multiple of it."""
     for is_sparse in (False, True):
-        functions = risk(Logistic(), (passes._DENSE_ROWS + 301, 40), 3, is_sparse=is_sparse)
+        functions = risk(Logistic(), (RUN + 301, 40), 3, is_sparse=is_sparse)
         sub = subproblem(functions, replicas=2)
         solution = MajoriserSolver(functions, np.ones(2), 1e-11).solve(sub)
         assert (residual_norms(functions, np.ones(2), sub, solution.point) <= 1.01e-11).all()

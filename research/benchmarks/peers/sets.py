@@ -147,7 +147,7 @@ def by_bounds(data: Loaded, epsilon: float) -> PublicRows:
         else each.scale_by_bounds()
         for each in data.schema.columns
     ]
-    made = RowEncoding.of(scales, reach=1.0)
+    made = RowEncoding.of(scales, reach=1.0, constant=None)
     return PublicRows(_record(replace(made, radius=math.sqrt(len(scales)))), epsilon, DELTA)
 
 

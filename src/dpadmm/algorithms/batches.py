@@ -27,6 +27,7 @@ from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
 from dpadmm.problems.softmax import SoftmaxRisk
+from dpadmm.problems.summation import MOST_RIDGE
 
 
 class BatchKind(Enum):
@@ -118,7 +119,21 @@ class Moment(NamedTuple):
 
 def whole_gradients(agents: Agents, x: Floats) -> Floats:
     """Return `w_i grad f_i(x_i)`, (agents, d, R), over all records."""
+    x = within_reach(agents.functions, x)
     return agents.weights[:, None, None] * _gradient(agents.functions, x, agents.threads)
+
+
+def within_reach(functions: LocalFunctions, x: Floats) -> Floats:
+    """Return the points; those at which a ridge pulls with more than `MOST_RIDGE` G, drawn towards 0 up to there.
+
+    No optimum lies so far out. Rounding is relative to what is rounded, so there it would have no bound (C7).
+    """
+    constants = functions.constants
+    if constants.strong_convexity == 0 or not math.isfinite(constants.record_gradient):
+        return x
+    longest = MOST_RIDGE * constants.record_gradient / constants.strong_convexity
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    return x * np.minimum(1.0, longest / norms) if (norms > longest).any() else x
 
 
 def batch_gradients(

@@ -22,7 +22,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Geometric, Promise, Row
 from dpadmm.privacy.certificates import gradient_step
-from dpadmm.privacy.protection import Certificate, in_l1_norm, with_spherical_noise
+from dpadmm.privacy.protection import Certificate, Strength, in_l1_norm, with_spherical_noise
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -47,8 +47,9 @@ class DPDGD(GraphMethod):
     constraint: a box (or the positive orthant) to which every step is projected; None: no constraint.
 
     Guarantees: C9. One record moves `x_i` by at most `c q^(k-1) 2 G w_i/n_i` (times sqrt(d) in the l1 norm); record
-    level, replace-one, against an eavesdropper. Steps that shrink geometrically stop short of the optimum unless q
-    is close enough to 1: that is the method, not the noise.
+    level, replace-one, against an eavesdropper; up to floating point, since the mixed point has no bound (C7). Steps
+    that shrink geometrically stop short of the optimum unless q is close enough to 1: that is the method, not the
+    noise.
 
     Reference: Huang, Mitra, Vaidya, "Differentially private distributed optimization" (2015).
     """
@@ -133,8 +134,9 @@ class DPDGD(GraphMethod):
         rounds, dimension = tuple(range(1, setting.rounds + 1)), setting.problem.dimension
 
         def certificate(i: int, k: int) -> Certificate:
-            plain = gradient_step(setting.local(i, tolerance=setting.rounding), step=self.step_at(k))
-            return self._noisy(plain, dimension)
+            plain = gradient_step(setting.evaluated(i), step=self.step_at(k))
+            # The mixed point, which is public, has no bound.
+            return self._noisy(plain.weakened(Strength.UP_TO_FLOATING_POINT), dimension)
 
         rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))
         return (Promise(MESSAGE, self.noise, tuple(rows), schedule=Geometric(self.noise_decay**2)),)

@@ -65,5 +65,5 @@ class DPGD(GradientMethod):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per silo and round."""
-        rows = setting.rows(lambda i: full_gradient(setting.local(i, tolerance=setting.rounding)))
+        rows = setting.rows(lambda i: full_gradient(setting.evaluated(i)))
         return (Promise(MESSAGE, Family.GAUSSIAN, rows),)

@@ -99,11 +99,10 @@ class DPProxSGD(GradientMethod):
         rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
         rows = []
         for i in range(functions.n_agents):
-            certificate = sampled_gradient(
-                setting.local(i, tolerance=setting.rounding, is_clipped=self.clip is not None),
-                batch_size=self.draws.size,
-                clip=math.inf if self.clip is None else self.clip,
-            ).weakened(Strength.UP_TO_FLOATING_POINT)
+            clip = math.inf if self.clip is None else self.clip
+            certificate = sampled_gradient(setting.evaluated(i, clip), batch_size=self.draws.size, clip=clip).weakened(
+                Strength.UP_TO_FLOATING_POINT
+            )
             drawn = self.draws.sampling(int(functions.sizes[i]))
             rows.append(Row(i, rounds, (certificate,) * len(rounds), drawn))
         return (Promise(MESSAGE, Family.SAMPLED, tuple(rows)),)

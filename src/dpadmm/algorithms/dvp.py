@@ -166,7 +166,7 @@ def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bo
         curvature_bound=functions.constants.record_curvature,
         edge_penalty=eta,
         degree=setting.degree(i),
-        is_logistic=isinstance(functions.linear_loss, Logistic),
+        is_logistic=type(functions.linear_loss) is Logistic,
         is_smoothed=is_smoothed,
     )
 

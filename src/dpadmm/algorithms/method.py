@@ -16,6 +16,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import Agents, Residuals, spread
+from dpadmm.algorithms.rounding import added_up, evaluated, longest_ridge
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
@@ -23,9 +24,6 @@ from dpadmm.privacy.certificates import LocalFunction
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Unit, View
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
-
-ROUNDING = 1e-10
-"""What rounding may add to one gradient before noise; far above what is seen."""
 
 
 class Neighbourhood(Protocol):
@@ -43,7 +41,8 @@ class Setting:
 
     `tolerance` is the gradient norm to which the engine solves (C7); None leaves it out of the bounds, which then hold
     up to solver error. `protection` says who is protected from whom; its unit and view are a method's own to certify.
-    `rounding` takes the tolerance's place where gradients are computed and nothing is solved.
+    `rounding` takes the tolerance's place where gradients are computed and nothing is solved; None is what is proved
+    of the package's sums (C7).
     """
 
     problem: Problem
@@ -51,7 +50,7 @@ class Setting:
     tolerance: float | None
     network: Neighbourhood | None = None
     protection: Protection = ONE_RECORD
-    rounding: float = ROUNDING
+    rounding: float | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -105,6 +104,26 @@ class Setting:
             unit=row_unit(self.protection),
             scores=problem.functions.constants.scores,
         )
+
+    def evaluated(self, agent: int, clip: float = math.inf) -> LocalFunction:
+        """Return the public side of one agent's function where its gradient is taken, with what rounding costs (C7).
+
+        clip: what a record's gradient is shortened to. Only where there is one, the loss need not bound gradients.
+        """
+        local = self.local(agent, tolerance=self.rounding or 0.0, is_clipped=clip < math.inf)
+        if self.rounding is not None:
+            return local
+        size = min(local.gradient_bound, clip)
+        return evaluated(local, dimension=self.problem.dimension, size=size, ridge=self._ridge(size))
+
+    def evaluated_sum(self) -> list[LocalFunction]:
+        """Return those of all agents, where their gradients are added up before the noise."""
+        silos = [self.evaluated(i) for i in range(self.problem.n_agents)]
+        size = silos[0].gradient_bound
+        return silos if self.rounding is not None else added_up(silos, size=size, ridge=self._ridge(size))
+
+    def _ridge(self, gradient_bound: float) -> float:
+        return longest_ridge(self.problem.functions.constants.strong_convexity, gradient_bound)
 
     def degree(self, agent: int) -> int:
         """Return the number of an agent's neighbours."""

@@ -144,8 +144,7 @@ class NoisyGradients(Method):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """The noisy sum, once a round."""
-        silos = range(setting.problem.n_agents)
-        certificate = gradient_sum([setting.local(i, tolerance=setting.rounding) for i in silos], unit=self.unit)
+        certificate = gradient_sum(setting.evaluated_sum(), unit=self.unit)
         rounds = tuple(range(1, setting.rounds + 1))
         return (Promise(BROADCAST, Family.GAUSSIAN, (Row(COORDINATOR, rounds, (certificate,) * len(rounds)),)),)
 

@@ -294,7 +294,7 @@ class PSADMM(Method):
 
     def _certificates(self, setting: Setting, agent: int) -> tuple[Certificate, Certificate]:
         """C4 of both parts, for one agent."""
-        local, clip = setting.local(agent, tolerance=setting.rounding), self._limit(setting.problem.functions)
+        local, clip = setting.evaluated(agent), self._limit(setting.problem.functions)
         correction = ps_admm_correction(local, batch_size=self.batches.size, clip=clip)
         return ps_admm_full_gradient(local), correction.weakened(Strength.UP_TO_FLOATING_POINT)
 

@@ -13,22 +13,33 @@ if TYPE_CHECKING:
 
 
 def show_terms(silo: "Silo", agreement: "Agreement") -> None:
-    """Show who takes part, what runs, who sees what, what it costs a record here, and what is left of the budget."""
-    from dpadmm.cli.custody import room_words
-    from dpadmm.engines.federation.terms import agreed_run
-
-    agent, terms = agreement.agent(silo.policy.name), agreed_run(agreement)
+    """Show the terms as they are stated: what runs, and who takes part. Nothing is computed from them."""
     settings = ", ".join(f"{name} {number:.4g}" for name, number in agreement.settings)
     print_line(
         f"Run {agreement.run!r}: {agreement.method}, {agreement.rounds} rounds, {agreement.noise.value} noise\n"
-        f"  {settings}; loss {agreement.loss}, ridge {agreement.mu:.3g}\n"
-        f"  {_encoding_words(terms, agent)}\n{_weight_words(silo, agreement)}"
+        f"  {settings}; loss {agreement.loss}, ridge {agreement.mu:.3g}\n{_weight_words(silo, agreement)}"
+        f"  asks for epsilon {agreement.epsilon:.6g} at delta {agreement.delta:.3g}\n"
         f"  if a silo is missing: {agreement.missing.value}\n"
         f"Who takes part:\n{_people_words(silo, agreement)}"
+        f"Coordinator {agreement.coordinator}\nDigest      {agreement.digest}"
+    )
+
+
+def show_cost(silo: "Silo", agreement: "Agreement") -> None:
+    """Show who sees what, what the terms cost a record here, and what is left of the budget.
+
+    To compute it may take long: terms that the owner's rules do not allow are refused before.
+    """
+    from dpadmm.cli.custody import room_words
+    from dpadmm.engines.federation.terms import agreed_run
+
+    silo.check_rules(agreement)
+    agent, terms = agreement.agent(silo.policy.name), agreed_run(agreement)
+    print_line(
+        f"{_encoding_words(terms, agent)}\n"
         f"Who sees what:\n  {_sight_words(terms)}\n"
         f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} "
-        f"at delta {agreement.delta:.3g}\n{room_words(silo, agreement)}\n"
-        f"Coordinator {agreement.coordinator}\nDigest      {agreement.digest}"
+        f"at delta {agreement.delta:.3g}\n{room_words(silo, agreement)}"
     )
 
 

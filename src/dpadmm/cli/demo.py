@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from dpadmm.front.asked import TaskWords
     from dpadmm.reporting.model import ReleasedModel
 
+PUBLISHED_AUC = 0.99
+"""What models without privacy reach on this data set; it is published, so that the signal may be stated."""
+
+_PURPOSE = "to show what one private model over four hospitals costs and how good it is, on published records"
 PUBLIC = "the four hospitals' own records: a published data set, so accuracy may be shown"
 
 
@@ -36,8 +40,9 @@ def demo(
         from dpadmm.front.asked import TaskWords
         from dpadmm.privacy.protection import ONE_RECORD
 
+        words = TaskWords(epsilon=epsilon, delta=delta, protection=ONE_RECORD, expected_auc=PUBLISHED_AUC)
         folder = _folder(out)
-        model, page = _run(folder, TaskWords(epsilon=epsilon, delta=delta, protection=ONE_RECORD), is_json=json)
+        model, page = _run(folder, words, is_json=json)
         if json:
             print_json({"command": "demo", "folder": str(folder), "report": str(page)} | model_json(model))
 
@@ -79,7 +84,8 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     from dpadmm.datasets.tables import read_silos
     from dpadmm.estimators.wishes import Books
     from dpadmm.front.training import Training
-    from dpadmm.reporting.budgets import budgets_around
+    from dpadmm.reporting.budgets import budget_facts, budgets_around
+    from dpadmm.reporting.facts import Accountability
 
     console = Console(highlight=False, quiet=is_json)
     files = []
@@ -87,7 +93,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
         files.append(folder / f"{name}.csv")
         frame.to_csv(files[-1], index=False)
     SCHEMA.save(folder / "schema.json")
-    tables = read_silos(files, None)
+    tables = read_silos(files, None, protection=words.protection)
     sizes = ", ".join(f"{name} {len(table.frame)}" for name, table in tables.items())
     console.print(
         "[bold]Four hospitals, one model.[/bold] They are simulated: this process reads all four tables. For a run "
@@ -99,6 +105,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
         books=Books(path=folder / "study.ledger", budget=words.epsilon),
         out=folder / "model.json",
         title="Breast cancer at four hospitals",
+        about=Accountability(purpose=_PURPOSE),
         is_hopeless_allowed=True,
         has_progress=not is_json,
     )
@@ -110,16 +117,14 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     done = training.carry_out(prepared, plan)
     model, place = done.model, done.place or folder
     rows = labelled_rows(model, tables.values(), Screening())
-    model = replace(model, measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),))
+    model = replace(
+        model,
+        measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),),
+        budgets=budget_facts(budgets_around(words.task(prepared.rows.sizes, SCHEMA))),
+    )
     model.save(place)
     page = folder / "report.html"
-    task = words.task(prepared.rows.sizes, SCHEMA)
-    model.report(
-        page,
-        name=place.name,
-        purpose="to show what one private model over four hospitals costs and how good it is, on published records",
-        budgets=budgets_around(task),
-    )
+    model.report(page, name=place.name)
     if not is_json:
         _tell(model, page)
     return model, page

@@ -14,6 +14,8 @@ from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
     from dpadmm.datasets.cells import Screened
+    from dpadmm.datasets.persons import Persons
+    from dpadmm.datasets.schema import Screening
     from dpadmm.datasets.table_format import TableFormat
     from dpadmm.datasets.tables import SiloTable
     from dpadmm.estimators.confusion import PrivateConfusion
@@ -146,6 +148,7 @@ def evaluate(
         from dpadmm.estimators.noisy_sums import check_sizes, check_unit
         from dpadmm.estimators.wishes import Books
         from dpadmm.front.asked import TaskWords, check_person, persons_of, protection_of
+        from dpadmm.privacy.protection import Protection
         from dpadmm.reporting.files import check_apart, check_writable, encode
         from dpadmm.reporting.model import ReleasedModel
 
@@ -165,38 +168,39 @@ def evaluate(
         check_apart(outputs, paths if record else [*paths, model], ledger)
         asked.check(saved, is_private=public is None, may_replace=force)
         check_split(split_by, saved.schema.columns, saved.schema.label)
-        tables = read_silos(paths, split_by, written)
-        if not json:
-            print_reading({each.where: each.written for each in tables.values()})
-        policies = Screening.of(missing, unlisted, out_of_range)
+        policies, books = Screening.of(missing, unlisted, out_of_range), Books(path=ledger, budget=budget)
         if public is not None:
-            _check_apart(saved, tables, ledger)
-            said = DECLARATIONS[declare] if declare is not None else ""
-            found = public_measurement(saved, labelled_rows(saved, tables.values(), policies), public, said)
+            protection = Protection(silos_per_person=silos_per_person or 1)
         else:
-            books = Books(path=ledger, budget=budget)
             books.check(epsilon or 0.0)
-            if ledger is None and not json:
-                typer.echo(_NO_LEDGER, err=True)
             counts = (records_per_person, silos_per_person, colluders)
             protection = protection_of(ledger, None, view, *counts, has_persons=person is not None)
             if person is None:
                 is_counted = records_per_person is not None or (ledger is not None and ledger.exists())
                 check_unit(protection, saved.guarantee.protected.unit, is_counted=is_counted)
+            elif saved.schema.label.is_real:
+                raise InputError("--person is for models of classes. Nothing was spent. Give one row per person.")
             check_sizes(protection)
             check_person(person, None, protection, None, split_by)
+        tables = read_silos(paths, split_by, written, protection=protection)
+        if not json:
+            print_reading({each.where: each.written for each in tables.values()})
+        if public is not None:
+            _check_apart(saved, tables, ledger)
+            said = DECLARATIONS[declare] if declare is not None else ""
+            found = public_measurement(saved, labelled_rows(saved, tables.values(), policies), public, said)
+        else:
+            if ledger is None and not json:
+                typer.echo(_NO_LEDGER, err=True)
             persons = None if person is None else persons_of(tables, person)
             words = TaskWords(epsilon=epsilon or 0.0, delta=delta or 0.0, protection=protection)
             if persons is not None:
                 persons.check_silos(protection.silos_per_person)
             if asked.fit(saved):
                 evaluation = keep(bought(saved, tables, policies, words, books, by, persons), model, asked)
-                found = measurement_of(evaluation.figures)
-            elif persons is not None:
-                raise InputError("--person is for models of two classes. Nothing was spent. Give one row per person.")
+                found = measurement_of(evaluation.figures, is_recorded=ledger is not None)
             else:
-                rows = labelled_rows(saved, tables.values(), policies)
-                found, matrix = _private(saved, rows, tables, words, books)
+                found, matrix = _private(saved, tables, policies, words, books, persons)
             found = replace(found, declaration=_trained_on(saved, ledger))
         place = replace(saved, measurements=(*saved.measurements, found)).save(model) if record else None
         head = {"command": "evaluate", "recorded_in": place and str(place)} | encode(found)
@@ -316,22 +320,26 @@ def public_measurement(model: "ReleasedModel", rows: "Screened", why: str, apart
 
 def _private(
     model: "ReleasedModel",
-    rows: "Screened",
     tables: "Mapping[str, SiloTable]",
+    screening: "Screening",
     words: "TaskWords",
     books: "Books",
+    persons: "Persons | None",
 ) -> "tuple[Measurement, PrivateConfusion | None]":
     """Return the figure of a number, or the accuracy of several classes with the matrix that was bought."""
     import numpy as np
 
-    from dpadmm.cli.scoring import private_error, private_matrix
+    from dpadmm.cli.evaluation import counted_tables, what_is_counted
+    from dpadmm.cli.scoring import labelled_rows, private_error, private_matrix
     from dpadmm.front.training import ledger_data
     from dpadmm.reporting.measurement import Basis, Measurement, OtherFigure
     from dpadmm.reporting.outcome import now
 
-    groups = np.repeat(np.arange(len(tables)), [len(table.frame) for table in tables.values()])
+    counted = counted_tables(tables, persons)
+    rows = labelled_rows(model, counted, screening)
+    groups = np.repeat(np.arange(len(counted)), [table.rows for table in counted])
     matrix = None
-    with books.open(ledger_data(tables), words.delta, words.protection) as ledger:
+    with books.open(ledger_data(tables, persons), words.delta, words.protection) as ledger:
         if model.schema.label.is_real:
             error = private_error(model, rows, words, ledger, groups)
             name, value, noise, privacy = _ERROR, error.value, error.standard_error, error.privacy
@@ -340,12 +348,11 @@ def _private(
             name, value, noise = "accuracy", matrix.accuracy().value, matrix.accuracy().noise_error
             privacy = matrix.privacy
     recalls = {} if matrix is None else {each: matrix.recall(each) for each in matrix.classes}
-    kept = "" if books.path is None else f"; recorded in {books.name}"
     found = Measurement(
         score=name,
         value=value,
         records=len(rows.labels),
-        on=f"private records, protected from {words.protection.observer}{kept}",
+        on=what_is_counted(words, books),
         basis=Basis.ACCOUNTED,
         epsilon=privacy.certified,
         delta=privacy.delta,
@@ -356,6 +363,7 @@ def _private(
             for each, figure in recalls.items()
             if figure.is_visible
         ),
+        is_recorded=books.path is not None,
     )
     return found, matrix
 
@@ -371,11 +379,14 @@ def _trained_on(model: "ReleasedModel", ledger: Path | None) -> str:
 
 
 def _words(found: "Measurement") -> str:
-    noise = f" +- {found.uncertainty:.4f} (noise)" if found.uncertainty else ""
+    from dpadmm.reporting.measurement import OtherFigure
+
     base = "" if found.baseline is None else f"; the best constant prediction has {found.baseline:.4f}"
     others = "".join(f"; {each}" for each in found.others)
     cost = f", cost epsilon {found.epsilon:.4g} at delta {found.delta:.3g}" if found.epsilon else ""
-    return f"{found.score} {found.value:.4f}{noise} on {found.records} records ({found.on}){base}{others}{cost}."
+    figure = str(OtherFigure(found.score, found.value, found.uncertainty))
+    noise = " (noise)" if "+-" in figure else ""
+    return f"{figure}{noise} on {found.records} records ({found.on}){base}{others}{cost}."
 
 
 def _matrix_words(matrix: "PrivateConfusion") -> str:

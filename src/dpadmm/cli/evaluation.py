@@ -119,6 +119,14 @@ def place_beside(model: Path) -> Path:
     return next(name for name in names if not name.exists())
 
 
+def counted_tables(tables: Mapping[str, SiloTable], persons: Persons | None) -> list[SiloTable]:
+    """Return the rows that are measured, silo by silo: of persons, the first row in each silo."""
+    if persons is None:
+        return list(tables.values())
+    kept = zip(tables.values(), replace(persons, keep=1).rows(), strict=True)
+    return [replace(table, frame=table.frame.iloc[own.kept]) for table, own in kept]
+
+
 @without_python_words()
 def bought(
     model: ReleasedModel,
@@ -130,32 +138,32 @@ def bought(
     persons: Persons | None = None,
 ) -> PrivateEvaluation:
     """Read the rows, find room in the ledger, record and draw; of persons, the first row in each silo is counted."""
-    frames = [table.frame for table in tables.values()]
-    if persons is not None:
-        kept = replace(persons, keep=1).rows()
-        frames = [frame.iloc[own.kept] for frame, own in zip(frames, kept, strict=True)]
-    named = zip(frames, (table.where for table in tables.values()), strict=True)
-    rows = ScoredRows.of(model, list(named), screening, by)
-    silos = [name for name, frame in zip(tables, frames, strict=True) for _ in range(len(frame))]
+    counted = counted_tables(tables, persons)
+    rows = ScoredRows.of(model, [(table.frame, table.where) for table in counted], screening, by)
+    silos = [name for name, table in zip(tables, counted, strict=True) for _ in range(table.rows)]
     said = words.protection
     people = (said.view.value, said.records_per_person, said.silos_per_person, said.colluders)
     with books.open(ledger_data(tables, persons), words.delta, words.protection) as ledger:
         asked = Asked.of(rows, words.epsilon, words.delta, people, ledger, None, silos, False, said.unit)
-        return buy(rows, asked, rows.scores, rows.labels, on=_on(words, books))
+        return buy(rows, asked, rows.scores, rows.labels, on=what_is_counted(words, books))
 
 
-def _on(words: TaskWords, books: Books) -> str:
+def what_is_counted(words: TaskWords, books: Books) -> str:
+    """Say what a bought figure is about, and where its cost is recorded."""
     kept = "" if books.path is None else f"; recorded in {books.name}"
     what = "persons, the first row of each" if words.protection.unit is Unit.PERSON else "records"
     return f"private {what}, protected from {words.protection.observer}{kept}"
 
 
-def measurement_of(found: PrivateEvaluation) -> Measurement:
-    """Return what the model file keeps: accuracy, and beside it AUC and log-loss, as far as they are visible."""
+def measurement_of(found: PrivateEvaluation, *, is_recorded: bool) -> Measurement:
+    """Return what the model file keeps: accuracy, and beside it AUC and log-loss, as far as they are visible.
+
+    A log-loss that noise leaves open is left out; of an AUC it is said.
+    """
     accuracy, others = found.confusion().accuracy, {"AUC": found.roc_auc()}
     if found.has_probabilities:
         others["log-loss"] = found.log_loss()
-    seen = {name: each for name, each in others.items() if each.is_visible}
+    seen = {name: each for name, each in others.items() if each.is_determined or (each.is_visible and name == "AUC")}
     return Measurement(
         score="accuracy",
         value=accuracy.value if accuracy.is_visible else 0.5,
@@ -167,6 +175,7 @@ def measurement_of(found: PrivateEvaluation) -> Measurement:
         time=found.time,
         uncertainty=accuracy.noise_error if accuracy.is_visible else 0.5,
         others=tuple(OtherFigure(name, each.value, each.noise_error) for name, each in seen.items()),
+        is_recorded=is_recorded,
     )
 
 
@@ -191,7 +200,8 @@ def text_of(found: PrivateEvaluation, threshold: float | None) -> str:
     """Return the table, group by group, the confusion matrix and the calibration of all records."""
     said = found.privacy
     lines = [
-        f"{found.records} {said.protected.counted}, cost: epsilon {said.certified:.4g} at delta {said.delta:.3g}.",
+        f"{found.records} {said.protected.counted}{said.protected.counting_note}, "
+        f"cost: epsilon {said.certified:.4g} at delta {said.delta:.3g}.",
         f"({found.on})" if found.on else "",
         "",
         _HEADER,
@@ -206,7 +216,7 @@ def text_of(found: PrivateEvaluation, threshold: float | None) -> str:
 
 
 def _table(figures: Mapping[str, EvaluatedFigure]) -> list[str]:
-    return [f"  {name:22}{_cells(each)}" for name, each in figures.items()]
+    return [f"  {name:22}{_cells(each) if each.is_determined else f'  {each}'}" for name, each in figures.items()]
 
 
 def _cells(figure: EvaluatedFigure, digits: int = 4) -> str:

@@ -78,7 +78,7 @@ def draft(
         target, found, public = Target(epsilon, delta), [SiloEntry.load(path) for path in entries], Schema.load(schema)
         weights, files = options.weights_of(class_weight), CoordinatorFiles(coordinator)
         made = make_draft(found, public, target, nominal_records=nominal_records, class_weight=weights)
-        key = files.key() if coordinator.exists() else files.create()
+        key = files.key() if files.is_made() else files.create()
         terms = made.terms(name, key.public)
         write_federation(out, terms)
         print_line(f"{made}\n\nWrote the terms to {out}, digest {terms.digest}.")

@@ -74,6 +74,8 @@ def fit(
     nominal_records: options.NominalRecords = None,
     aim: options.AimWord = "prediction",
     prevalence: options.Prevalence = None,
+    expected_auc: options.ExpectedAUC = None,
+    expected_r2: options.ExpectedR2 = None,
     loss: options.LossWord = "auto",
     multi_class: options.MultiClassWord = "auto",
     class_weight: options.ClassWeights = None,
@@ -145,6 +147,8 @@ def fit(
             nominal_records=nominal_records,
             aim=aim_of(aim),
             prevalence=prevalence,
+            expected_auc=expected_auc,
+            expected_r2=expected_r2,
         )
         training = Training(
             schema=_schema(schema, target, files),
@@ -166,7 +170,7 @@ def fit(
         training.check_words()
         workers = stack.enter_context(cluster_workers(cluster, _warn))
         streaming = Streaming.of(stream, written, split_by=split_by, person=person, workers=workers)
-        tables = streaming.tables(files, split_by, written)
+        tables = streaming.tables(files, split_by, written, words.protection)
         if not json:
             print_reading({each.where: each.written for each in tables.values()})
             print_streaming(tables)
@@ -254,7 +258,7 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     table.add_column(overflow="fold")
     label = "Certified" if said.is_release else "NOT PRIVATE, would cost"
     table.add_row("Model", cell(place))
-    table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.strength})")
+    table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.standing})")
     table.add_row("Protects", f"{said.protected} from {said.protected.observer}")
     for heading, words in model.collusion_lines:
         table.add_row(heading, words)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpadmm.engines.federation.agreement import Agreement
     from dpadmm.engines.federation.silo import Silo
     from dpadmm.operations.invitations import Invitation
+    from dpadmm.operations.joining import Guest
 
 _STUDY = "The study"
 
@@ -68,7 +69,7 @@ def invite(
 
         Place.of(address)
         files = CoordinatorFiles(directory)
-        is_new = not directory.exists() or not any(directory.iterdir())
+        is_new = not files.is_made()
         key = SigningKey.new() if is_new else files.key()
         asked = Invitation(
             study=study,
@@ -136,13 +137,14 @@ def join(
         from dpadmm.cli.custody import left_words
         from dpadmm.datasets.schema import Screening
         from dpadmm.engines.federation.silo import Silo
+        from dpadmm.engines.federation.silo_files import SiloFiles
         from dpadmm.operations.invitations import Invitation
         from dpadmm.operations.joining import Guest, OwnRules, check_silo, make_silo, until_reached, wait_for_terms
 
         asked = Invitation.load(invitation)
         place = Path(asked.silo) if directory is None else directory
         _show_study(asked)
-        if not (place / "policy.toml").exists():
+        if not SiloFiles(place).is_made():
             rules = OwnRules(
                 data=data or Path(typer.prompt("The private table (text, Parquet, Arrow or Excel)")),
                 budget_epsilon=typer.prompt(
@@ -170,7 +172,7 @@ def join(
             _show_fingerprint(silo)
             print_line("Registered. Waiting for the terms, which are drafted when all silos have registered ...")
             terms = wait_for_terms(guest, print_line)
-            _approve(silo, terms, peer or [], is_asked=not yes)
+            _approve(guest, terms, peer or [], is_asked=not yes)
             silo.files.address.write_text(asked.address + "\n", encoding="utf-8")  # not before: it may serve another
         finally:
             silo.close()
@@ -200,10 +202,11 @@ def _show_fingerprint(silo: "Silo") -> None:
     )
 
 
-def _approve(silo: "Silo", terms: "Agreement", told: list[str], *, is_asked: bool) -> None:
-    """Compare fingerprints where that matters, show the terms, and approve them on the owner's word."""
-    from dpadmm.cli.approval import ask_fingerprints, confirm, show_terms
+def _approve(guest: "Guest", terms: "Agreement", told: list[str], *, is_asked: bool) -> None:
+    """Compare fingerprints where that matters, show the terms and their cost, and approve them on the owner's word."""
+    from dpadmm.cli.approval import ask_fingerprints, confirm, show_cost, show_terms
 
+    silo = guest.silo
     if terms.digest in [each.digest for each in silo.agreements()]:
         print_line(f"The terms of run {terms.run!r} are approved already.")
         return
@@ -215,6 +218,8 @@ def _approve(silo: "Silo", terms: "Agreement", told: list[str], *, is_asked: boo
     if is_asked:
         ask_fingerprints(silo, terms)
     show_terms(silo, terms)
+    show_cost(silo, terms)
+    guest.check_protection(terms)
     silo.check_terms(terms)
     if is_asked:
         typer.confirm("Approve these terms?", abort=True)

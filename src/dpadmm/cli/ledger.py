@@ -135,7 +135,7 @@ def migrate(
         from dpadmm.privacy.ledger import Ledger
         from dpadmm.privacy.ledger import migrate as carry_over
 
-        data = ledger_data(read_silos(tables, split_by, written))
+        data = ledger_data(read_silos(tables, split_by, written, protection=None))
         carry_over(file, out, data, silos_per_person=silos_per_person)
         with Ledger.open(out) as ledger:
             said = ledger.statement()
@@ -159,6 +159,8 @@ def _as_json(
         "refusals": said.refusals,
         **said.protection.content(),
         "strength": said.strength.value,
+        "standing": said.standing,
+        "declared": list(said.declared),
         "holds_adaptively": said.holds_adaptively,
         "head": said.head,
         "entries": said.entries,
@@ -186,7 +188,8 @@ def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -
     from dpadmm.errors import without_controls
 
     silos = tuple(replace(each, silo=without_controls(each.silo)) for each in said.silos)
-    print_line(str(replace(said, silos=silos)))
+    declared = tuple(map(without_controls, said.declared))
+    print_line(str(replace(said, silos=silos, declared=declared)))
     if not runs:
         return
     table = Table(title="Releases by run", title_justify="left")

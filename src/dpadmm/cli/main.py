@@ -1,11 +1,13 @@
 """The `dpadmm` command: thin typer commands over the library."""
 
+import inspect
 import re
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperGroup
+from typer.models import ArgumentInfo
 
 from dpadmm import __version__
 from dpadmm.cli import (
@@ -51,6 +53,8 @@ class Commands(TyperGroup):
             found.name = cmd_name
         if found is None and cmd_name in RESEARCH:
             ctx.fail(f"`dpadmm {cmd_name}` is part of dpadmm-research. In a checkout, run: pip install ./research")
+        if found is not None:
+            _restore_argument_help(found)
         return found
 
     def invoke(self, ctx: Any) -> Any:
@@ -67,6 +71,17 @@ class Commands(TyperGroup):
             choices = re.findall("'(.*?)'", given[2])
             told = f"{given[0]}{nearest(given[1], choices)}"
             raise typer.BadParameter(told, problem.ctx, problem.param, problem.param_hint) from problem
+
+
+def _restore_argument_help(command: Any) -> None:
+    """Set the help of positional arguments: click from 8.5 on clears what typer up to 0.20 has set."""
+    for each in getattr(command, "commands", {}).values():
+        _restore_argument_help(each)
+    stated = {} if command.callback is None else inspect.signature(command.callback).parameters
+    for param in command.params:
+        if isinstance(param, TyperArgument) and param.help is None:
+            about = get_args(stated[param.name].annotation)[1:]
+            param.help = next((each.help for each in about if isinstance(each, ArgumentInfo)), None)
 
 
 app = typer.Typer(

@@ -116,6 +116,20 @@ Prevalence = Annotated[
     float | None,
     typer.Option(help="Share of the positive class, if it is public; plans are then for it.", rich_help_panel=_MODEL),
 ]
+ExpectedAUC = Annotated[
+    float | None,
+    typer.Option(
+        "--expected-auc",
+        help="AUC that a model without privacy is thought to reach, if known from elsewhere; the forecast is for it.",
+        rich_help_panel=_MODEL,
+    ),
+]
+ExpectedR2 = Annotated[
+    float | None,
+    typer.Option(
+        "--expected-r2", help="As --expected-auc, if the target is a number: its R^2.", rich_help_panel=_MODEL
+    ),
+]
 AimWord = Annotated[
     Literal["prediction", "inference"],
     typer.Option(
@@ -206,10 +220,11 @@ def _option(default: Any, kind: Any, *names: str, **words: Any) -> inspect.Param
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
+_MARK = "Decimal mark of text files, . or , (1.234,5). Default: a point; between semicolons, the mark of each cell."
 _HEADER = "Whether the first line names the columns. Without a header they are column1, column2, ..."
 _WRITTEN = (
-    _option(None, str | None, "--sep", help="Separator of text files: , ; | or tab. Default: detected."),
-    _option(None, str | None, "--decimal", help="Decimal mark of text files, . or , (1.234,5). Default: detected."),
+    _option(None, str | None, "--sep", help="Separator of text files: , ; | or tab. Default: that of the header."),
+    _option(None, str | None, "--decimal", help=_MARK),
     _option(None, str | None, "--encoding", help="Encoding of text files, such as cp1252. Default: utf-8."),
     _option(None, list[str] | None, "--na-values", metavar="WORD", help="Word for a missing value; may be repeated."),
     _option(None, bool | None, "--header/--no-header", help=_HEADER),

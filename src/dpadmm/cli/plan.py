@@ -55,6 +55,8 @@ def plan(
     profile: options.ProfileWord = "auto",
     profile_share: options.ProfileShare = None,
     prevalence: options.Prevalence = None,
+    expected_auc: options.ExpectedAUC = None,
+    expected_r2: options.ExpectedR2 = None,
     curve: Annotated[
         bool, typer.Option("--curve/--no-curve", help="Show expected utility against epsilon (takes a little longer).")
     ] = True,
@@ -110,6 +112,8 @@ def plan(
             nominal_records=nominal_records,
             aim=aim_of(aim),
             prevalence=prevalence,
+            expected_auc=expected_auc,
+            expected_r2=expected_r2,
         )
         if plot is not None:
             _check_place("--plot", plot, (".svg", ".png"), force)
@@ -130,7 +134,7 @@ def plan(
             counts = _stated(sizes, nominal_records)
         else:
             streaming = Streaming.of(None, written, split_by=split_by, person=person)
-            tables = streaming.tables(files or [], split_by, written)
+            tables = streaming.tables(files or [], split_by, written, words.protection)
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})
             counts = counts_of(tables, person, words)

@@ -14,6 +14,7 @@ from dpadmm.errors import InputError, without_controls
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dpadmm.datasets.schema import Schema, Screening
     from dpadmm.datasets.table_format import TableFormat
 
 app = typer.Typer(help="Draft and check a schema: public bounds and categories.", no_args_is_help=True)
@@ -37,10 +38,11 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Draft a schema with placeholders. Only names and types of the columns are used, never their values.
+    """Draft a schema with placeholders, from names and types of the columns; no value is shown.
 
-    Fill in the placeholders from public knowledge (an age lies between 0 and 120), delete columns that should not be
-    used, then run `dpadmm schema check`.
+    The draft is private until you have read it: names come from the files, and in text files a column is what nine in
+    ten of its cells are. Fill in the placeholders from public knowledge (an age lies between 0 and 120), correct or
+    delete columns, then run `dpadmm schema check`.
 
     The names come from the first line of the files. A line without the target, or with names that look like values,
     may be somebody's record: it is refused, and nothing of it is shown. If it is a record, use --no-header.
@@ -63,6 +65,7 @@ def init(
         types = _common({file: each.types for file, each in found.items()}, apart, has_header=written.is_headed)
         draft = draft_schema(types, target, TargetKind(predict))
         text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
+        typer.echo("The draft is derived from the data, so it is private until you have read it.", err=True)
         if written.is_headed:
             typer.echo(
                 f"The {len(types)} column names in the draft come from the files (in text files, the first line).\n"
@@ -104,7 +107,7 @@ def check(
     out_of_range: options.OutOfRangeWord = "clip",
     json: options.Json = False,
 ) -> None:
-    """Show what a schema allows, or what still has to be filled in. With tables: check whether they can be used.
+    """Show what a schema allows, or what still has to be filled in. With tables: check whether each can be used.
 
     Example: dpadmm schema check schema.json north.csv south.csv --missing fill
     """
@@ -116,18 +119,11 @@ def check(
         sizes = {}
         if files:
             from dpadmm.datasets.schema import Screening
-            from dpadmm.datasets.tables import check_split, read_silos
-            from dpadmm.front.training import prepare
+            from dpadmm.datasets.tables import check_split
 
             check_split(split_by, filled.columns, filled.label)
-            tables = read_silos(files, split_by, written)
-            if not json:
-                print_reading({each.where: each.written for each in tables.values()})
-            # Values of a column may be names of people, so they are counted and not shown.
-            names = None if split_by is None else [f"silo {i}" for i in range(1, len(tables) + 1)]
-            prepared = prepare(filled, tables, Screening.of(missing, unlisted, out_of_range), names)
-            print_notes(prepared.notes)
-            sizes = dict(zip(prepared.rows.names or (), prepared.rows.sizes, strict=True))
+            screening = Screening.of(missing, unlisted, out_of_range)
+            sizes = _checked_sizes(filled, files, split_by, written, screening, is_quiet=json)
         if json:
             found = {"features": list(filled.feature_names), "dimension": filled.dimension, "silos": sizes}
             _print_json({"command": "schema check", "schema": loads(filled.to_json())} | found)
@@ -136,6 +132,49 @@ def check(
         typer.echo(f"{filled.dimension} features after encoding.")
         for name, size in sizes.items():
             print_line(f"{without_controls(name)}: {size} rows can be used.")
+
+
+def _checked_sizes(
+    schema: "Schema",
+    files: list[Path],
+    split_by: str | None,
+    written: "TableFormat",
+    screening: "Screening",
+    *,
+    is_quiet: bool,
+) -> dict[str, int]:
+    """Return how many rows of each silo can be used; check all tables before any is refused."""
+    from dpadmm.datasets.tables import SiloTable, read_silos, screen_cells, silo_names
+
+    tables: dict[str, SiloTable] = {}
+    sizes: dict[str, int] = {}
+    faults: list[str] = []
+    notes: list[str] = []
+    if split_by is not None:  # the values of this column may be names of people, so they are counted and not shown
+        parts = read_silos(files, split_by, written, protection=None)
+        tables = {f"silo {i}": part for i, part in enumerate(parts.values(), start=1)}
+    for name, file in zip(silo_names(files), files, strict=True) if split_by is None else ():
+        try:
+            (tables[name],) = read_silos([file], None, written, protection=None).values()
+        except InputError as problem:
+            faults.append(str(problem))
+    if not is_quiet:
+        print_reading({each.where: each.written for each in tables.values()})
+    for name, table in tables.items():
+        try:
+            cells = screen_cells(schema.columns, schema.label, table.frame, table.where, screening)
+        except InputError as problem:
+            faults.append(str(problem))
+        else:
+            sizes[name] = cells.number
+            notes += cells.notes
+    print_notes(notes)
+    if len(faults) > 1:
+        number = plural(len(sizes) + len(faults), "table")
+        raise InputError("\n".join([f"{len(faults)} of {number} cannot be used:", *faults]))
+    if faults:
+        raise InputError(faults[0])
+    return sizes
 
 
 def _common(tables: "Mapping[str, Mapping[str, Any]]", apart: set[str], *, has_header: bool) -> dict[str, Any]:

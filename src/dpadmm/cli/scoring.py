@@ -114,10 +114,13 @@ def private_error(
 def private_matrix(
     model: ReleasedModel, rows: Screened, words: TaskWords, ledger: ConfirmedLedger | None, groups: Ints
 ) -> PrivateConfusion:
-    """Return a noisy confusion matrix of several classes. groups: the silo of each row; blank rows are wrong."""
+    """Return a noisy confusion matrix of several classes. groups: the silo of each row; blank rows are wrong.
+
+    Where persons are protected, the rows are one of each person in a silo.
+    """
     hidden, answers = words.protection, EncodedAnswers(model)
     people = (hidden.view.value, hidden.records_per_person, hidden.silos_per_person, hidden.colluders)
-    asked = Asked.of(answers, words.epsilon, words.delta, people, ledger, None, groups, scores_rows_alone=False)
+    asked = Asked.of(answers, words.epsilon, words.delta, people, ledger, None, groups, False, hidden.unit)
     found = np.where(rows.blank, np.nan, answers.predict(rows.features))
     names = tuple(model.schema.label.classes)
     bought = buy_confusion(found, rows.labels, encoded_classes(names), asked, rows.features, rows.labels)

@@ -84,9 +84,8 @@ def init(
         records = files.create(policy, budget_epsilon, delta, is_summed=is_summed)
         print_reading({str(data): records.written})
         print_notes(records.notes)
-        entry = _write_entry(directory)
         typer.echo(
-            f"Made {directory}. Edit policy.toml to change its rules. Send {entry} to whoever drafts the terms "
+            f"Made {directory}. Edit policy.toml to change its rules. Send {files.entry} to whoever drafts the terms "
             "(`dpadmm federate draft`). For a federation file written by hand:"
         )
         _print_participant(directory)
@@ -134,7 +133,7 @@ def approve(
     Example: dpadmm silo approve clinic federation.toml
     """
     with clear_federation_failures():
-        from dpadmm.cli.approval import confirm, show_terms
+        from dpadmm.cli.approval import confirm, show_cost, show_terms
         from dpadmm.engines.federation.agreement import read_federation
         from dpadmm.engines.federation.silo import Silo
 
@@ -142,6 +141,7 @@ def approve(
         for told in peer or ():
             confirm(silo, agreement, told)
         show_terms(silo, agreement)
+        show_cost(silo, agreement)
         silo.check_terms(agreement)
         if not yes:
             typer.confirm("Approve these terms?", abort=True)
@@ -185,17 +185,6 @@ def _is_summed(view: str, colluders: int | None) -> bool:
     if colluders is not None and view != View.AGGREGATE.value:
         raise InputError("--colluders is for --view aggregate, in which silos see only sums. Leave it out.")
     return view == View.AGGREGATE.value
-
-
-def _write_entry(directory: Path) -> Path:
-    """Write what this silo tells whoever drafts terms; return where it is."""
-    from dpadmm.engines.federation.entry import SiloEntry
-    from dpadmm.engines.federation.silo import Silo
-
-    silo = Silo(directory)
-    SiloEntry.of(silo).save(silo.files.entry)
-    silo.close()
-    return silo.files.entry
 
 
 def _print_participant(directory: Path) -> None:

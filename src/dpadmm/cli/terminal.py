@@ -118,6 +118,8 @@ def _find_place_for_kernels() -> None:
 
 def _is_output_closed() -> bool:
     """Return whether the output has no reader, and then drop the rest of it: Python would complain of it at its end."""
+    if not hasattr(select, "poll"):  # Windows, where no command writes to anything but its output
+        return True
     watch = select.poll()
     for place in _OUTPUTS:
         watch.register(place, 0)

@@ -51,13 +51,14 @@ def load_breast_cancer() -> Dataset:
     ([171, 113, 57, 228], 30)
     """
     table = read_breast_cancer()
-    encoded = encode_table(SCHEMA, table, "breast_cancer")
+    schema = SCHEMA.with_constant(None)  # papers fit no intercept
+    encoded = encode_table(schema, table, "breast_cancer")
     return Dataset(
         name="breast_cancer",
         features=encoded.features,
         labels=encoded.labels,
-        row_norm=SCHEMA.row_norm,
-        schema=SCHEMA,
+        row_norm=schema.row_norm,
+        schema=schema,
         groups=table["hospital"].to_numpy(dtype=str),
         notes=encoded.notes,
         description="Malignant or benign from thirty measurements of cell nuclei; hospitals are simulated.",

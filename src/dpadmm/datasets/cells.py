@@ -289,12 +289,14 @@ def _places(
 ) -> tuple[dict[str, int], dict[float, int]]:
     """Return the places of categories by their texts and, where only one has it, by their number.
 
+    The text 1.0 is what a stored 1.0 is, unless it is listed itself: which of them a cell is may depend on the others.
     kinds: of the categories; 1 and True are equal, and say something else.
     """
     by_text = {text: place for place, text in reversed(list(enumerate(written(categories))))}
     values = np.array([_number_of(each) for each in categories], dtype=np.float64)
     by_number = {v: place for place, v in enumerate(values.tolist()) if np.isfinite(v) and (values == v).sum() == 1}
-    return by_text, by_number
+    stored = {repr(v): by_text[_text_of(v)] for v in values.tolist() if _text_of(v) in by_text}
+    return stored | by_text, by_number
 
 
 def written(values: Sequence[Any]) -> list[str]:

@@ -29,7 +29,7 @@ class Dataset:
     name, description, origin: what it is, in words, and where it comes from, with its licence.
     features: (n, d) dense or CSR, rows of norm at most `row_norm`; labels: (n,).
     row_norm: the public bound the rows keep.
-    schema: the public schema that encoded the rows; None for synthetic features.
+    schema: the public schema that encoded the rows, without an intercept; None for synthetic features.
     groups: (n,) the silo each row really belongs to (a hospital, a region); None if the data have none.
     notes: what encoding did to awkward cells; none for synthetic features.
     """

@@ -1,6 +1,8 @@
 """Drafts of schemas: from names and types of columns alone, with placeholders for everything the world must tell.
 
-Bounds and categories are never read off the data: the largest value of a private column is somebody's value.
+Bounds and categories are never read off the data: the largest value of a private column is somebody's value. Names and
+types are, so a draft is private until its owner has read it. In text files and sheets the type of a column is what nine
+of ten cells say, so that one person's cell seldom changes it; what a column is, the finished schema alone says.
 """
 
 import json
@@ -15,10 +17,11 @@ import numpy as np
 import pandas as pd
 
 from dpadmm.checks import nearest, plural
-from dpadmm.datasets.cells import is_empty, numbers_of
+from dpadmm.datasets.cells import is_empty, numbers_of, written
+from dpadmm.datasets.columns import record_of
 from dpadmm.datasets.encoding import CONSTANT
 from dpadmm.datasets.reading import UNNAMED, checked_names, may_lack_header, no_header, read_file
-from dpadmm.datasets.schema import ASKED, FORMAT, MARK, VERSION, Schema, unfilled
+from dpadmm.datasets.schema import ASKED, FORMAT, MARK, VERSION, Schema, column_of, unfilled
 from dpadmm.datasets.table_format import TableFormat
 from dpadmm.errors import InputError
 
@@ -48,6 +51,7 @@ class TargetKind(Enum):
 
 
 _ANY = TableFormat()
+_MOSTLY = 0.9  # share of cells that tell the type of a column
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _DATE = re.compile(rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*[ ,.]+)?(?:{_MONTHS})[a-z]*[ ,./-]+\d.*", re.IGNORECASE)
 _TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER, "b": ColumnType.BOOLEAN}
@@ -109,13 +113,14 @@ class SchemaDraft:
         """Return the schema, with what is publicly known about each column and the label, by name.
 
         A pair (lower, upper) for a number, a list of categories, and for a label with two classes what is yes and what
-        is no; for more than two, the list of them. Columns that are not named are left out.
+        is no; for more than two, the list of them. That decides what a column is, not the type that was drafted, which
+        comes from the data. Columns that are not named are left out.
 
         >>> draft = draft_of(pd.DataFrame({"age": [41, 50], "town": ["A", "B"], "sick": ["yes", "no"]}), "sick")
         >>> print(draft.filled({"age": (0, 120), "sick": ("yes", "no")}).describe())
         age: a number from 0 to 120
         label sick: +1 for ['yes'], -1 for ['no']
-        row norm at most 1
+        row norm at most 1, with an intercept
         """
         parts = {part["name"]: part for part in (*self.record["columns"], self.record["label"])}
         strange = [name for name in known if name not in parts]
@@ -124,16 +129,17 @@ class SchemaDraft:
                 f"The draft has no column {', '.join(map(repr, strange))}. Name those that it "
                 f"has.{nearest(strange[0], parts)}"
             )
-        made = {name: _filled(part, known[name]) for name, part in parts.items() if name in known}
-        label = made.pop(self.record["label"]["name"], self.record["label"])
-        return Schema.from_json(json.dumps({**self.record, "label": label, "columns": list(made.values())}))
+        label = self.record["label"]
+        columns = [record_of(column_of(name, known[name])) for name in parts if name in known and name != label["name"]]
+        label = _filled_label(label, known[label["name"]]) if label["name"] in known else label
+        return Schema.from_json(json.dumps({**self.record, "label": label, "columns": columns}))
 
 
-def _filled(part: Mapping[str, Any], known: Any) -> dict[str, Any]:
-    """Return the record of one column or label with what is known about it."""
+def _filled_label(part: Mapping[str, Any], known: Any) -> dict[str, Any]:
+    """Return the record of the label with what is known about it."""
     values = list(known) if isinstance(known, Sequence) and not isinstance(known, str) else [known]
-    if part["kind"] in ("categorical", "classes"):
-        return {**part, "categories" if part["kind"] == "categorical" else "classes": values}
+    if part["kind"] == "classes":
+        return {**part, "classes": values}
     if part["kind"] == "binary" and len(values) > 2:
         return {"kind": "classes", "name": part["name"], "classes": values}
     keys = ("positive", "negative") if part["kind"] == "binary" else ("lower", "upper")
@@ -198,11 +204,13 @@ def _stored_type(cells: pd.Series) -> ColumnType:
 
 
 def _told_type(cells: pd.Series) -> ColumnType:
-    """Return what all cells of a text file or a sheet say that are not empty."""
+    """Return what most cells of a text file or a sheet say that are not empty."""
     there = cells[~is_empty(cells)]
-    if len(there) and there.astype(str).str.strip().str.lower().isin(["true", "false"]).all():
+    if not len(there):
+        return ColumnType.NUMBER
+    if np.mean([text.lower() in ("true", "false") for text in written(there.tolist())]) >= _MOSTLY:
         return ColumnType.BOOLEAN
-    return ColumnType.TEXT if np.isnan(numbers_of(there)).any() else ColumnType.NUMBER
+    return ColumnType.NUMBER if np.mean(~np.isnan(numbers_of(there))) >= _MOSTLY else ColumnType.TEXT
 
 
 def draft_schema(types: Mapping[str, ColumnType], target: str, predict: TargetKind = TargetKind.TWO) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from dpadmm.problems.rows import dense
 from dpadmm.problems.silos import MOST_SHIFT
 
 CONSTANT = 0.3
-"""k, the constant feature that stands for the intercept, for rows of norm 1."""
+"""k, the constant feature that stands for the intercept, for rows of norm 1; in proportion for rows of other norms."""
 
 SPARSE_WIDTH, SPARSE_SHARE = 32, 0.25
 """Tables with categories stay sparse from this width on, if a row has at most this share of its features."""
@@ -70,10 +70,10 @@ class RowEncoding:
     scale: tuple[float, ...]
     empty: tuple[float, ...]
     radius: float
+    constant: float | None
     lower: tuple[float, ...] | None = None
     upper: tuple[float, ...] | None = None
     row_norm: float = 1.0
-    constant: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what would divide by zero, or lacks a feature."""
@@ -84,7 +84,7 @@ class RowEncoding:
 
     @classmethod
     def of(
-        cls, scales: Sequence[ColumnScale], *, reach: float, row_norm: float = 1.0, constant: float | None = None
+        cls, scales: Sequence[ColumnScale], *, reach: float, constant: float | None, row_norm: float = 1.0
     ) -> "RowEncoding":
         """Return the map with the columns' scales and the radius `R = reach sqrt(sum of their spreads)`.
 

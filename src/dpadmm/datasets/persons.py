@@ -28,7 +28,8 @@ _EXACT = 2**53
 class Persons:
     """The persons of all silos: for every silo a number for each of its rows, the same for the same person anywhere.
 
-    keep: how many rows of a person are used in a silo, the first ones of the table; None uses all of them.
+    keep: how many rows of a person are used in a silo, the first ones of the table; None uses all of them. Certificates
+    assume that the order of the others' rows does not depend on a person.
 
     >>> whose = Persons.of([["a", "b", "a"], ["b"]], ["north.csv", "south.csv"])
     >>> [each.tolist() for each in whose.numbers], whose.most_silos

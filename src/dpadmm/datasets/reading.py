@@ -4,12 +4,13 @@ The first line of a text file without a header is somebody's record, and the rea
 messages name file, row and column, never a name or a value that was found there: messages travel to logs.
 """
 
+import io
 import re
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,8 @@ import pandas as pd
 from dpadmm.checks import setting
 from dpadmm.datasets.cells import listed_cells
 from dpadmm.datasets.schema import numbered_names
-from dpadmm.datasets.table_format import TEXT_FILES, TableFormat, decimal_of, is_text_file, settled, with_point
+from dpadmm.datasets.table_format import TEXT_FILES, TableFormat, fits_both_marks, is_text_file, read_text, with_point
 from dpadmm.errors import InputError, raise_alone
-
-"""What to do about a file without a header."""
 
 UNNAMED = "unnamed column "
 """How the columns of a file without a name are called, before their number."""
@@ -121,38 +120,50 @@ def check_stored(path: Path, asked: TableFormat) -> None:
 
 def _read_text(path: Path, asked: TableFormat) -> tuple[pd.DataFrame, TableFormat]:
     """Return a text file's cells, numbers with a decimal point, and how they were written."""
-    written = quietly(path, "text", lambda: settled(path, asked))
+    text, written = quietly(path, "text", lambda: read_text(path, asked))
     common: dict[str, Any] = {
         "sep": written.sep,
-        "encoding": "utf-8-sig" if written.encoding == "utf-8" else written.encoding,
         "skipinitialspace": True,
         "index_col": False,
         "dtype": str,
         "keep_default_na": False,
     }
-    first = quietly(path, "text", lambda: pd.read_csv(path, header=None, nrows=1, **common))
+    first = quietly(path, "text", lambda: pd.read_csv(_lines(text), header=None, nrows=1, **common))
     names = list(first.iloc[0]) if written.is_headed else numbered_names(first.shape[1])
     frame = quietly(
         path,
         "text",
         lambda: pd.read_csv(
-            path,
+            _lines(text),
             header=0 if written.is_headed else None,
             names=checked_names(str(path), names),
             na_values=[""],
             **common,
         ),
     )
-    if written.decimal is None:  # semicolons leave the comma to decimals, other files have a point unless told
-        columns = [frame[name].dropna().unique() for name in frame.columns] if written.sep == ";" else ()
-        written = replace(written, decimal=decimal_of(path, columns))
-    if written.decimal == ",":
-        frame = pd.DataFrame({name: _with_points(frame[name]) for name in frame.columns})
+    if written.decimal != ".":
+        places = enumerate(frame.columns, start=1)
+        frame = pd.DataFrame(
+            {name: _with_points(frame[name], written, f"{path}, column {place}") for place, name in places}
+        )
     return frame, written
 
 
-def _with_points(cells: pd.Series) -> pd.Series:
+def _lines(text: str) -> io.StringIO:
+    return io.StringIO(text, newline="")
+
+
+def _with_points(cells: pd.Series, written: TableFormat, where: str) -> pd.Series:
+    """Return the cells of a column, each with a decimal point; without a stated mark, refuse one that either fits."""
     places, texts = pd.factorize(cells)
+    unclear = [place for place, text in enumerate(texts) if written.decimal is None and fits_both_marks(text)]
+    if unclear:
+        row = int(np.flatnonzero(np.isin(places, unclear))[0]) + 1
+        raise InputError(
+            f"{where}, row {row}: the cell is a number with a decimal comma and another with a decimal point. Say "
+            f"{setting('decimal', ',')} (1.234,5 is then 1234.5, and 1.234 is 1234) or {setting('decimal', '.')} "
+            "(1.234 is then a little more than 1). (Rows are counted from 1, without the header.)"
+        )
     found = np.array([*map(with_point, texts), None], dtype=object)
     return pd.Series(found[places], index=cells.index, dtype=cells.dtype)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,9 +23,10 @@ from dpadmm.datasets.columns import (
     ThresholdLabel,
     record_of,
 )
-from dpadmm.datasets.encoding import RowEncoding
+from dpadmm.datasets.encoding import CONSTANT, RowEncoding
 from dpadmm.datasets.profile import ReleasedProfile
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_json, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 FORMAT = "dpadmm-schema"
 VERSION = 1
+UNSTATED: Any = "default"
+"""Of a schema's `constant`: there is an intercept, as always unless the schema states None."""
+
 MARK = "FILL IN"
 """How the placeholders of a draft begin."""
 
@@ -55,6 +60,7 @@ _LABELS: dict[str, Callable[..., Label]] = {
     RealLabel.kind: RealLabel,
 }
 
+_LARGEST_NORM = 1e100  # beyond which squares are no numbers any more
 _KEYS = {"format", "version", "row_norm", "constant", "label", "columns"}
 _REMEDY = "Correct it, or draft a new schema with `dpadmm schema init`."
 
@@ -66,31 +72,39 @@ class Schema:
     """Ordered columns, a label and the norm bound that every encoded row keeps.
 
     Rows of centred and scaled numbers and one-hot categories are shortened to a radius and brought to the norm
-    `row_norm` (`encoding.RowEncoding`). With `constant = k` a last feature of value k is added for an intercept, and
-    the whole row still keeps the norm. Nothing here depends on the data: bounds, categories and norm are stated, not
-    fitted, so encoding one row does not depend on another.
+    `row_norm` (`encoding.RowEncoding`). A last feature of value `constant` is added for an intercept, and the whole row
+    still keeps the norm. Nothing here depends on the data: bounds, categories and norm are stated, not fitted, so
+    encoding one row does not depend on another.
+
+    The schema decides whether a model has an intercept, wherever it is used: it has one unless `constant` is None.
 
     Parameters
     ----------
     columns: one or more `Numeric` or `Categorical` columns, with distinct names.
     label: `BinaryLabel`, `ClassLabel`, `ThresholdLabel` or `RealLabel`; not one of the columns.
     row_norm: the bound > 0 on the Euclidean norm of an encoded row.
-    constant: None (no intercept feature) or a value in (0, row_norm).
+    constant: the intercept's feature, in (0, row_norm); left out, 0.3 times row_norm. None states that there is no
+        intercept: columns are centred, so such a model predicts even odds, or the middle of the range, for a row in
+        the centre, whatever the base rate is.
 
     >>> schema = Schema((Numeric("age", 0, 100), Categorical("sex", ("F", "M"))), ThresholdLabel("pay", 1000))
     >>> schema.feature_names
-    ('age', 'sex=F', 'sex=M')
+    ('age', 'sex=F', 'sex=M', 'constant')
     """
 
     columns: tuple[Column, ...]
     label: Label
     row_norm: float = 1.0
-    constant: float | None = None
+    constant: float | None = UNSTATED
 
     def __post_init__(self) -> None:
         """Refuse schemas that contradict themselves."""
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "row_norm", checks.positive("row_norm", self.row_norm))
+        if self.row_norm > _LARGEST_NORM:
+            raise InputError(f"row_norm must be at most {_LARGEST_NORM:g}, got {self.row_norm:g}.")
+        if self.constant is UNSTATED:
+            object.__setattr__(self, "constant", CONSTANT * self.row_norm)
         if not self.columns:
             raise InputError("A schema needs at least one column; got none.")
         names = [*self.column_names, self.label.name]
@@ -135,7 +149,9 @@ class Schema:
     def describe(self) -> str:
         """Say in words, line by line, what the schema allows."""
         lines = [column.describe() for column in self.columns]
-        return "\n".join([*lines, f"label {self.label.describe()}", f"row norm at most {self.row_norm:g}"])
+        intercept = "without an intercept" if self.constant is None else "with an intercept"
+        norm = f"row norm at most {self.row_norm:g}, {intercept}"
+        return "\n".join([*lines, f"label {self.label.describe()}", norm])
 
     def with_constant(self, constant: float | None) -> "Schema":
         """Return the same schema with (or, for None, without) an intercept feature."""
@@ -156,22 +172,22 @@ class Schema:
     @property
     def digest(self) -> str:
         """SHA-256 of the JSON text, by which the terms of a federation name it."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        return hashlib.sha256(self.to_json().encode(errors="backslashreplace")).hexdigest()
 
     @classmethod
     def from_json(cls, text: str, *, origin: str = "the schema") -> "Schema":
         """Read a schema from JSON text; `origin` names it in messages. A draft is refused with what to write where."""
         try:
-            record = json.loads(text)
-        except json.JSONDecodeError as problem:
-            raise InputError(f"{origin} is not valid JSON ({problem}). {_REMEDY}") from problem
+            record = parse_json(text)
+        except InputError as problem:
+            raise InputError(f"{origin} cannot be used: {problem}. {_REMEDY}") from problem
         _check_record(record, origin)
         columns = [
             _build(f"{origin}, column {_called(part, place)}", part, _COLUMNS)
             for place, part in enumerate(record["columns"], start=1)
         ]
         label = _build(f"{origin}, label", record["label"], _LABELS)
-        return cls(tuple(columns), label, record["row_norm"], record.get("constant"))
+        return cls(tuple(columns), label, record["row_norm"], record.get("constant", UNSTATED))
 
     @staticmethod
     def draft(
@@ -182,11 +198,11 @@ class Schema:
         has_several_classes: bool = False,
         leave_out: Sequence[str] = (),
     ) -> "SchemaDraft":
-        """Return a draft of a schema from the names and types of a table's columns; no cell is used.
+        """Return a draft of a schema from the names and types of a table's columns.
 
-        Fill it in from public knowledge, with `filled` or as a file. target: the column to predict; is_number: whether
-        it is a number, has_several_classes: one of three classes or more; else it is one of two. leave_out: columns
-        not to learn from.
+        No cell is used, but types may depend on cells, so a draft is private until you have read it. Fill it in from
+        public knowledge, with `filled` or as a file. target: the column to predict; is_number: whether it is a number,
+        has_several_classes: one of three classes or more; else it is one of two. leave_out: columns not to learn from.
         """
         from dpadmm.datasets.draft import TargetKind, draft_of  # it knows schemas
 
@@ -200,10 +216,9 @@ class Schema:
     def load(cls, path: str | Path) -> "Schema":
         """Read a schema from a JSON file."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            why = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8 text"
-            raise InputError(f"Cannot read the schema file {str(path)!r}: {why}. {_REMEDY}") from problem
+            text = read_text(Path(path))
+        except InputError as problem:
+            raise InputError(f"Cannot read the schema file {str(path)!r}: {problem}. {_REMEDY}") from problem
         return cls.from_json(text, origin=str(path))
 
 
@@ -257,6 +272,21 @@ class Screening:
             unlisted=checks.member("unlisted", unlisted, UnlistedCells),
             out_of_range=checks.member("out_of_range", out_of_range, OutOfRange),
         )
+
+
+def column_of(name: str, known: Any) -> Column:
+    """Return the column about which this is publicly known: a pair of bounds, or a list of categories.
+
+    >>> column_of("age", (0, 120)).describe(), column_of("ward", [1, 2]).describe()
+    ('age: a number from 0 to 120', 'ward: one of 1, 2')
+    """
+    if isinstance(known, tuple) and len(known) == 2 and all(isinstance(side, Real) for side in known):
+        return Numeric(name, *known)
+    if isinstance(known, list | tuple) and known:
+        return Categorical(name, tuple(known))
+    raise InputError(
+        f"The schema of the column {name!r} must be a pair (low, high) or a list of categories, got {shown(known)}."
+    )
 
 
 def numbered_names(number: int) -> list[str]:

@@ -29,6 +29,7 @@ from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import BatchTask, SiloStream
+from dpadmm.problems.summation import PairwiseSum
 
 
 @dataclass(frozen=True)
@@ -120,13 +121,14 @@ class SumPart:
 
     def __call__(self, part: TablePart) -> Floats | float:
         """Return the sum."""
-        total: Floats | float = 0.0
+        total = PairwiseSum()
         for cells, _ in self.reader.batches(part):
             rows, labels = cells.rows(self.encoding), self.use.labels(cells.labels)
             batch = Silos.from_parts([rows], [labels], self.row_norm, ["batch"], nominal=[1])
             weights = self.use.weights(cells.labels)
-            total = total + self.task(batch if weights is None else replace(batch, class_weights=weights))
-        return total
+            total.add(self.task(batch if weights is None else replace(batch, class_weights=weights)))
+        found: Floats | float = total.value()
+        return found
 
 
 @dataclass(frozen=True)
@@ -199,11 +201,11 @@ class ParquetStream(SiloStream):
             for silo, (rows, task) in enumerate(zip(self.parts, tasks, strict=True))
             for part in rows.table.parts
         ]
-        sums: list[Floats | float] = [0.0] * len(self.parts)
+        sums = [PairwiseSum() for _ in self.parts]
         done = self.parts[0].workers.results(_called, [(task, part) for _, task, part in work])
         for (silo, _, _), found in zip(work, done, strict=True):
-            sums[silo] = sums[silo] + found
-        return sums
+            sums[silo].add(found)
+        return [each.value() for each in sums]
 
     def take(self, agents: Ints) -> "ParquetStream":
         """Return the silos of `agents` only."""
@@ -282,6 +284,7 @@ class StreamedTable:
 
     table: ParquetTable
     workers: Workers = field(default=ThreadWorkers(), repr=False)
+    hashed: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def where(self) -> str:
@@ -302,4 +305,4 @@ class StreamedTable:
         """Return the table as a ledger knows it."""
         if persons is not None:
             raise InputError("Rows that are streamed are one person's each.")
-        return StreamedColumns.of_table(name, self.table, self.workers)
+        return StreamedColumns.of_table(name, self.table, self.workers).sharing(self.hashed)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
@@ -51,8 +50,7 @@ class StreamedColumns(SiloColumns):
         """How many rows there are."""
         return self.table.rows
 
-    @cached_property
-    def digests(self) -> Mapping[str, bytes]:
-        """Hashes of all columns by name; those of the same table in memory are the same."""
+    def _hash_columns(self) -> Mapping[str, bytes]:
+        """Return what the same table in memory has."""
         found = self.workers.results(DigestColumn(self.table), list(self.columns.values()))
         return {f"{name}[0]": digest for name, digest in zip(self.columns, found, strict=True)}

@@ -1,7 +1,7 @@
 """How a table is written in a text file: what stands between its cells, its decimal mark, its encoding, its header.
 
-What is not stated is found out from the structure of the file, and whoever reads says what was found. Where a file
-could be read in two ways, the option is asked for: a guess could make one person's cell change how all others are read.
+What is not stated follows from the header line, which is public, or is a fixed default; no other line is looked at. So
+one person's cell never decides how another's is read: a cell that does not fit is refused by itself.
 """
 
 import codecs
@@ -11,7 +11,6 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +24,11 @@ _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _DECIMALS = {".": "decimal point", ",": "decimal comma"}
 _NAMED = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "point": "."}
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_HEAD, _LINES = 2**20, 50  # bytes and lines by which a separator is found
+_HEAD = 2**20  # characters in which a header ends
 
-_EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
-_GROUPED = re.compile(rf"([+-]?)((?:[0-9]{{1,3}}(?:\.[0-9]{{3}})+|[0-9]+)?)(?:,([0-9]*))?({_EXPONENT})")
-_EITHER_WAY = r"^\s*[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}\s*$"
-
-
-def _one_way(mark: str, other: str) -> str:
-    """Return the pattern of numbers in which `mark` can only stand before decimals."""
-    thousands = rf"[0-9]{{1,3}}({other}[0-9]{{3}})+{mark}[0-9]*"
-    no_group_after, none_before = rf"[0-9]*{mark}([0-9]{{1,2}}|[0-9]{{4,}})", rf"(0[0-9]*|[0-9]{{4,}}){mark}[0-9]+"
-    return rf"^\s*[+-]?({thousands}|{no_group_after}|{none_before}){_EXPONENT}\s*$"
-
-
-_COMMA, _POINT = _one_way(",", r"\."), _one_way(r"\.", ",")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
+_WITH_COMMA = re.compile(r"([+-]?)([1-9][0-9]{0,2}(?:\.[0-9]{3})+|[0-9]*),([0-9]*)((?:[eE][+-]?[0-9]+)?)")
+_EITHER_MARK = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
 
 
 def is_text_file(path: str | Path) -> bool:
@@ -49,9 +38,10 @@ def is_text_file(path: str | Path) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class TableFormat:
-    r"""What is known about how a table is written; None where the file is to tell.
+    r"""What is known about how a table is written; None where nothing was stated.
 
-    sep: the one character between cells. decimal: "." or ",", with which dots may stand between thousands.
+    sep: the one character between cells. decimal: "." or ",", with which dots may stand between thousands; None between
+    semicolons: every cell by the mark that it has, and one that either mark fits (1.234) is refused.
     na_values: what stands for an empty cell, beside nothing at all and the usual words. has_header: whether the first
     line names the columns; else they are column1, column2, ...
 
@@ -130,7 +120,8 @@ class TableFormat:
     def describe(self) -> str:
         """Say in words how a file is read."""
         sep = None if self.sep is None else _SEPARATORS.get(self.sep, f"{self.sep!r} between cells")
-        decimal = None if self.decimal is None else _DECIMALS[self.decimal]
+        decimal = "decimal comma or point" if self.sep == ";" else None
+        decimal = decimal if self.decimal is None else _DECIMALS[self.decimal]
         words = ", ".join(map(repr, self.na_values))
         parts = (sep, decimal, self.encoding, "header" if self.is_headed else "no header")
         return ", ".join(part for part in (*parts, words and f"{words} for a missing value") if part)
@@ -150,76 +141,83 @@ def earlier_format(path: str) -> TableFormat:
     return TableFormat(sep=sep, decimal=".", encoding="utf-8") if is_text_file(path) else TableFormat()
 
 
-def settled(path: Path, asked: TableFormat) -> TableFormat:
-    """Return the format with encoding and separator, as they are stated or as the first lines of the file show."""
+def read_text(path: Path, asked: TableFormat) -> tuple[str, TableFormat]:
+    """Return what a text file says, and its format: as stated, as its header line shows, or by default.
+
+    Where there is no header, the first line is somebody's record, and nothing is taken from it.
+    """
     opened = gzip.open if path.name.lower().endswith(".gz") else open
     with opened(path, "rb") as file:
-        head = file.read(_HEAD)
-    encoding = asked.encoding or next((name for mark, name in _MARKS.items() if head.startswith(mark)), "utf-8")
-    sep = asked.sep or ("\t" if ".tsv" in path.name.lower() else _separator(path, head, encoding))
-    return replace(asked, sep=sep, encoding=encoding)
+        stored = file.read()
+    marks = _MARKS if asked.is_headed else {}
+    encoding = asked.encoding or next((name for mark, name in marks.items() if stored.startswith(mark)), "utf-8")
+    text = stored.decode(encoding).removeprefix("\ufeff")
+    sep = asked.sep or ("\t" if ".tsv" in path.name.lower() else _separator(path, text) if asked.is_headed else ",")
+    _check_quotes(path, text, sep)
+    decimal = asked.decimal or (None if sep == ";" else ".")
+    return text, replace(asked, sep=sep, encoding=encoding, decimal=decimal)
 
 
-def _separator(path: Path, head: bytes, encoding: str) -> str:
-    """Return what separates the first line's cells; where that could be several, the one that all lines agree on."""
-    text = head.decode("utf-8-sig" if encoding == "utf-8" else encoding, errors="replace")
-    if len(head) == _HEAD and "\n" in text:
-        text = text[: text.rindex("\n")]  # the last line may have been cut
-    cells = {sep: _cells_per_line(text, sep) for sep in _SEPARATORS}
-    found = [sep for sep, numbers in cells.items() if numbers and numbers[0] > 1]
-    alike = [sep for sep in found if len(set(cells[sep])) == 1] if len(found) > 1 else found
-    if found and len(alike) != 1:
+def _separator(path: Path, text: str) -> str:
+    """Return what separates the cells of the header line."""
+    found = [sep for sep in _SEPARATORS if _header_cells(text[:_HEAD], sep) > 1]
+    if len(found) > 1:
         words = " or ".join(_SEPARATORS[sep] for sep in found)
         raise InputError(
-            f"{path}: its first lines could be cells between {words}. Say which with {setting('sep')}, for "
+            f"{path}: its first line could be cells between {words}. Say which with {setting('sep')}, for "
             f"instance {setting('sep', 'tab' if found[0] == chr(9) else found[0])}."
         )
-    return alike[0] if alike else ","
+    return found[0] if found else ","
 
 
-def _cells_per_line(text: str, sep: str) -> list[int]:
+def _header_cells(text: str, sep: str) -> int:
+    """Return how many cells the header has if this separates them; 0 if some quotation mark then encloses none."""
     try:
         lines = csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True)
-        return [len(line) for line in islice(lines, _LINES) if line]
+        header = next((line for line in lines if line), [])
+        return 0 if any('"' in cell for cell in header) else len(header)
     except csv.Error:  # a cell without an end: the reader will say so
-        return []
+        return 0
 
 
-def decimal_of(path: Path, columns: Sequence[Any]) -> str:
-    """Return the decimal mark of text cells, an array of each column's, where none is stated.
+def _check_quotes(path: Path, text: str, sep: str) -> None:
+    """Refuse quotation marks that do not enclose a whole cell: what they open would end in another person's row.
 
-    Whole numbers fit both marks, 1,5 and 1.5 one of them, 1.234 and 1,234 either: thousands or thousandths. So that no
-    person's cell decides about another's, the mark is found only where all cells that have one agree.
+    Where all of them enclose cells, an even number has been read wherever a row ends. So a row with one too many leaves
+    an odd number in the file, which is refused, and never just joins other rows.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    arrays = [pa.array(cells, pa.large_string()) for cells in columns]
-    has_comma, has_point, has_either = (
-        any(pc.any(pc.match_substring_regex(array, pattern)).as_py() for array in arrays)
-        for pattern in (_COMMA, _POINT, _EITHER_WAY)
+    if '"' not in text:
+        return
+    ends = rf"[{re.escape(sep)}\r\n]"
+    enclosed = re.compile(rf'(?:^|{ends}) *"[^"]*+(?:""[^"]*+)*+"(?= *(?:{ends}|\Z))')
+    if '"' not in enclosed.sub("", text):
+        return
+    first = enclosed.sub(lambda found: found[0].replace('"', " "), text).index('"')
+    raise InputError(
+        f"{path}, line {text.count(chr(10), 0, first) + 1}: a quotation mark is not closed or does not enclose a whole "
+        "cell. Put the whole cell in quotation marks and double those inside it, or remove them."
     )
-    if has_either or (has_comma and has_point):
-        what = (
-            "some cells have a decimal comma and some a decimal point"
-            if has_comma and has_point
-            else "some cells are ambiguous (1.234 could be 1234 or a little more than 1)"
-        )
-        raise InputError(
-            f"{path}: {what}. Say {setting('decimal', ',')} (1.234,5 is then 1234.5, and 1.234 is 1234) or "
-            f"{setting('decimal', '.')} (1.234 is "
-            "then a little more than 1)."
-        )
-    return "," if has_comma else "."
+
+
+def fits_both_marks(text: str) -> bool:
+    """Return whether a number is one thing with a decimal comma and another with a decimal point.
+
+    >>> fits_both_marks("1.234"), fits_both_marks("0.234"), fits_both_marks("1,234"), fits_both_marks("1.234e+01")
+    (True, False, False, False)
+    """
+    return _EITHER_MARK.fullmatch(text.strip()) is not None
 
 
 def with_point(text: str) -> str:
     """Return a number that is written with a decimal comma as one with a point, and other text as it is.
 
-    >>> with_point("-1.234,56"), with_point("1.234"), with_point("1.5"), with_point("a,b")
-    ('-1234.56', '1234', '1.5', 'a,b')
+    >>> with_point("-1.234,56"), with_point("1.234"), with_point("1.5"), with_point("5.583e+01"), with_point("a,b")
+    ('-1234.56', '1234', '1.5', '5.583e+01', 'a,b')
     """
-    found = _GROUPED.fullmatch(text.strip())
+    number = text.strip()
+    if _THOUSANDS.fullmatch(number):
+        return number.replace(".", "")
+    found = _WITH_COMMA.fullmatch(number)
     if found is None or not (found[2] or found[3]):
         return text
     sign, whole, decimals, exponent = found.groups()

@@ -6,17 +6,18 @@ depends on another's, and nobody learns who had an empty cell from a count. Mess
 that a file gives its columns, which may be a record.
 """
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from dpadmm.checks import plural, setting
-from dpadmm.datasets.cells import EMPTY_WORDS, Screened, ScreenedCells, is_empty
+from dpadmm.datasets.cells import EMPTY_WORDS, Screened, ScreenedCells, is_empty, written
 from dpadmm.datasets.columns import Column, Label
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.reading import may_lack_header, no_header, read_file
@@ -25,6 +26,7 @@ from dpadmm.datasets.screening import conclude, read_cells
 from dpadmm.datasets.table_format import TableFormat, is_text_file
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
+from dpadmm.privacy.protection import Protection, Unit
 
 _ANY = TableFormat()
 
@@ -44,20 +46,21 @@ def split_table(frame: pd.DataFrame, column: str, where: str, *, has_header: boo
             f"{where}, row {empty[0]}, column {column!r}: the cell is empty in {plural(len(empty), 'row')}, so "
             "their silo is unknown. Fill in these cells. (Rows are counted from 1, without the header.)"
         )
-    groups = frame[column].astype(str)
-    return {str(name): frame[groups == name] for name in sorted(groups.unique())}
+    groups = np.array(written(frame[column].astype(object).tolist()), dtype=object)
+    return {name: frame[groups == name] for name in sorted(set(groups))}
 
 
 @dataclass(frozen=True)
 class SiloTable:
     """The rows of one silo; their index counts the rows of the file they came from, which `where` names.
 
-    written: how that file was read.
+    written: how that file was read. hashed: what a ledger knows of the columns, as soon as it is computed.
     """
 
     frame: pd.DataFrame = field(repr=False)
     where: str
     written: TableFormat = _ANY
+    hashed: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def rows(self) -> int:
@@ -66,7 +69,7 @@ class SiloTable:
 
     def ledger_columns(self, name: str, persons: NDArray[np.intp] | None = None) -> SiloColumns:
         """Return the table as a ledger knows it, see `known_cells`; persons: whose each row is."""
-        return SiloColumns.of_frame(name, known_cells(self.frame, self.where), persons)
+        return SiloColumns.of_frame(name, known_cells(self.frame, self.where), persons).sharing(self.hashed)
 
 
 def known_cells(frame: pd.DataFrame, where: str | Path) -> pd.DataFrame:
@@ -88,8 +91,52 @@ def check_split(split_by: str | None, columns: Sequence[Column], label: Label) -
         )
 
 
-def read_silos(files: Sequence[Path], split_by: str | None, written: TableFormat = _ANY) -> dict[str, SiloTable]:
-    """Return one table per silo: a file each, or one file split by the values of a column, which are public names."""
+class LedgerTable(Protocol):
+    """A silo's table, in memory or not."""
+
+    @property
+    def where(self) -> str:
+        """The file, for messages."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+
+    def ledger_columns(self, name: str) -> SiloColumns:
+        """Return the table as a ledger knows it."""
+
+
+def check_no_copies(tables: Mapping[str, LedgerTable], protection: Protection | None) -> None:
+    """Refuse tables with the very same rows: a copy under another name holds every person of the first once more.
+
+    Everything that reads the tables of several silos calls this. protection: how people are counted; None where
+    nothing is released. Persons are told apart by their identifiers (`Persons.check_silos`), and users may be alike.
+    """
+    if protection is None or protection.unit is not Unit.RECORD:
+        return
+    numbers = Counter(rows for rows, _ in {(table.rows, table.where) for table in tables.values()})
+    found: dict[frozenset[bytes], list[str]] = {}
+    for name, table in tables.items():
+        if table.rows == 0 or numbers[table.rows] <= protection.silos_per_person:
+            continue  # holds nobody, or has too few copies: there is no need to read it
+        places = found.setdefault(frozenset(table.ledger_columns(name).digests.values()), [])
+        if table.where not in places:  # parts of one file may be alike
+            places.append(table.where)
+        if len(places) > protection.silos_per_person:
+            raise InputError(
+                f"{len(places)} tables contain the same rows: {', '.join(places)}. Give only one of them. If people "
+                f"really are in all of them, use {setting('silos_per_person', len(places))} or more, so that their "
+                "records are counted together."
+            )
+
+
+def read_silos(
+    files: Sequence[Path], split_by: str | None, written: TableFormat = _ANY, *, protection: Protection | None
+) -> dict[str, SiloTable]:
+    """Return one table per silo: a file each, or one file split by the values of a column, which are public names.
+
+    protection: see `check_no_copies`.
+    """
     if not files:
         raise InputError(f"At least one file is needed: one per silo, or one with {setting('split_by')}.")
     if split_by is not None and len(files) != 1:
@@ -97,8 +144,10 @@ def read_silos(files: Sequence[Path], split_by: str | None, written: TableFormat
     names = silo_names(files)
     read = [read_file(file, written) for file in files]
     if split_by is None:
-        tables = (SiloTable(each.frame, str(file), each.written) for each, file in zip(read, files, strict=True))
-        return dict(zip(names, tables, strict=True))
+        tables = [SiloTable(each.frame, str(file), each.written) for each, file in zip(read, files, strict=True)]
+        found = dict(zip(names, tables, strict=True))
+        check_no_copies(found, protection)
+        return found
     (whole,), where = read, str(files[0])
     parts = split_table(whole.frame, split_by, where, has_header=written.is_headed)
     return {name: SiloTable(part.drop(columns=split_by), where, whole.written) for name, part in parts.items()}
@@ -175,7 +224,7 @@ def encode_table(
     >>> table = pd.DataFrame({"age": ["50", None], "pay": ["12", "9"]})
     >>> done = encode_table(schema, table, "a.csv", Screening(missing=EmptyCells.BLANK))
     >>> done.features.tolist(), done.labels.tolist(), done.blank.tolist()
-    ([[0.5], [0.0]], [1.0, 1.0], [False, True])
+    ([[0.5, 0.3], [0.0, 0.0]], [1.0, 1.0], [False, True])
     """
     found = screen_cells(schema.columns, schema.label if is_labelled else None, frame, where, screening)
     return found.encoded(schema.by_bounds() if encoding is None else encoding)

@@ -1,7 +1,7 @@
 """What runs methods: one loop over the rounds, for all agents at once, and private runs around it.
 
 `run_private` calibrates noise, records the cost and runs; `LocalEngine` is the loop. Between machines:
-`engines.federation`, carried by `engines.https` or `engines.flower`.
+`engines.federation`, carried by `engines.https`.
 """
 
 from dpadmm import _offer

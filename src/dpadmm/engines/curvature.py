@@ -12,6 +12,7 @@ import numpy as np
 from dpadmm.algorithms.anatomy import NoiseHook
 from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.noisy_gradients import NoisyGradients
+from dpadmm.algorithms.rounding import added_up, evaluated
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan, calibrated
@@ -37,10 +38,9 @@ class CurvatureRound:
     def noise_plan(self, setting: Setting, *, is_secure: bool, shares: Shares | None = None) -> NoisePlan:
         """Return its one release: with one noise on the sum, the silos' shares of one, or that of the only silo."""
         silos = range(setting.problem.n_agents)
-        certificate = curvature_sum(
-            [setting.local(i, tolerance=setting.rounding) for i in silos],
-            record_curvature=setting.problem.functions.constants.record_curvature,
-        )
+        dimension, size = setting.problem.dimension, setting.problem.functions.constants.record_curvature
+        locals_ = [evaluated(setting.local(i), dimension=dimension, size=size, order=2) for i in silos]
+        certificate = curvature_sum(added_up(locals_, size=size), record_curvature=size)
         promise = Promise(CURVATURE, Family.GAUSSIAN, (Row(COORDINATOR, (1,), (certificate,)),))
         planned = calibrated(
             [promise],

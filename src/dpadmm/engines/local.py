@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from dpadmm.algorithms.anatomy import Agents, Algorithm, NoiseHook, Residuals, S
 from dpadmm.engines.history import History, snapshot
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.networks.graph import Network
+from dpadmm.parsing import parse_json, read_arrays
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
@@ -119,16 +119,16 @@ class Checkpoint:
     def load(cls, path: Path, passport: str) -> "Checkpoint":
         """Read a file written by `save` for the same run; anything else is refused by name."""
         try:
-            with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                header = json.loads(bytes(file["header"]).decode())
-                state = tuple(file[f"state_{i}"] for i in range(sum(n.startswith("state_") for n in file.files)))
-                inbox, tail = file["inbox"], file["tail"]
+            file = read_arrays(path.read_bytes())
+            header = parse_json(file["header"].tobytes())
+            state = tuple(file[f"state_{i}"] for i in range(sum(name.startswith("state_") for name in file)))
+            inbox, tail = file["inbox"], file["tail"]
             version, owner = header["format"], header["passport"]
             if version == _FORMAT:
                 done, tail_from = int(header["round"]), int(header["tail_from"])
         except FileNotFoundError as problem:
             raise ResumeError(f"There is no checkpoint at {path}.") from problem
-        except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as problem:
+        except (OSError, ValueError, TypeError, KeyError) as problem:
             raise ResumeError(f"{path} is not a usable checkpoint ({problem}). Start the run again.") from problem
         if version != _FORMAT:
             raise ResumeError(f"{path} has checkpoint format {version}; this version reads {_FORMAT}.")

@@ -36,6 +36,7 @@ from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.privacy.records import Origin, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
+from dpadmm.problems.declared import check_declared, declared_by, has_same_parts
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
 
@@ -133,7 +134,7 @@ class Course:
         planned = self.curvature.noise_plan(self.setting, is_secure=is_secure, shares=self.shares)
         if is_secure:
             check_reach(planned, self.most_records)
-        return planned
+        return planned.resting_on(self.declared)
 
     def noise_plan(self, is_secure: bool = True) -> NoisePlan:
         """Return every release of one problem's rounds; `is_secure` counts the rounding to a grid (C8)."""
@@ -159,7 +160,17 @@ class Course:
         if is_secure:
             check_reach(planned, self.most_records)
             check_solvable(planned, setting.problem.dimension, setting.tolerance)
-        return planned
+        return planned.resting_on(self.declared)
+
+    @property
+    def constraint(self) -> object:
+        """The method's own set or operator, None without one."""
+        return getattr(self.algorithm, "constraint", None)
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The user's own parts, on whose declared constants the certificates rest."""
+        return declared_by(self.setting.problem, self.constraint)
 
     def statement(self) -> Statement:
         """Return what all problems together will cost the worst person."""
@@ -286,6 +297,7 @@ class PreparedCourse:
     @classmethod
     def of(cls, course: Course, sampler: Sampler, engine: LocalEngine | None = None) -> "PreparedCourse":
         """Plan the noise; whatever can fail without data fails here, before a ledger is charged."""
+        check_declared(course.setting.problem, course.constraint)
         engine = replace(engine if engine is not None else LocalEngine(), tolerance=course.setting.tolerance)
         is_secure = isinstance(sampler, SecureSampler)
         planned = course.noise_plan(is_secure)
@@ -372,6 +384,11 @@ def check_problems(course: Course, problems: Sequence[Problem]) -> None:
             raise InputError(
                 "The problem is not the one for which the noise was planned: numbers of records, weights, dimension, "
                 "or bounds on a record's gradient differ. Make a plan for this problem."
+            )
+        if not has_same_parts(problem, course.setting.problem):
+            raise InputError(
+                "The problem has a loss, functions or a regulariser of your own that the course was not made with. "
+                "Make the course with the same objects, so that what they declare is checked and stated."
             )
         if (course.setting.protection.unit is Unit.PERSON) is not problem.has_people:
             raise InputError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from dpadmm import checks
 from dpadmm.algorithms.anatomy import NoiseHook
 from dpadmm.algorithms.method import Setting
 from dpadmm.errors import InputError
@@ -114,9 +115,19 @@ def share_out(whole: Target, share: float, problems: int = 1) -> tuple[Target | 
     Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + problems m_1^2` (C0). share: m_0^2/m^2, in [0, 1).
     """
     m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
-    each = float(epsilon_of_delta(m * math.sqrt((1 - share) / problems), delta)) * (1 - _ROUNDING)
-    profile = None if share == 0 else Target(float(epsilon_of_delta(m * math.sqrt(share), delta)), delta)
-    return profile, Target(each, delta)
+    profile = None if share == 0 else Target(epsilon_of_part(m * math.sqrt(share), delta), delta)
+    return profile, Target(epsilon_of_part(m * math.sqrt((1 - share) / problems), delta) * (1 - _ROUNDING), delta)
+
+
+def epsilon_of_part(m: float, delta: float) -> float:
+    """Return the epsilon of a part of the budget; refuse a delta that allows the part without any epsilon."""
+    epsilon = float(epsilon_of_delta(m, delta))
+    if epsilon <= 0:
+        raise InputError(
+            f"{checks.setting('delta')} {delta:g} is too large for a budget that is shared: a part of it would have no "
+            f"epsilon above 0. Choose {checks.setting('delta')} well below 1 / records, for instance 1e-6."
+        )
+    return epsilon
 
 
 def share_of(profile: Target, whole: Target) -> float:

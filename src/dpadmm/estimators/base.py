@@ -5,12 +5,14 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
+from inspect import signature
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -35,7 +37,7 @@ from dpadmm.estimators.notices import (
 )
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.parameters import Wishes
-from dpadmm.estimators.wishes import Books, boolean, check_ledger, protection_of
+from dpadmm.estimators.wishes import Books, boolean, check_fit_arguments, check_ledger, protection_of
 from dpadmm.noise.draws import Sampler
 from dpadmm.planning.carrying import PlanOutcome, carry_out
 from dpadmm.planning.plan import Plan
@@ -73,6 +75,8 @@ _HELP = "dpadmm.estimators.check_pipeline(...) shows what to use instead."
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """What fits with certified privacy, and accounts for all that it learns from its rows."""
 
+    epsilon: float
+
     def __getstate__(self) -> dict[str, Any]:
         """Keep an open ledger as the path of its file: a copy opens that again for its next fit, or cannot fit.
 
@@ -83,6 +87,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(ledger, Ledger) and not ledger.has_own_accountant:
             state["ledger"] = ledger.path
         return state
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return the parameters that differ from their defaults, and always the epsilon."""
+        text, stated = str(super().__repr__(N_CHAR_MAX)), signature(type(self)).parameters.get("epsilon")
+        is_shown = stated is None or repr(self.epsilon) != repr(stated.default)
+        if is_shown or not get_config()["print_changed_only"]:
+            return text
+        name, _, others = text.partition("(")
+        return f"{name}(epsilon={self.epsilon!r}{'' if others == ')' else ', '}{others}"
 
 
 class TrainingWay(Protocol):
@@ -110,7 +123,6 @@ class TrainingWay(Protocol):
 class PrivateLinearModel(PrivateEstimator):
     """A linear model of encoded rows, released under differential privacy."""
 
-    epsilon: float
     delta: float | None
     alpha: float | None
     l1_ratio: float
@@ -160,7 +172,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Return an array and its labels, checked and encoded."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, groups: Any = None, persons: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, persons: Any = None, **others: Any) -> Self:
         """Train on the rows of X with labels or targets y.
 
         Everything is checked and, with a ledger, recorded before anything is computed from the data.
@@ -172,7 +184,9 @@ class PrivateLinearModel(PrivateEstimator):
         groups: (n,), the silo of each record; None is one silo.
         persons: (n,), the person whose each row is, where people have several; each is then protected with all their
             rows, which count one together. None: every row is a person's only one.
+        others: none; `sample_weight` is refused, with what to use instead.
         """
+        check_fit_arguments(others)
         wishes = self._wishes(has_persons=persons is not None)
         rows = self._rows(wishes, X, y, Owners(groups, persons, self.keep, wishes.protection.silos_per_person))
         return self._train(wishes, rows, _OnePlan(self))
@@ -318,7 +332,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _warn(self, wishes: Wishes, rows: TrainingRows, plan: Plan) -> None:
         """Say what the user should know; every word of it is public."""
-        n_records, owners = plan.task.n_records, rows.known[2]
+        n_records = plan.task.n_records
         if wishes.is_simulated:
             self._notify(
                 "random_state is set, so the noise is simulated and anyone with the seed can remove it: the "
@@ -343,10 +357,7 @@ class PrivateLinearModel(PrivateEstimator):
         if wishes.target.delta * n_records > 1:
             self._notify(large_delta_words(wishes.target.delta, n_records), LargeDeltaWarning)
         if self.ledger is None and not wishes.is_simulated:
-            target = wishes.target
-            words = no_ledger_words(
-                target.epsilon, target.delta, wishes.protection, has_groups=owners.groups is not None
-            )
+            words = no_ledger_words(type(self).__name__, f"{2 * wishes.target.epsilon:g}")
             warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, depth=4)
         leak = _leak_around()
         if leak is not None:

@@ -114,10 +114,11 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     multi_class: for more than two classes, "softmax" or "one-vs-rest"; "auto" is softmax, unless simulations on
         made-up tables expect clearly more of the other, or `method` names one that is not certified for it.
     fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest); without
-        it the model is 0 where all columns are at their centres.
+        it the model is 0 where all columns are at their centres. A schema states by its `constant` whether there is an
+        intercept, and there is one unless it states None; fit_intercept must agree with it.
     schema: a `Schema`, or the path of its JSON file: X is then a DataFrame with its columns, in any order, and y is in
-        the words of its label. It states bounds, norm, classes and (by `constant`) the intercept, so feature_bounds,
-        row_norm and classes are refused beside it. Tables are read, screened and encoded as by `dpadmm fit`.
+        the words of its label. It states bounds, norm and classes, so feature_bounds, row_norm and classes are refused
+        beside it. Tables are read, screened and encoded as by `dpadmm fit`.
     missing: "error", "fill" or "blank"; unlisted: "error", "zero" or "blank"; out_of_range: "clip" or "error". What to
         do with awkward cells of a table with a schema, see `Screening`; also for predictions.
     feature_bounds: public (low, high), numbers or one per feature, or {column: (low, high)} for a DataFrame; features
@@ -144,6 +145,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         person's rows count one together, so that it changes no guarantee.
     neighbours: "replace-one" (neighbouring data have one other record; sizes are public) or "add-remove" (one record
         more or less; sizes stay secret). None: the ledger's, else "replace-one". The two are not comparable.
+    expected_auc: the AUC on new records that a model without privacy is thought to reach, in (0.5, 1), from earlier
+        studies or public data, never from these records; the plan's forecast is for it, and whether it is hopeless.
     nominal_records: with "add-remove", the public number that stands for that of all records; choose it without
         counting them, rather too large than too small.
     classes: all classes, public; None reads them off y, which the statement then says.
@@ -180,7 +183,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     >>> import pandas as pd
     >>> from dpadmm.datasets import BinaryLabel, Categorical, Numeric, Schema
     >>> columns = (Numeric("age", 0, 120), Categorical("sex", ("F", "M")))
-    >>> schema = Schema(columns, BinaryLabel("sick", positive=("yes",), negative=("no",)), constant=0.5)
+    >>> schema = Schema(columns, BinaryLabel("sick", positive=("yes",), negative=("no",)))
     >>> table = pd.DataFrame({"sex": ["F", "M"] * 250, "age": rng.integers(20, 90, 500)})
     >>> model = PrivateLogisticRegression(epsilon=5.0, delta=1e-5, schema=schema)
     >>> model.fit(table, np.where(table["age"] > 55, "yes", "no")).coef_.shape
@@ -221,6 +224,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         colluders: int | None = None,
         neighbours: str | None = None,
         nominal_records: int | None = None,
+        expected_auc: float | None = None,
         classes: Any = None,
         class_weight: Any = None,
         threshold: float | None = None,
@@ -295,6 +299,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         colluders: int | None = None,
         neighbours: str | None = None,
         nominal_records: int | None = None,
+        expected_auc: float | None = None,
         classes: Any = None,
         class_weight: Any = None,
         ledger: Any = None,

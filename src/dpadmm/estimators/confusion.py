@@ -10,9 +10,12 @@ from numpy.typing import NDArray
 from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
+from dpadmm.estimators.data import opened
 from dpadmm.estimators.metrics import compared_answers, labels_of
 from dpadmm.estimators.noisy_sums import Asked, measured, noisy_sum
+from dpadmm.estimators.owners import Owners
 from dpadmm.privacy.certificates import cell_counts
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation_figures import EvaluatedFigure
 from dpadmm.reporting.model import ReleasedModel
@@ -73,6 +76,7 @@ def private_confusion(
     *,
     delta: float,
     groups: Any = None,
+    persons: Any = None,
     view: str = "eavesdropper",
     colluders: int | None = None,
     records_per_person: int | None = None,
@@ -87,8 +91,8 @@ def private_confusion(
 
     Parameters
     ----------
-    model: a fitted classifier of this package, a search that was fitted, or a `ReleasedModel`. The others as in
-        `private_accuracy`.
+    model: a fitted classifier of this package, a search that was fitted, or a `ReleasedModel`. persons: as in
+        `private_evaluation`. The others as in `private_accuracy`.
 
     >>> from dpadmm.estimators import PrivateLogisticRegression
     >>> rng = np.random.default_rng(0)
@@ -110,11 +114,19 @@ def private_confusion(
         raise InputError("A confusion matrix is for classes, but this model predicts a number.")
     labels = labels_of(model, X, y)
     people = (view, records_per_person, silos_per_person, colluders)
-    asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone=False)
+    unit = Unit.RECORD if persons is None else Unit.PERSON
+    asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone=False, unit=unit)
     found, wanted = compared_answers(model, X, labels)
-    if not isinstance(schema, Schema):  # predictions and labels are the classes themselves
-        return buy_confusion(found, wanted, classes, asked, X, labels)
-    return replace(buy_confusion(found, wanted, encoded_classes(classes), asked, X, labels), classes=classes)
+    # Where the labels are a column of a table, predictions and labels are encoded; else they are the classes.
+    known = encoded_classes(classes) if isinstance(schema, Schema) else classes
+    if persons is None:
+        return replace(buy_confusion(found, wanted, known, asked, X, labels), classes=classes)
+    used = Owners(groups, persons, 1, asked.protection.silos_per_person).layout(len(labels))
+    first, silos = np.concatenate(used.rows), np.repeat(used.names, [len(part) for part in used.rows])
+    found, wanted = found[first], wanted[first]  # from here on nothing knows how many rows there are
+    with opened(ledger, X, labels, groups, persons) as book:
+        asked = replace(asked, ledger=book, groups=silos)
+        return replace(buy_confusion(found, wanted, known, asked, found, wanted), classes=classes)
 
 
 def encoded_classes(classes: tuple[Any, ...]) -> tuple[float, ...]:
@@ -140,6 +152,7 @@ def buy_confusion(
     certificate = cell_counts(
         n_records=n,
         histograms=2,
+        unit=asked.protection.unit,
         records_per_person=asked.protection.records_per_person,
         silos_per_person=asked.protection.silos_per_person,
     )

@@ -19,7 +19,7 @@ from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
-    no_ledger_words,
+    figure_without_ledger_words,
     warn_once,
 )
 from dpadmm.estimators.owners import Layout
@@ -124,9 +124,9 @@ def check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> Non
     """
     if usual.unit is Unit.PERSON:
         raise InputError(
-            "The ledger's budget is per person, so a figure must know which person each row belongs to. For "
-            f"models of two classes, use an evaluation with {setting('persons')}. Other models can be measured on "
-            "public data, or on rows of other people with a ledger of their own. Nothing was spent."
+            "The ledger's budget is per person, so a figure must know which person each row belongs to. For classes, "
+            f"use an evaluation with {setting('persons')}. Models of numbers can be measured on public data, or on "
+            "rows of other people with a ledger of their own. Nothing was spent."
         )
     if trained_for is Unit.PERSON and not is_counted:
         raise InputError(
@@ -216,7 +216,8 @@ def _warn(asked: Asked, n: int) -> None:
         words = "random_state is set, so the noise is simulated: the figure is NOT a private release."
         warnings.warn(words, SimulatedNoiseWarning, stacklevel=5)
     elif asked.ledger is None:
-        words = no_ledger_words(asked.epsilon, asked.delta, asked.protection, has_groups=asked.groups is not None)
+        facts = (asked.epsilon, asked.delta, asked.protection)
+        words = figure_without_ledger_words(*facts, has_groups=asked.groups is not None)
         warn_once(words, NoLedgerWarning, depth=5)
     if asked.delta is not None and asked.delta * n > 1:
         warnings.warn(large_delta_words(asked.delta, n), LargeDeltaWarning, stacklevel=5)

@@ -46,8 +46,28 @@ class PipelineWarning(UserWarning):
     """A fit inside a pipeline with steps that learn from the rows, or inside a search. Each is said once a process."""
 
 
-def no_ledger_words(epsilon: float, delta: float | None, protection: Protection, *, has_groups: bool) -> str:
-    """Return what a release without a ledger means, with lines to copy that make one, for two such releases."""
+_NO_LEDGER = (
+    "no ledger is given, so nothing records what is spent on these data, although every further fit or figure adds to "
+    "it."
+)
+
+
+def no_ledger_words(call: str, budget: str) -> str:
+    """Return what a fit without a ledger means, with the arguments that start one.
+
+    >>> no_ledger_words("fit", "2").endswith("fit(..., ledger='data.ledger', budget=2). (This warning appears once.)")
+    True
+    """
+    return (
+        f"{_NO_LEDGER} Start one with the most epsilon that these data may ever spend: {call}(..., "
+        f"ledger='data.ledger', budget={budget}). (This warning appears once.)"
+    )
+
+
+def figure_without_ledger_words(
+    epsilon: float, delta: float | None, protection: Protection, *, has_groups: bool
+) -> str:
+    """Return what a figure without a ledger means, with lines to copy that make one, for two such figures."""
     changed = {
         field.name: shown(getattr(protection, field.name))
         for field in fields(Protection)
@@ -57,8 +77,7 @@ def no_ledger_words(epsilon: float, delta: float | None, protection: Protection,
     whose = ", persons=persons" if protection.unit is Unit.PERSON else ""
     budget = f"Budget(epsilon={2 * epsilon:g}, delta={min(2 * (delta or _USUAL_DELTA), 0.5):g})"
     lines = (
-        "no ledger is given, so nothing records what is spent on these data, although every further fit or "
-        "figure adds to it. Create a ledger once, with the most that these data may ever spend:",
+        f"{_NO_LEDGER} Create a ledger once, with the most that these data may ever spend:",
         "    from dpadmm.estimators import ledger_data",
         "    from dpadmm.privacy.ledger import Budget, Ledger",
         *(

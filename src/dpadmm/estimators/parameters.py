@@ -25,13 +25,17 @@ from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import ProfileRule, TableShape, Task
+from dpadmm.planning.task import ProfileRule, TableShape, Task, check_signal
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.aims import Aim, aim_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.softmax import AnyLoss
 
+_AGREEMENT = {
+    True: "pass fit_intercept=False for a model without one, or leave `constant` out of the schema for one",
+    False: "use schema.with_constant(None) for a model without one, or leave fit_intercept out for one",
+}
 _STATED = ("feature_bounds", "row_norm", "classes", "target_bounds")
 
 
@@ -60,10 +64,11 @@ class TableRules:
             schema = Schema.load(os.fspath(schema))
         if not isinstance(schema, Schema):
             raise InputError(f"schema must be a Schema, the path of its JSON file or None, got {shown(schema)}.")
-        if not parameters["fit_intercept"] and schema.constant is not None:
+        if bool(parameters["fit_intercept"]) is (schema.constant is None):
             raise InputError(
-                "fit_intercept is False, but the schema has a constant feature for an intercept. Leave one out: "
-                "schema.with_constant(None) has none."
+                f"fit_intercept is {bool(parameters['fit_intercept'])}, but the schema states "
+                f"{'no' if schema.constant is None else 'an'} intercept. The schema decides; make them agree: "
+                f"{_AGREEMENT[schema.constant is None]}."
             )
         return cls(schema, screening)
 
@@ -85,6 +90,8 @@ class Wishes:
     profile: ProfileRule
     nominal_records: int | None = None
     aim: Aim = Aim.PREDICTION
+    expected_auc: float | None = None
+    expected_r2: float | None = None
 
     @classmethod
     def of(cls, parameters: dict[str, Any], usual: Protection, *, has_persons: bool = False) -> "Wishes":
@@ -111,6 +118,7 @@ class Wishes:
                 "The unit 'person' protects people with all their rows. Say which person each row belongs to: "
                 "fit(..., persons=...)."
             )
+        check_signal(parameters.get("expected_auc"), parameters.get("expected_r2"))
         return cls(
             target=Target(
                 checks.positive("epsilon", parameters["epsilon"]), checks.open_unit("delta", parameters["delta"])
@@ -124,6 +132,8 @@ class Wishes:
             profile=ProfileRule.of(parameters["profile"], parameters["profile_share"]),
             nominal_records=nominal_number(protection.relation, parameters["nominal_records"]),
             aim=aim_of(parameters.get("aim", Aim.PREDICTION)),  # not every model tells intervals
+            expected_auc=parameters.get("expected_auc"),
+            expected_r2=parameters.get("expected_r2"),
         )
 
     @property
@@ -166,4 +176,6 @@ class Wishes:
             table=None if form is None else TableShape.of(form),
             profile=self.profile if bought is None else self.profile.with_bought(bought.counts.run, bought.m),
             aim=self.aim,
+            expected_auc=self.expected_auc,
+            expected_r2=self.expected_r2,
         )

@@ -31,6 +31,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     ----------
     target_bounds: public (low, high) of y; targets outside are clipped. Without, y is clipped to (-1, 1), with a
         warning: bounds are never read off the data. A schema's label states its own.
+    expected_r2: the R^2 on new records that a model without privacy is thought to reach, in (0, 1), from earlier
+        studies or public data, never from these records; the plan's forecast is for it, and whether it is hopeless.
     huber_threshold: > 0, in units of half the target range. Smaller means less noise and more weight on the median.
     alpha, l1_ratio, view, colluders and all others: as in `PrivateLogisticRegression`; l1_ratio = 1 is the lasso.
 
@@ -76,6 +78,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         colluders: int | None = None,
         neighbours: str | None = None,
         nominal_records: int | None = None,
+        expected_r2: float | None = None,
         ledger: Any = None,
         budget: float | None = None,
         random_state: Any = None,

@@ -24,6 +24,7 @@ from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
 from dpadmm.estimators.data import TrainingRows
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.parameters import Wishes
+from dpadmm.estimators.wishes import check_fit_arguments
 from dpadmm.noise.draws import Sampler
 from dpadmm.planning.carrying import PlanOutcome
 from dpadmm.planning.plan import Plan
@@ -109,11 +110,12 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         self.budget = budget
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, groups: Any = None, persons: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, persons: Any = None, **others: Any) -> Self:
         """Choose, train and release; X, y, groups and persons as in `PrivateLogisticRegression.fit`.
 
         Everything is checked and, with a ledger, recorded before anything is computed from the data.
         """
+        check_fit_arguments(others)
         number, proposed = self._number(), _proposed(self.estimator, self.param_grid)
         models = [self._candidate(params) for params in proposed]
         wishes = [model._wishes(has_persons=persons is not None) for model in models]

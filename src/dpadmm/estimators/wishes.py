@@ -314,3 +314,16 @@ def seed_of(random_state: Any) -> int | None:
     if is_seed:
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def check_fit_arguments(others: Mapping[str, Any]) -> None:
+    """Refuse further arguments of fit, and say what to do instead of weighting rows."""
+    if others.get("sample_weight") is not None:
+        raise InputError(
+            "sample_weight is not supported: the noise is certified for records that count the same, or by public "
+            "weights of their classes. Leave it out, or use class_weight={class: weight} where classes should count "
+            "differently. Nothing was spent."
+        )
+    unknown = [name for name in others if name != "sample_weight"]
+    if unknown:
+        raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}")

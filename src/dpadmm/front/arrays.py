@@ -54,7 +54,8 @@ class RunResult:
     def __str__(self) -> str:
         """Say what was run, what it cost and whom it protects."""
         hidden = self.statement.protection
-        cost = f"certified epsilon {self.epsilon:.4g} at delta {self.delta:g} for {hidden} against {hidden.observer}"
+        figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {hidden} against {hidden.observer}"
+        cost = f"{self.statement.standing}{':' * bool(self.statement.declared)} {figure}"
         ran = f"{self.course.algorithm}, {self.course.setting.rounds} rounds"
         return f"{ran}: {cost}" if self.is_private_release else f"{ran}: NOT a private release; it would cost {cost}"
 

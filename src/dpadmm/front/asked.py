@@ -27,7 +27,7 @@ from dpadmm.estimators.wishes import (
 from dpadmm.estimators.wishes import protection_of as kept_in
 from dpadmm.front.sources import AnyTables, in_memory
 from dpadmm.planning.plan import Plan
-from dpadmm.planning.task import AUTO, ProfileRule, TableShape, Task, nominal_sizes
+from dpadmm.planning.task import AUTO, ProfileRule, TableShape, Task, check_signal, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.aims import Aim
@@ -55,6 +55,8 @@ class TaskWords:
     class_weight: Mapping[Any, float] | None = None
     aim: Aim = Aim.PREDICTION
     prevalence: float | None = None
+    expected_auc: float | None = None
+    expected_r2: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no silos could make right."""
@@ -62,6 +64,7 @@ class TaskWords:
         checks.open_unit("delta", self.delta)
         if self.prevalence is not None:
             checks.open_unit("prevalence", self.prevalence)
+        check_signal(self.expected_auc, self.expected_r2)
         penalty_of(self.alpha, self.l1_ratio)
         self.method_name()
         network_of(self.topology, 2)
@@ -129,6 +132,8 @@ class TaskWords:
             profile=self.profile,
             aim=self.aim,
             prevalence=self.prevalence,
+            expected_auc=self.expected_auc,
+            expected_r2=self.expected_r2,
         )
 
 

@@ -3,23 +3,22 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import pandas as pd
 
 from dpadmm.checks import nearest, setting, shown
-from dpadmm.datasets.columns import BinaryLabel, Categorical, ClassLabel, Column, Label, Numeric, RealLabel
-from dpadmm.datasets.encoding import CONSTANT
+from dpadmm.datasets.columns import BinaryLabel, ClassLabel, Label, RealLabel
 from dpadmm.datasets.parquet import ParquetTable
 from dpadmm.datasets.reading import check_stored, is_parquet
-from dpadmm.datasets.schema import Schema
+from dpadmm.datasets.schema import Schema, column_of
 from dpadmm.datasets.streamed import StreamedTable
 from dpadmm.datasets.table_format import TableFormat
-from dpadmm.datasets.tables import SiloTable, read_silos, silo_names, split_table
+from dpadmm.datasets.tables import SiloTable, check_no_copies, read_silos, silo_names, split_table
 from dpadmm.datasets.workers import ThreadWorkers, Workers
 from dpadmm.errors import InputError
+from dpadmm.privacy.protection import Protection
 
 AnyTables: TypeAlias = Mapping[str, SiloTable | StreamedTable]
 """The silos' tables by name: all in memory, or all in their files."""
@@ -37,8 +36,10 @@ class TableSource(Protocol):
     def files(self) -> Sequence[Path]:
         """The files that will be read."""
 
-    def read(self, split_by: str | None, written: TableFormat, streaming: "Streaming") -> AnyTables:
-        """Return one table per silo."""
+    def read(
+        self, split_by: str | None, written: TableFormat, streaming: "Streaming", protection: Protection
+    ) -> AnyTables:
+        """Return one table per silo; refuse copies, see `check_no_copies`."""
 
 
 @dataclass(frozen=True)
@@ -77,20 +78,24 @@ class Streaming:
             )
         return cls(True, refused, workers)
 
-    def tables(self, files: Sequence[Path], split_by: str | None, written: TableFormat) -> AnyTables:
+    def tables(
+        self, files: Sequence[Path], split_by: str | None, written: TableFormat, protection: Protection
+    ) -> AnyTables:
         """Return one table per silo; a folder of Parquet files is one silo, and is always streamed."""
         folder = next((path for path in files if path.is_dir()), None)
         if self.is_wanted is False and folder is not None:
             raise InputError(f"{folder} is a folder, whose files are streamed. Leave out {setting('stream', False)}.")
         is_wanted = self.is_wanted or folder is not None
         if self.is_wanted is False or not (is_wanted or self._may_stream(files)):
-            return read_silos(files, split_by, written)
+            return read_silos(files, split_by, written, protection=protection)
         self._check(files, written)
         tables = [ParquetTable.of(path) for path in files]
         if not is_wanted and sum(table.decoded_bytes for table in tables) <= MOST_IN_MEMORY:
-            return read_silos(files, split_by, written)
+            return read_silos(files, split_by, written, protection=protection)
         named = zip(silo_names(files), self.workers.checked(tables), strict=True)
-        return {name: StreamedTable(table, self.workers) for name, table in named}
+        found = {name: StreamedTable(table, self.workers) for name, table in named}
+        check_no_copies(found, protection)
+        return found
 
     def _may_stream(self, files: Sequence[Path]) -> bool:
         """Return whether files could be streamed, so that their size decides."""
@@ -120,9 +125,11 @@ class Files:
     files: tuple[Path, ...]
     names: tuple[str, ...] | None = None
 
-    def read(self, split_by: str | None, written: TableFormat, streaming: Streaming) -> AnyTables:
+    def read(
+        self, split_by: str | None, written: TableFormat, streaming: Streaming, protection: Protection
+    ) -> AnyTables:
         """Return one table per silo."""
-        found = streaming.tables(self.files, split_by, written)
+        found = streaming.tables(self.files, split_by, written, protection)
         if self.names is None or split_by is not None:
             return found
         return dict(zip(self.names, found.values(), strict=True))
@@ -135,13 +142,17 @@ class Frames:
     frames: Mapping[str, pd.DataFrame] = field(repr=False)
     files: tuple[Path, ...] = ()
 
-    def read(self, split_by: str | None, written: TableFormat, streaming: Streaming) -> AnyTables:
+    def read(
+        self, split_by: str | None, written: TableFormat, streaming: Streaming, protection: Protection
+    ) -> AnyTables:
         """Return one table per silo; how text is written does not matter for them."""
         if streaming.is_wanted:
             raise InputError("Data frames are in memory, so they cannot be streamed. Give paths of Parquet files.")
         counted = {name: frame.reset_index(drop=True) for name, frame in self.frames.items()}
         if split_by is None:
-            return {name: SiloTable(frame, name) for name, frame in counted.items()}
+            found = {name: SiloTable(frame, name) for name, frame in counted.items()}
+            check_no_copies(found, protection)
+            return found
         if len(counted) != 1:
             raise InputError(f"{setting('split_by')} takes one table, got {len(counted)}. Without it, each is a silo.")
         [(where, whole)] = counted.items()
@@ -198,18 +209,8 @@ def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
         raise InputError(
             f"target must name a column of schema=, got {shown(target)}.{nearest(target, map(str, given))}"
         )
-    columns = tuple(_column(str(name), known) for name, known in given.items() if name != target)
-    return Schema(columns, _label(target, given[target], is_real=is_real), constant=CONSTANT)
-
-
-def _column(name: str, known: Any) -> Column:
-    if isinstance(known, tuple) and len(known) == 2 and all(isinstance(side, Real) for side in known):
-        return Numeric(name, *known)
-    if isinstance(known, list | tuple) and known:
-        return Categorical(name, tuple(known))
-    raise InputError(
-        f"The schema of the column {name!r} must be a pair (low, high) or a list of categories, got {shown(known)}."
-    )
+    columns = tuple(column_of(str(name), known) for name, known in given.items() if name != target)
+    return Schema(columns, _label(target, given[target], is_real=is_real))
 
 
 def _label(name: str, known: Any, *, is_real: bool) -> Label:

@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dpadmm.estimators.notices import (
     NoIntervalsWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
+    no_ledger_words,
     warn_once,
 )
 from dpadmm.estimators.regression import PrivateLinearRegression
@@ -30,8 +32,9 @@ from dpadmm.front.sources import AnyTables, Streaming, public_schema, source_of
 from dpadmm.front.training import Training, check_outputs
 from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import ProfileRule
+from dpadmm.planning.task import ProfileRule, check_signal
 from dpadmm.problems.aims import aim_of
+from dpadmm.reporting.facts import Accountability
 from dpadmm.reporting.files import check_apart
 from dpadmm.reporting.model import ReleasedModel
 
@@ -43,11 +46,7 @@ _ESTIMATORS: dict[str, Callable[..., PrivateLinearModel]] = {
 _SIMULATED = "seed is set, so the noise is simulated: the result is NOT a private release. Leave out seed to make one."
 
 
-_NO_LEDGER = (
-    "no ledger is given, so nothing records what is spent on these data, although every further fit or figure adds to "
-    "it. Start one with the most epsilon that these data may ever spend: fit(..., ledger='data.ledger', budget=...). "
-    "(This warning appears once.)"
-)
+_NO_LEDGER = no_ledger_words("fit", "...")
 
 
 def fit(
@@ -68,6 +67,9 @@ def fit(
     out: str | os.PathLike[str] | None = None,
     report: str | os.PathLike[str] | None = None,
     title: str | None = None,
+    purpose: str = "",
+    controller: str = "",
+    contact: str = "",
     force: bool = False,
     unit: str | None = None,
     view: str | None = None,
@@ -78,6 +80,8 @@ def fit(
     nominal_records: int | None = None,
     aim: str = "prediction",
     prevalence: float | None = None,
+    expected_auc: float | None = None,
+    expected_r2: float | None = None,
     loss: str = "auto",
     multi_class: str = "auto",
     class_weight: Mapping[Any, float] | None = None,
@@ -120,7 +124,12 @@ def fit(
     ledger: the file that records what these data have spent, and stops at their budget. budget: for a new one, the
         epsilon that these data may ever spend, at the same delta.
     prevalence: the share of the positive class, if it is public; plans are for it, and whether intervals are expected.
+    expected_auc: the AUC on new records that a model without privacy is thought to reach, above 0.5, from earlier
+        studies or public data (expected_r2: the R^2, for numbers). The forecast is for it, and whether a target is
+        hopeless; otherwise for weak, moderate and strong signals. It must not be measured on the private records.
     out, report: files to write, a model (.json or .npz) and its page; force replaces those that are there.
+    title, purpose, controller, contact: for reports: what it is about, why the data are processed, who is responsible,
+        and whom to ask. The model keeps them.
     stream: True reads Parquet files in passes, so that memory does not grow with their rows; False reads them into
         memory. Left out, files whose cells take more than 1 GB are streamed. A folder of Parquet files is one silo,
         always streamed.
@@ -170,7 +179,10 @@ def fit(
             nominal_records=nominal_records,
             aim=aim_of(aim),
             prevalence=prevalence,
+            expected_auc=expected_auc,
+            expected_r2=expected_r2,
         )
+        about = Accountability(purpose=purpose, controller=controller, contact=contact)
         screening = Screening.of(missing, unlisted, out_of_range)
         written = TableFormat.of(sep, decimal, encoding, na_values, header)
         if source is None:
@@ -211,13 +223,18 @@ def fit(
                 budget=budget,
                 random_state=seed,
             )
-            own = {"target_bounds": target_bounds} if number else {"classes": classes, "class_weight": class_weight}
+            check_signal(expected_auc, expected_r2, is_real=number)
+            if number:
+                own: dict[str, Any] = {"target_bounds": target_bounds, "expected_r2": expected_r2}
+            else:
+                own = {"classes": classes, "class_weight": class_weight, "expected_auc": expected_auc}
             model.set_params(**own)
             if loss in ("auto", "logistic") and not number:
                 model.set_params(multi_class=multi_class, aim=aim)
             elif words.aim.wants_intervals:
                 raise InputError("aim='inference' is for the logistic regression of two classes. Leave it out.")
-            return _array_model(model, (data, target, split_by, person), place, page, force=force, anyway=anyway)
+            rows = (data, target, split_by, person)
+            return _array_model(model, rows, place, page, about, force=force, anyway=anyway)
         if not (bounds is classes is target_bounds is None):
             raise InputError("bounds, classes and target_bounds are for arrays. For tables, the schema states them.")
         training = Training(
@@ -227,6 +244,7 @@ def fit(
             books=Books(path=book, budget=budget),
             out=place,
             report=page,
+            about=about,
             title=title,
             split_by=split_by,
             person=person,
@@ -239,7 +257,7 @@ def fit(
         training.check_words()
         with cluster_workers(cluster, lambda words: warnings.warn(words, stacklevel=5)) as workers:
             streaming = Streaming.of(stream, written, split_by=split_by, person=person, workers=workers)
-            return _trained(training, source.read(split_by, written, streaming))
+            return _trained(training, source.read(split_by, written, streaming, words.protection))
 
 
 def plan(
@@ -270,8 +288,10 @@ def plan(
     profile: str = "auto",
     profile_share: float | None = None,
     prevalence: float | None = None,
+    expected_auc: float | None = None,
+    expected_r2: float | None = None,
 ) -> Plan:
-    """Plan a run, as `dpadmm plan` does: method, rounds, noise and expected accuracy. Nothing is spent.
+    """Plan a run, as `dpadmm plan` does: method, rounds, noise and what to expect. Nothing is spent.
 
     Parameters
     ----------
@@ -300,6 +320,8 @@ def plan(
             nominal_records=nominal_records,
             aim=aim_of(aim),
             prevalence=prevalence,
+            expected_auc=expected_auc,
+            expected_r2=expected_r2,
         )
         if (sizes is None) is (data is None):
             raise InputError("Give either the records of each silo (sizes=(228, 171, ...)) or the tables, not both.")
@@ -316,7 +338,8 @@ def plan(
         else:
             check_person(person, None, words.protection, known, split_by)
             streaming = Streaming.of(None, TableFormat(), split_by=split_by, person=person)
-            counts = counts_of(source_of(data).read(split_by, TableFormat(), streaming), person, words)
+            tables = source_of(data).read(split_by, TableFormat(), streaming, words.protection)
+            counts = counts_of(tables, person, words)
         task = task_of(words, counts, dimension, known, is_real=is_real)
         return make_plan(task, method=words.method_name(), problems=words.problems(known))
 
@@ -341,6 +364,7 @@ def _array_model(
     rows: tuple[Any, Any, Any, Any],
     out: Path | None,
     report: Path | None,
+    about: Accountability,
     *,
     force: bool,
     anyway: bool,
@@ -356,11 +380,12 @@ def _array_model(
         except (HopelessPlanWarning, NoIntervalsWarning) as hopeless:
             told = str(hopeless)
             raise InputError(f"{told} Nothing was spent. To train anyway, add anyway=True.") from hopeless
-    place = None if out is None else model.released_.save(out)
+    released = replace(model.released_, about=about)
+    place = None if out is None else released.save(out)
     if report is not None:
-        model.released_.report(report, name=None if place is None else place.name)
+        released.report(report, name=None if place is None else place.name)
     _tell_place(out, place)
-    return model.released_
+    return released
 
 
 def _tell_place(wanted: Path | None, place: Path | None) -> None:

@@ -1,8 +1,7 @@
 """The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpadmm import checks
@@ -25,30 +24,13 @@ from dpadmm.planning.plan import Plan
 from dpadmm.planning.planner import UtilityPoint
 from dpadmm.planning.planner import plan as make_plan
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.privacy.protection import Unit
-from dpadmm.reporting.budgets import budgets_around
+from dpadmm.reporting.budgets import budget_facts, budgets_around
 from dpadmm.reporting.facts import NOT_STATED, Accountability
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names, released_model, spending_of
 
 _STRICT, _NO_BOOKS = Screening(), Books()
-
-
-def check_no_copies(tables: AnyTables, data: Sequence[SiloColumns]) -> None:
-    """Refuse files with the very same rows: a copy under another name holds every person of the first once more."""
-    seen: dict[frozenset[bytes], str] = {}
-    numbers = Counter(silo.rows for silo in data)
-    for silo in data:
-        if silo.rows == 0 or numbers[silo.rows] == 1:
-            continue  # holds nobody, or is no copy: there is no need to read it
-        where = tables[silo.name].where
-        first = seen.setdefault(frozenset(silo.digests.values()), where)
-        if first != where:
-            raise InputError(
-                f"Two files contain the same rows: {first} and {where}. Give only one of them. If people really are "
-                f"in both, use {setting('silos_per_person', 2)} or more, so that their records are counted together."
-            )
 
 
 def ledger_data(tables: AnyTables, persons: Persons | None = None) -> tuple[SiloColumns, ...]:
@@ -155,7 +137,7 @@ class Training:
 
     split_by, person: columns that tell the silo of a row, and whose it is, where a person may have several. keep: how
     many rows of a person are used in a silo. out, report: where model and report are written, if anywhere. about: who
-    answers for the processing, as the report says.
+    answers for the processing, which the model keeps for its reports.
     is_hopeless_allowed: train even if the planner expects nothing, or no intervals that were asked for.
     """
 
@@ -181,9 +163,6 @@ class Training:
         check_person(self.person, self.keep, self.words.protection, self.schema, self.split_by)
         check_outputs(self.out, self.report, may_replace=self.may_replace)
         self.words.class_weights(self.schema)
-        if self.report is None and self.about != NOT_STATED:
-            names = ", ".join(setting(name) for name in ("purpose", "controller", "contact"))
-            raise InputError(f"{names} are shown in the report. Give {setting('report')} too.")
         self.books.check(self.words.epsilon)
         if self.seed is not None:
             checks.count("seed", self.seed, least=0)
@@ -200,8 +179,6 @@ class Training:
             persons.check_silos(self.words.protection.silos_per_person)
         self._check_texts(tables)
         data = ledger_data(tables, persons)  # hashed when they are asked for
-        if self.words.protection.unit is Unit.RECORD and self.words.protection.silos_per_person < 2:
-            check_no_copies(tables, data)
         if self.books.path is not None:
             check_room(self.books.path)
         names = public_names(list(tables), self.words.protection.unit)
@@ -232,6 +209,7 @@ class Training:
         """Refuse words that the model file, its report or the terminal could not show."""
         words = {
             setting("title"): self.title or "",
+            **{setting(name): words for name, words in vars(self.about).items()},
             setting("out"): str(self.out or ""),
             setting("ledger"): str(self.books.path or ""),
             "The schema": self.schema.to_json(),
@@ -268,10 +246,10 @@ class Training:
         names = rows.names or ()
         title = self.title if self.title is not None else f"{self.schema.label.name} from {plural(len(names), 'silo')}"
         model = released_model(outcome, self.schema, names, title, spending, prepared.assumed)
+        model = replace(model, about=self.about, budgets=budget_facts(budgets))
         place = None if self.out is None else model.save(self.out)
         if self.report is not None:
-            name = None if place is None else place.name
-            model.report(self.report, name=name, budgets=budgets, **asdict(self.about))
+            model.report(self.report, name=None if place is None else place.name)
         return Trained(model, place, unread)
 
     def _budgets(self, rows: RawSilos, plan: Plan) -> tuple[UtilityPoint, ...]:

@@ -89,6 +89,25 @@ class NoisePlan:
             }
         )
 
+    def resting_on(self, declared: tuple[str, ...]) -> "NoisePlan":
+        """Return the plan where every bound takes the constants of these parts of a user as declared."""
+        if not declared:
+            return self
+
+        @cache
+        def conditional(certificate: Certificate) -> Certificate:
+            return replace(certificate, declared=declared)
+
+        return NoisePlan(
+            {
+                place: {
+                    agent: replace(release, certificate=conditional(release.certificate))
+                    for agent, release in row.items()
+                }
+                for place, row in self.releases.items()
+            }
+        )
+
     def statement(self) -> Statement:
         """Return what the whole plan costs the worst person, in as many silos as the certificates allow for."""
         return statement(self._of_people())

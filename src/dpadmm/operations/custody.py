@@ -18,8 +18,8 @@ from dpadmm.engines.federation.entry import SiloEntry
 from dpadmm.engines.federation.keys import SigningKey, fingerprint
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import Refusal
-from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, policy_records
+from dpadmm.engines.federation.silo import LATER_TABLES, Silo
+from dpadmm.engines.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
 from dpadmm.engines.federation.silo_log import SiloLog
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import InputError
@@ -131,7 +131,7 @@ def rotate_silo_key(files: SiloFiles, *, is_old_kept: bool, may_close: bool) -> 
             unfit = tuple(each.run for each in silo.runs.newest_forms() if silo.due_rounds(each))
     told = _told(files, policy)
     key = identity.next_key(files.key)
-    with closing(durable.connect(files.state, APPLICATION)) as state, durable.exclusive(state):
+    with closing(durable.connect(files.state, APPLICATION, TABLES, LATER_TABLES)) as state, durable.exclusive(state):
         identity.set_key(state, key.public)
         durable.set_version(state)  # an earlier version of the package would not compare the two
         SiloLog(state).note("new key", f"{fingerprint(key.public)} after {fingerprint(before)}")
@@ -151,7 +151,7 @@ def _told(files: SiloFiles, policy: Policy) -> SiloEntry:
 def _is_begun(files: SiloFiles) -> bool:
     """Return whether a change of the key was interrupted after the state was given to the next one."""
     place = identity.next_place(files.key)
-    with closing(durable.connect(files.state, APPLICATION)) as state:
+    with closing(durable.connect(files.state, APPLICATION, TABLES, LATER_TABLES)) as state:
         return place.exists() and identity.known_key(state) == SigningKey.load(place).public
 
 

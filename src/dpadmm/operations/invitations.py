@@ -8,8 +8,6 @@ holder bring one entry, under one name, and fetch the terms; nothing else.
 import logging
 import os
 import re
-import tomllib
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -24,15 +22,17 @@ from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.entry import SiloEntry
 from dpadmm.engines.federation.keys import SigningKey, open_envelope, write_private
 from dpadmm.engines.federation.messages import Join, Register
+from dpadmm.engines.federation.names import check_distinct, check_name
+from dpadmm.engines.federation.new_directory import new_directory
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_toml, read_text
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Relation, View
 
 _log = logging.getLogger("dpadmm.coordinator")
 _VIEWS = (View.EAVESDROPPER, View.AGGREGATE, View.PUBLIC)
 _LONGEST_ENTRY = 2000  # characters; TOML takes the square of them to read, and the port waits meanwhile
-_NO_NAME = set('\\/:*?"<>|')  # on one system or another
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +60,9 @@ class Invitation:
 
     def __post_init__(self) -> None:
         """Check everything that silos will rely on."""
-        _check_name("study", self.study)
+        check_name("study", self.study)
         if self.silo or self.secret:
-            _check_name("silo", self.silo)
+            check_name("silo", self.silo)
         if not self.address.isprintable() or not re.fullmatch("[0-9a-f]{64}", self.coordinator):
             raise InputError("An invitation must give the coordinator's address, and its public key as 64 hex digits.")
         _ = self.target, self.protection, self.table
@@ -117,10 +117,10 @@ class Invitation:
     def load(cls, path: Path) -> "Invitation":
         """Read an invitation; anything odd is refused by the file's name."""
         try:
-            plain = tomllib.loads(path.read_text(encoding="utf-8"))
+            plain = parse_toml(read_text(path))
             found = cls(**plain)
             _ = found.key.public
-        except (OSError, UnicodeDecodeError, TypeError, ValueError, RecursionError, AttributeError) as problem:
+        except (TypeError, ValueError, AttributeError) as problem:
             said = f"{path} is not an invitation: {problem}"
             raise InputError(f"{said.rstrip('.')}. `dpadmm coordinator invite` writes one for each silo.") from problem
         return found
@@ -175,6 +175,13 @@ class Study:
             f"Nobody has been invited to {self.directory.name!r} yet: run `dpadmm coordinator invite` again."
         )
 
+    def write(self, invitation: Invitation, silos: Sequence[str]) -> None:
+        """Write the schema, and an invitation for each of these silos."""
+        with _whole(self.schema) as draft:
+            draft.write_text(invitation.schema, encoding="utf-8")
+        for silo in silos:
+            invitation.to(silo).save(self.invitation(silo))
+
     def absent(self) -> list[str]:
         """Return who was invited and has not registered."""
         invited = sorted(path.stem for path in self.directory.glob("*.invite"))
@@ -213,7 +220,7 @@ class Studies:
 
     def all(self) -> Iterator[Study]:
         """Return all studies."""
-        return (Study(path) for path in sorted((self.files.directory / "studies").glob("*")) if path.is_dir())
+        return (Study(path) for path in sorted((self.files.directory / "studies").glob("[!.]*")) if path.is_dir())
 
     def find(self, name: str) -> Study:
         """Return a study by its name."""
@@ -226,11 +233,11 @@ class Studies:
     def invite(self, invitation: Invitation, silos: Sequence[str]) -> Study:
         """Write an invitation for each of these silos; a study that is there gets more of them, until it has terms."""
         study = self.check(invitation, silos)
-        study.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with _whole(study.schema) as draft:
-            draft.write_text(invitation.schema, encoding="utf-8")
-        for silo in silos:
-            invitation.to(silo).save(study.invitation(silo))
+        if study.directory.exists():
+            study.write(invitation, silos)
+        else:
+            with new_directory(study.directory, "study") as place:
+                Study(place).write(invitation, silos)
         return study
 
     def check(self, invitation: Invitation, silos: Sequence[str]) -> Study:
@@ -247,13 +254,7 @@ class Studies:
                 "create a new study."
             )
         everybody = [*silos, *(each.silo for each in before)]
-        alike = [unicodedata.normalize("NFKC", name).casefold() for name in everybody]
-        twice = [name for name, sign in zip(everybody, alike, strict=True) if alike.count(sign) > 1]
-        if twice:
-            raise InputError(
-                f"{', '.join(sorted(set(twice)))} would be invited twice. Every silo needs one invitation and a name "
-                "that cannot be confused with another's. To add silos to a study, name only the new ones."
-            )
+        check_distinct(everybody, advice="To add silos to a study, name only the new ones.")
         checks.count("silos", len(everybody), least=2)
         invitation.protection.check_silos(len(everybody))
         return study
@@ -323,13 +324,6 @@ class Studies:
         if terms is None or not study.entry(invitation.silo).exists():
             return None
         return self.files.key().seal(Join(terms.as_json(), "", 0).encode())
-
-
-def _check_name(what: str, name: str) -> None:
-    """Refuse what is no name of a folder, here or elsewhere: silos' machines are others than the coordinator's."""
-    is_name = name.isprintable() and name.strip(" .") == name and not _NO_NAME & set(name)
-    if not name or not is_name or len(name.encode()) > 100:
-        raise InputError(f"A {what} needs a printable name of at most 100 bytes that can name a folder; got {name!r}.")
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -65,7 +65,8 @@ def make_silo(invitation: Invitation, directory: Path, rules: OwnRules) -> Recor
     policy = Policy(
         name=invitation.silo,
         data=str(rules.data.resolve()),
-        schema=str(files.schema.resolve()),
+        schema="",
+        written=rules.written,
         methods=FULLY_CERTIFIED + SUMMED * (view is not View.EAVESDROPPER),
         least_noise=rules.least_noise,
         trusts_coordinator=rules.trusts_coordinator,
@@ -75,29 +76,15 @@ def make_silo(invitation: Invitation, directory: Path, rules: OwnRules) -> Recor
         silos_per_person=invitation.silos_per_person,
         colluders=invitation.protection.n_colluders if view is View.AGGREGATE else 1,
     )
-    with _draft_of(directory) as (made, schema):
+    with tempfile.TemporaryDirectory() as place:
+        schema = Path(place) / "schema.json"
         schema.write_text(invitation.schema, encoding="utf-8")
-        drafted = replace(policy, schema=str(schema), written=rules.written)
-        records = made.create(drafted, rules.budget_epsilon, invitation.delta, is_summed=view is View.AGGREGATE)
-        replace(policy, written=records.written).save(made.policy)
-    return records
-
-
-@contextlib.contextmanager
-def _draft_of(directory: Path) -> Iterator[tuple[SiloFiles, Path]]:
-    """Yield where to make a silo, and a place for its schema; a new directory is there whole, or not at all."""
-    try:
-        if directory.exists():  # perhaps a volume, which nothing can be moved onto
-            with tempfile.TemporaryDirectory() as place:
-                yield SiloFiles(directory), Path(place) / "schema.json"
-            return
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".silo-") as place:
-            made = SiloFiles(Path(place) / "silo")
-            yield made, Path(place) / "schema.json"
-            made.directory.rename(directory)  # fails if another `join` was quicker
-    except OSError as problem:
-        raise InputError(f"{directory} cannot be created: {problem.strerror}.") from problem
+        return files.create(
+            replace(policy, schema=str(schema)),
+            rules.budget_epsilon,
+            invitation.delta,
+            is_summed=view is View.AGGREGATE,
+        )
 
 
 def check_silo(invitation: Invitation, silo: Silo) -> SiloEntry:
@@ -141,17 +128,23 @@ class Guest:
         return terms
 
     def _check_terms(self, terms: Agreement) -> None:
-        """Refuse terms about something else than the study; what they cost is for the owner, and `approve`, to see."""
+        """Refuse terms about something else than the study, before anything is computed from them."""
         asked = self.invitation
         told = (terms.run, terms.coordinator, terms.epsilon, terms.delta, terms.schema)
         if told != (asked.study, asked.coordinator, asked.epsilon, asked.delta, asked.table.digest):
             raise Refusal("The terms are not those of the study: name, coordinator, epsilon, delta or schema differ.")
-        protection = agreed_run(terms).plan.statement().protection
+        terms.agent(asked.silo)  # refuses terms without this silo
+
+    def check_protection(self, terms: Agreement) -> None:
+        """Refuse terms that protect records less than was announced; the owner has seen them, and the noise is known.
+
+        What they cost is for the owner, and `approve`, to see.
+        """
+        asked, protection = self.invitation, agreed_run(terms).plan.statement().protection
         if not asked.protection.is_covered_by(protection):
             raise Refusal(
                 f"The terms are {protection.words()}, but the study was announced {asked.protection.words()}."
             )
-        terms.agent(asked.silo)  # refuses terms without this silo
 
     @contextlib.contextmanager
     def _client(self) -> "Iterator[httpx.Client]":

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import pwd
 import shutil
 import stat
 import subprocess
@@ -39,6 +38,8 @@ def installed() -> Iterator[Checkup]:
 
 def user_name(number: int) -> str:
     """Return the name of a user, or the number of one that has none here."""
+    import pwd  # not on every system; whatever asks has been refused there
+
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

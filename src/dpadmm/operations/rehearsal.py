@@ -14,13 +14,14 @@ from dpadmm.engines.federation.agreement import Agreement, Participant, write_fe
 from dpadmm.engines.federation.coordinator import Progress
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.keys import fingerprint
+from dpadmm.engines.federation.names import LONGEST, check_distinct, check_name
 from dpadmm.engines.federation.outcome import FederationOutcome
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import FederationStopped
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
 from dpadmm.engines.https.processes import Process
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, raise_alone
 from dpadmm.operations.watch import watch
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from dpadmm.datasets.schema import Schema
     from dpadmm.engines.https.service import Service
-
-LONGEST_NAME = 200
 
 
 @dataclass
@@ -117,11 +116,16 @@ def prepared(
 def _check_names(names: Sequence[str]) -> None:
     """Refuse names that cannot be a folder's; they may be cells of a table, so they are not quoted."""
     for place, name in enumerate(names, start=1):
-        is_folder = Path(name).name == name and name not in ("..", "coordinator")
-        if not (is_folder and name.isprintable() and name.strip() and len(name.encode()) <= LONGEST_NAME):
-            raise InputError(
-                f"Silo {place} of {len(names)} cannot keep its name (not shown here): it needs a printable name of at "
-                f"most {LONGEST_NAME} bytes that can name a folder. Change it in the table."
+        try:
+            check_name("silo", name)
+            check_distinct([*names[:place], "coordinator"])
+        except InputError:
+            raise_alone(
+                InputError(
+                    f"Silo {place} of {len(names)} cannot keep its name (not shown here): it needs one of at most "
+                    f"{LONGEST} bytes that can name a folder on any system and is not mistaken for another silo's. "
+                    "Change it in the table."
+                )
             )
 
 

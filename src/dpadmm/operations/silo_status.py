@@ -18,7 +18,8 @@ from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.locks import is_held
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import reason_of
-from dpadmm.engines.federation.silo_files import APPLICATION, SiloFiles, policy_records
+from dpadmm.engines.federation.silo import LATER_TABLES
+from dpadmm.engines.federation.silo_files import APPLICATION, TABLES, SiloFiles, policy_records
 from dpadmm.engines.federation.silo_log import LogEntry
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.engines.https.notice import SiloNotice
@@ -183,7 +184,7 @@ def viewed(directory: Path) -> Iterator[SiloView]:
     files = SiloFiles(Path(directory))
     files.check()
     policy = Policy.load(files.policy)
-    with closing(durable.connect_for_reading(files.state, APPLICATION)) as connection:
+    with closing(durable.connect_for_reading(files.state, APPLICATION, TABLES, LATER_TABLES)) as connection:
         yield SiloView(files, policy, connection)
 
 

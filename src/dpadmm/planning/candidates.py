@@ -354,6 +354,6 @@ def losses_for(task: Task, method: type[Method]) -> tuple[AnyLoss, ...]:
         has_room = task.loss.cap < 1 or room(task, method) >= _MOST_ROOM
         return (task.loss,) if has_room else (*(Softmax(task.n_classes, cap) for cap in _CAPS), task.loss)
     is_settled = method.about.is_pure or task.aim.wants_intervals
-    if is_settled or not isinstance(task.loss, Logistic) or room(task, method) >= _MOST_ROOM:
+    if is_settled or type(task.loss) is not Logistic or room(task, method) >= _MOST_ROOM:
         return (task.loss,)
     return (*(CappedLogistic(cap) for cap in _CAPS), task.loss)

@@ -21,7 +21,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.promises import Constant, Tail
 from dpadmm.planning.candidates import Settings, left_regulariser
-from dpadmm.planning.forecast import Extent, Forecast
+from dpadmm.planning.forecast import Extent, Forecast, WorldMeans
 from dpadmm.planning.task import Task, loss_kind, task_json
 from dpadmm.planning.worlds import STANDARD, RowForm
 from dpadmm.privacy.calibration import PureTarget, Target
@@ -68,10 +68,11 @@ def solver_tolerance(task: Task) -> float:
 class Plan(Course):
     """A course, with the task it serves, what to expect, and why.
 
-    expected: the utility that simulations on synthetic data show; simulated: how large these were. signal: norm of the
-    models learned there, against which `noise_std` can be held. is_hopeless: in simulations it was hardly better than a
-    model that learned nothing. whole: the budget of everything together; the task's is that of one problem.
-    form: how rows will be encoded, and were in simulations.
+    expected: what simulations on synthetic data show for the stated signal, or for three; simulated: how large these
+    were. world_means: scores in the worlds by which plans are compared. signal: norm of the models learned there,
+    against which `noise_std` can be held. is_hopeless: for the stated or a moderate signal, a simulated model was
+    hardly better than one that learned nothing. whole: the budget of everything together; the task's is that of one
+    problem. form: how rows will be encoded, and were in simulations.
     reasons: why; the first is about the method, the last about how the settings were chosen.
     """
 
@@ -79,6 +80,7 @@ class Plan(Course):
     whole: Target
     settings: Settings
     expected: Forecast
+    world_means: WorldMeans
     simulated: Extent
     form: RowForm = STANDARD
     signal: float
@@ -222,7 +224,7 @@ class Plan(Course):
         """Return what a reader needs of the plan, a fact a line, at most 80 columns wide; `as_json` has all of it."""
         task = self.task
         hidden = task.protection
-        number = plural(task.n_records, hidden.counted.removesuffix("s"))
+        number = f"{plural(task.n_records, hidden.counted.removesuffix('s'))}{hidden.counting_note}"
         nominal = "" if hidden.relation.has_public_sizes else "nominally "
         each = "" if self.times == 1 else f" of each of {self.times} classes against the rest"
         facts = [

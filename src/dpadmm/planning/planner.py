@@ -16,6 +16,7 @@ from dpadmm.noise.promises import Family
 from dpadmm.planning.candidates import (
     RULE_OF_THUMB,
     Candidate,
+    Settings,
     candidate,
     form_of,
     losses_for,
@@ -24,17 +25,20 @@ from dpadmm.planning.candidates import (
     ratios_for,
     why_not,
 )
-from dpadmm.planning.forecast import Extent, Forecast, ScoreKind
+from dpadmm.planning.forecast import Extent, Forecast, ScoreKind, SignalForecast, WorldMeans, judged_signal, signals_of
 from dpadmm.planning.intervals import interval_budget, no_sum_words
 from dpadmm.planning.plan import Plan, course_of
 from dpadmm.planning.reasons import reasons, warnings
+from dpadmm.planning.signals import SIGNAL_WORLDS, n_drawn, run_signal, signal_simulation
 from dpadmm.planning.simulations import SimulatedScores, run_apart, run_simulation, simulation_of
 from dpadmm.planning.task import Task
 from dpadmm.planning.worlds import WORLDS, RowForm
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection
+from dpadmm.problems.declared import check_declared
 from dpadmm.problems.losses import LabelKind, LinkedLoss
+from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.softmax import AnyLoss, Softmax
 
@@ -42,6 +46,7 @@ _HOPELESS = 0.1  # part of the learnable that must survive
 _DROWNED = 0.25  # weight of what is worse than nothing learned
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
 _SLIGHT = 0.02  # of what can be learned: methods that differ by less are a tie
+_SOFTMAX_WORLDS = 3  # their gradients cost more
 _NEARLY = 1.08  # how much more than at best may be lost for the sake of a rule: worlds tell no finer differences
 
 
@@ -87,6 +92,8 @@ def plan(
     protection: Protection = ONE_RECORD,
     row_norm: float = 1.0,
     prevalence: float | None = None,
+    expected_auc: float | None = None,
+    expected_r2: float | None = None,
 ) -> Plan:
     """Return a plan for the task, or for the public facts given one by one; `method` (registry name) forces a method.
 
@@ -113,9 +120,12 @@ def plan(
             regulariser=regulariser,
             row_norm=row_norm,
             prevalence=prevalence,
+            expected_auc=expected_auc,
+            expected_r2=expected_r2,
         )
     elif not isinstance(task, Task):
         raise InputError(f"plan takes a Task (public facts only), got {type(task).__name__}.")
+    check_declared(Problem.of(task.functions(), regulariser=task.regulariser))
     if problems is None:
         return _better_of_two(task, method)
     return _planned(task, method, problems)
@@ -154,7 +164,7 @@ def _better_of_two(task: Task, method: str | None) -> Plan:
     # By what survives: where noise drowns everything, the loss of whatever predicts nothing is the least.
     kept, other = one.learned, many.learned
     is_one = 1 - kept <= max(_NEARLY * (1 - other), 1 - other + _SLIGHT)
-    chosen = together if is_one else replace(apart, expected=forecast(task, many.scores))
+    chosen = together if is_one else replace(apart, world_means=world_means(task, many.scores))
     taken = "one softmax model of all classes" if is_one else "one model for each class against the rest"
     why = (
         f"{taken}: share of the learnable signal that survived noise in simulations: softmax {kept:.2f}, one-vs-rest "
@@ -181,8 +191,8 @@ class UtilityPoint:
 def utility_curve(
     task: Task, epsilons: Sequence[float], method: str | None = None, problems: int | None = 1
 ) -> tuple[UtilityPoint, ...]:
-    """Return the forecast of the task at other budgets, delta unchanged; of one problem, where several share them."""
-    points = []
+    """Return the forecast of the task at other budgets, delta unchanged, for the stated or a moderate signal alone."""
+    task, points = with_judged_signal(task), []
     for epsilon in epsilons:
         made = plan(replace(task, target=Target(epsilon, task.target.delta)), method=method, problems=problems)
         points.append(UtilityPoint(float(epsilon), made.method, made.expected, made.is_hopeless))
@@ -272,15 +282,16 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
     rivals = [choose(each) for each in tried]
     best = first_of_the_nearly_best(rivals)
     fitted, settings = best.candidate.task, best.candidate.settings
-    expected = forecast(fitted, best.scores)
-    is_hopeless = best.learned < _HOPELESS
+    expected = forecast(fitted, settings, form, problems)
+    is_hopeless = expected.judged.learned < _HOPELESS
     return Plan(
         **vars(course_of(fitted, settings, problems, profile)),
         task=fitted,
         whole=whole,
         settings=settings,
         expected=expected,
-        simulated=extent(best.candidate),
+        world_means=world_means(fitted, best.scores),
+        simulated=extent(fitted, settings, form, problems),
         form=form,
         signal=float(np.mean([one.norm for one in best.scores])),
         reasons=(
@@ -346,38 +357,47 @@ def try_apart(candidate: Candidate, n_classes: int) -> SimulatedCandidate:
     return SimulatedCandidate(candidate, tuple(run_apart(simulation, n_classes, world) for world in WORLDS))
 
 
-def extent(candidate: Candidate) -> Extent:
-    """Return how large the simulations of a candidate were."""
-    simulation = simulation_of(candidate.task, candidate.settings, candidate.form)
-    return Extent(simulation.n_records, simulation.dimension, simulation.rounds, simulation.n_classes)
+def extent(task: Task, settings: Settings, form: RowForm, problems: int) -> Extent:
+    """Return how large the simulations behind a forecast were."""
+    simulation = signal_simulation(task, settings, form, problems)
+    return Extent(n_drawn(simulation), simulation.dimension, simulation.rounds, simulation.n_classes)
 
 
-def forecast(task: Task, found: Sequence[SimulatedScores]) -> Forecast:
-    """Sum up what the worlds have shown."""
+def forecast(task: Task, settings: Settings, form: RowForm, problems: int) -> Forecast:
+    """Simulate the plan for each signal, in every world."""
+    simulation = signal_simulation(task, settings, form, problems)
+    worlds = SIGNAL_WORLDS if simulation.n_classes == 1 else SIGNAL_WORLDS[:_SOFTMAX_WORLDS]
+    kind = ScoreKind.AUC if problems == simulation.n_classes == 1 else ScoreKind.MEAN_AUC
+    signals, runs = [], 0
+    for name, stated in signals_of(task).items():
+        found = [run_signal(simulation, world, stated) for world in worlds]
+        signals.append(SignalForecast.of(name, stated, found))
+        runs = sum(len(one.scores) for one in found)
+    is_real = task.loss.target is LabelKind.REALS
+    return Forecast(ScoreKind.R2 if is_real else kind, tuple(signals), runs, task.prevalence)
+
+
+def with_judged_signal(task: Task) -> Task:
+    """Return the task with one signal stated: its own, or the moderate one by which plans are judged."""
+    level = judged_signal(task)
+    if task.loss.target is LabelKind.REALS:
+        return replace(task, expected_r2=level)
+    return replace(task, expected_auc=level)
+
+
+def world_means(task: Task, found: Sequence[SimulatedScores]) -> WorldMeans:
+    """Sum up what the worlds have shown by which plans are compared."""
     scores, references = np.array([one.score for one in found]), [one.reference for one in found]
-    is_signs = task.loss.target is LabelKind.SIGNS
-    return Forecast(
-        score=ScoreKind.R2 if task.loss.target is LabelKind.REALS else ScoreKind.ACCURACY,
+    return WorldMeans(
         mean=float(scores.mean()),
         spread=float(np.sqrt(scores.var() + np.mean([one.spread**2 for one in found]))),
-        low=float(scores.min()),
-        high=float(scores.max()),
         non_private=float(np.mean([one.best for one in references])),
         trivial=float(np.mean([one.trivial for one in references])),
         loss=float(np.mean([one.loss for one in found])),
         loss_non_private=float(np.mean([one.loss_best for one in references])),
         loss_trivial=float(np.mean([one.loss_trivial for one in references])),
-        auc=_mean([one.auc for one in found]) if is_signs else None,
-        auc_non_private=_mean([one.auc_best for one in references]) if is_signs else None,
         is_log_loss=isinstance(task.loss, LinkedLoss | Softmax),
-        prevalence=task.prevalence,
     )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    """Return the mean of what is known; None where nothing is."""
-    known = [value for value in values if not math.isnan(value)]
-    return float(np.mean(known)) if known else None
 
 
 def _methods(task: Task) -> tuple[type[Method], ...]:

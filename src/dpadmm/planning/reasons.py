@@ -4,7 +4,7 @@ from dpadmm import checks
 from dpadmm.algorithms.method import Method, Topology
 from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.planning.candidates import Candidate, unit_noise
-from dpadmm.planning.forecast import Forecast
+from dpadmm.planning.forecast import Forecast, ScoreKind
 from dpadmm.planning.task import Task
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.losses import CappedLogistic
@@ -68,9 +68,14 @@ def hopeless_words(task: Task, expected: Forecast) -> str:
         if task.protection.unit is Unit.USER
         else f"{nominal}{min(task.sizes)} {task.protection.counted} per silo"
     )
+    judged, is_real = expected.judged, expected.score is ScoreKind.R2
+    simplest, score = ("predicting the mean", "an R^2 of") if is_real else ("the majority class", "an AUC of")
+    name = checks.setting("expected_r2" if is_real else "expected_auc")
+    known = "" if judged.is_stated else f"; if your signal is stronger, state it with {name}"
     return (
         f"{unit} with {checks.plural(task.dimension, 'feature')} are too few for epsilon {task.target.epsilon:g}: "
-        f"expect no better than {expected.simplest}. Use more records or silos, fewer features, or a larger epsilon."
+        f"expect no better than {simplest}, if a model without privacy reaches {score} {judged.non_private:g}. Use "
+        f"more records or silos, fewer features, or a larger epsilon{known}."
     )
 
 

@@ -21,7 +21,7 @@ from dpadmm import checks
 from dpadmm.datasets.raw import RawSilos
 from dpadmm.engines.bought import BoughtProfile, statement_with
 from dpadmm.engines.local import LocalEngine
-from dpadmm.engines.round_zero import ProfileRound
+from dpadmm.engines.round_zero import ProfileRound, epsilon_of_part
 from dpadmm.engines.search import CourseSearch, ScoreRound, SearchRun, run_search
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Sampler
@@ -35,7 +35,7 @@ from dpadmm.planning.task import Task
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.selection import score_differences
-from dpadmm.privacy.curves import epsilon_of_delta, m_of
+from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.privacy.protection import Unit
 from dpadmm.privacy.records import Origin
@@ -161,7 +161,7 @@ def _compared(
 
 
 def _target(m: float, delta: float) -> Target:
-    return Target(float(epsilon_of_delta(m, delta)) * (1 - _ROUNDING), delta)
+    return Target(epsilon_of_part(m, delta) * (1 - _ROUNDING), delta)
 
 
 def _gaussian(plan: Plan) -> Plan:
@@ -177,7 +177,8 @@ def _gaussian(plan: Plan) -> Plan:
 
 
 def _simulated(plan: Plan) -> float:
-    return -plan.expected.loss if plan.expected.is_log_loss else plan.expected.mean
+    means = plan.world_means
+    return -means.loss if means.is_log_loss else means.mean
 
 
 def shortlist(plans: Sequence[Plan], number: int, *, is_filled: bool) -> tuple[int, ...]:

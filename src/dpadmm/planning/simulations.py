@@ -13,7 +13,7 @@ noise, so what differs between them is what they do. Rows are those of `worlds`.
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy.special import log_softmax
@@ -315,40 +315,48 @@ def predicted(loss: AnyLoss, rows: Floats, models: Floats) -> Floats:
     return np.einsum("nd,cdr->ncr", rows, models.reshape(loss.n_classes, -1, models.shape[1]), optimize=True)
 
 
-def score_models(loss: AnyLoss, predictions: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return accuracy or R^2, mean loss and AUC (two classes only, else NaN) of what was `predicted` of labels (rows,).
+def score_models(
+    loss: AnyLoss, predictions: Floats, labels: Floats, weights: Floats | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """Return accuracy or R^2, mean loss and AUC (NaN for numbers) of what was `predicted` of labels (rows,).
 
-    Where the fitted loss has a link, the mean loss is the log-loss of the probabilities that it gives.
+    Where the fitted loss has a link, the mean loss is the log-loss of the probabilities that it gives. The AUC of
+    several classes is the mean over classes of one against the rest. weights: (rows,), None where all are the same.
     """
+    mean = partial(np.average, axis=0, weights=weights)
     if isinstance(loss, Softmax):
         found, rows, codes = predictions.argmax(axis=1), np.arange(len(labels)), labels.astype(np.intp)
         logs = np.stack([loss.log_probabilities(each) for each in predictions.transpose(2, 0, 1)], axis=2)
-        right = (found == codes[:, None]).mean(axis=0)
-        return right, -logs[rows, codes].mean(axis=0), np.full(len(right), np.nan)
+        areas = [
+            area_under_curve(logs[:, each], np.where(codes == each, 1.0, -1.0), weights)
+            for each in range(loss.n_classes)
+        ]
+        return mean(found == codes[:, None]), -mean(logs[rows, codes]), np.mean(areas, axis=0)
     truth = labels[:, None]
     if loss.target is LabelKind.REALS:
-        errors = ((predictions - truth) ** 2).mean(axis=0)
-        scores = 1 - errors / max(float(labels.var()), 1e-12)
-        return scores, loss.value(predictions - truth).mean(axis=0), np.full(len(scores), np.nan)
+        variance = float(mean((labels - mean(labels)) ** 2))
+        scores = 1 - mean((predictions - truth) ** 2) / max(variance, 1e-12)
+        return scores, mean(loss.value(predictions - truth)), np.full(len(scores), np.nan)
     losses = log_loss_of(loss, predictions, truth) if isinstance(loss, LinkedLoss) else loss.value(predictions * truth)
-    return (predictions * truth > 0).mean(axis=0), losses.mean(axis=0), area_under_curve(predictions, labels)
+    return mean(predictions * truth > 0), mean(losses), area_under_curve(predictions, labels, weights)
 
 
-def trivial_scores(loss: AnyLoss, labels: Floats) -> tuple[float, float]:
+def trivial_scores(loss: AnyLoss, labels: Floats, weights: Floats | None = None) -> tuple[float, float]:
     """Return score and loss of a model that knows nothing but the labels: the best constant."""
+    mean = partial(np.average, weights=weights)
     if isinstance(loss, Softmax):
-        shares = np.bincount(labels.astype(np.intp)) / len(labels)
-        seen = shares[shares > 0]
+        counts = np.bincount(labels.astype(np.intp), weights)
+        seen = counts[counts > 0] / counts.sum()
         return float(seen.max()), float(-(seen * np.log(seen)).sum())
     if loss.target is LabelKind.REALS:
-        return 0.0, float(loss.value(labels.mean() - labels).mean())
-    share = float((labels > 0).mean())
+        return 0.0, float(mean(loss.value(mean(labels) - labels)))
+    share = float(mean(labels > 0))
     constants = np.linspace(-_MOST_ODDS, _MOST_ODDS, 401)
     flat = share * loss.value(constants) + (1 - share) * loss.value(-constants)
     return max(share, 1 - share), float(flat.min())
 
 
-def area_under_curve(predictions: Floats, labels: Floats) -> Floats:
+def area_under_curve(predictions: Floats, labels: Floats, weights: Floats | None = None) -> Floats:
     """Return the area under the ROC curve of every column: how often a positive row is ranked above a negative one.
 
     >>> area_under_curve(np.array([[0.1], [0.4], [0.4], [0.9]]), np.array([-1.0, -1.0, 1.0, 1.0])).tolist()
@@ -357,9 +365,12 @@ def area_under_curve(predictions: Floats, labels: Floats) -> Floats:
     is_positive = labels > 0
     if is_positive.all() or not is_positive.any():
         return np.full(predictions.shape[1], np.nan)
+    positive, negative = (
+        np.where(part, 1.0 if weights is None else weights, 0.0) for part in (is_positive, ~is_positive)
+    )
     areas = []
     for column in predictions.T:
-        negative = np.sort(column[~is_positive])
-        below, not_above = (np.searchsorted(negative, column[is_positive], side) for side in ("left", "right"))
-        areas.append((below + not_above).mean() / (2 * len(negative)))  # a tie counts half
-    return np.array(areas)
+        _, place = np.unique(column, return_inverse=True)
+        above, below = np.bincount(place, positive), np.bincount(place, negative)
+        areas.append(above @ (np.cumsum(below) - below / 2))  # a tie counts half
+    return np.array(areas) / (positive.sum() * negative.sum())

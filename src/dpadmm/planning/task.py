@@ -121,6 +121,9 @@ class Task:
     table: its columns, where the plan decides how they are encoded; None where that is settled.
     profile: whether columns may be counted before training, with noise.
     prevalence: the share of +1 (the positive class) in (0, 1), if it is public; forecasts are then for it.
+    expected_auc: the AUC on new records that a model without privacy is thought to reach, in (0.5, 1), from earlier
+        studies or public data; of several classes the mean of one against the rest. Forecasts are then for it, else for
+        weak, moderate and strong signals (0.65, 0.8, 0.95). expected_r2: the same for numbers, in (0, 1): their R^2.
     aim: to predict, or to tell coefficients with intervals (C14).
 
     >>> from dpadmm.problems.losses import Logistic
@@ -140,6 +143,8 @@ class Task:
     table: TableShape | None = None
     profile: ProfileRule = AUTO
     prevalence: float | None = None
+    expected_auc: float | None = None
+    expected_r2: float | None = None
     aim: Aim = Aim.PREDICTION
 
     def __post_init__(self) -> None:
@@ -164,6 +169,8 @@ class Task:
                     "prevalence is the share of one of two classes, but the target is a number or has more classes. "
                     "Leave it out."
                 )
+
+        check_signal(self.expected_auc, self.expected_r2, is_real=self.loss.target is LabelKind.REALS)
 
     def _check_types(self) -> None:
         if not isinstance(self.target, Target):
@@ -272,6 +279,25 @@ class Task:
         return risk_of(silos, self.loss, mu)
 
 
+def check_signal(expected_auc: float | None, expected_r2: float | None, *, is_real: bool | None = None) -> None:
+    """Refuse an AUC that is no better than chance, an R^2 of a model that learned nothing, and certainty.
+
+    is_real: whether the target is a number, None where that is not known yet.
+    """
+    if expected_auc is not None and not 0.5 < checks.finite("expected_auc", expected_auc) < 1:
+        raise InputError(
+            f"{setting('expected_auc')} must lie strictly between 0.5 and 1, got {shown(expected_auc)}. It is the AUC "
+            "that a model without privacy reaches on new records."
+        )
+    if expected_r2 is not None:
+        checks.open_unit("expected_r2", expected_r2)
+    auc, r2 = setting("expected_auc"), setting("expected_r2")
+    if is_real is True and expected_auc is not None:
+        raise InputError(f"{auc} is for classes, but the target is a number. Give {r2} instead.")
+    if is_real is False and expected_r2 is not None:
+        raise InputError(f"{r2} is for numbers, but the target is a class. Give {auc} instead.")
+
+
 def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:
     """Return the nominal sizes of silos whose true ones are secret: one public number, dealt out evenly.
 
@@ -315,6 +341,8 @@ def task_json(task: Task) -> dict[str, Any]:
         "records_per_person": task.protection.records_per_person,
         "silos_per_person": task.protection.silos_per_person,
         "prevalence": task.prevalence,
+        "expected_auc": task.expected_auc,
+        "expected_r2": task.expected_r2,
         "aim": task.aim.value,
     }
 

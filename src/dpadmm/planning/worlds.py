@@ -33,6 +33,8 @@ _MOST_FACTORS = 6
 _STANDARD_REACH = 1.0  # of rows about which only a norm is known
 _FAR = 3.0  # standard deviations from which on a column's effect grows no more
 _BISECTIONS = 50
+_MAIN = 1.5  # variance along a common direction, that of a column being 1
+_BENDING = 4  # towards the one direction in which they vary most
 
 
 class NumberKind(Enum):
@@ -41,6 +43,15 @@ class NumberKind(Enum):
     BELL = "around the middle"
     SKEWED = "log-normal"
     GAPS = "mostly 0, else log-normal"
+    SCORES = "in the middle of wide bounds"
+
+
+class Direction(Enum):
+    """What a label depends on: it decides more than anything else how much of a signal survives noise."""
+
+    ANY = "columns with independent coefficients"
+    COMMON = "what most columns have in common"
+    CONTRAST = "differences between columns that otherwise go together"
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,8 @@ class SyntheticWorld:
     numbers: how columns of numbers look, in turn. shared: part of the columns' variance that common factors explain.
     log_odds: standard deviation of the log-odds (classification). variance_share: part of the label's variance that
     the columns explain (regression). positive: share of the rarer class.
+    direction: which columns tell about the label. factors: how many the columns share; None: a third as many as there
+    are columns, six at most.
     """
 
     name: str
@@ -58,6 +71,8 @@ class SyntheticWorld:
     log_odds: float
     variance_share: float
     positive: float
+    direction: Direction = Direction.ANY
+    factors: int | None = None
 
 
 WORLDS: tuple[SyntheticWorld, ...] = (
@@ -87,11 +102,15 @@ STANDARD = RowForm()
 
 @dataclass(frozen=True, eq=False)
 class WorldTable:
-    """A table: columns, cells, and labels of -1/+1, of mean 0 and deviation 1, or numbers of classes."""
+    """A table: columns, cells, and labels of -1/+1, of mean 0 and deviation 1, or numbers of classes.
+
+    signals: (rows, classes) linear models of the columns, of deviation 1, by which the labels were drawn.
+    """
 
     columns: tuple[Column, ...]
     cells: tuple[Cells, ...] = field(repr=False)
     labels: Floats = field(repr=False)
+    signals: Floats = field(repr=False)
 
     def rows(self, form: RowForm) -> Floats:
         """Return the encoded rows, of norm at most 1; their last feature is the constant."""
@@ -142,7 +161,7 @@ def draw(
     """Draw a table of the world; the same whenever it is asked for. `positive`: the share of +1, if it is known."""
     rng = np.random.default_rng((_SEED, *world.name.encode()))
     number = table.n_numeric + len(table.categories)
-    latent = _factors(n_rows, number, world.shared, rng)
+    latent = _factors(n_rows, number, world, rng)
     columns: list[Column] = []
     cells, effects = [], np.empty((n_rows, number))
     for place in range(number):
@@ -158,18 +177,29 @@ def draw(
             cells.append(replace(_cells(codes, np.ones(n_rows)), is_category=True))
             effects[:, place] = rng.standard_normal(size)[codes]
     effects -= effects.mean(axis=0)
-    signals = [_signal(effects, rng) for _ in range(n_classes)]
+    signals = np.column_stack([_signal(effects, rng, world.direction) for _ in range(n_classes)])
     if kind is LabelKind.CLASSES:
-        return WorldTable(tuple(columns), tuple(cells), _classes(world, np.column_stack(signals), rng))
-    return WorldTable(tuple(columns), tuple(cells), _labels(world, signals[0], kind, positive, rng))
+        return WorldTable(tuple(columns), tuple(cells), _classes(world, signals, rng), signals)
+    return WorldTable(tuple(columns), tuple(cells), _labels(world, signals[:, 0], kind, positive, rng), signals)
 
 
-def _signal(effects: Floats, rng: np.random.Generator) -> Floats:
+def _signal(effects: Floats, rng: np.random.Generator, direction: Direction) -> Floats:
     """Return a linear model of the columns, of deviation 1, few of whose coefficients are large."""
     number = effects.shape[1]
     coefficients = rng.standard_normal(number) * np.exp(-rng.permutation(number) / max(2.0, number / 8))
+    if direction is not Direction.ANY:
+        coefficients = _along(effects, coefficients, direction)
     signal = effects @ coefficients
     return np.asarray(signal / max(float(signal.std()), 1e-12))
+
+
+def _along(effects: Floats, coefficients: Floats, direction: Direction) -> Floats:
+    """Return coefficients bent towards the directions in which columns vary most together, or without these."""
+    scales = np.maximum(effects.std(axis=0), 1e-9)
+    values, axes = np.linalg.eigh((effects / scales).T @ (effects / scales) / len(effects))
+    parts = axes.T @ (coefficients * scales)
+    kept = values**_BENDING if direction is Direction.COMMON else values <= max(_MAIN, values[0])
+    return np.asarray(axes @ (kept * parts) / scales)
 
 
 def _classes(world: SyntheticWorld, signals: Floats, rng: np.random.Generator) -> Floats:
@@ -178,9 +208,9 @@ def _classes(world: SyntheticWorld, signals: Floats, rng: np.random.Generator) -
     return np.asarray((scores + rng.gumbel(size=scores.shape)).argmax(axis=1), dtype=np.float64)
 
 
-def _factors(n: int, d: int, shared: float, rng: np.random.Generator) -> Floats:
+def _factors(n: int, d: int, world: SyntheticWorld, rng: np.random.Generator) -> Floats:
     """Standard normals with a few common factors, which explain the part `shared` of the variance."""
-    rank = max(1, min(d // 3, _MOST_FACTORS))
+    rank, shared = world.factors or max(1, min(d // 3, _MOST_FACTORS)), world.shared
     loadings = rng.standard_normal((rank, d)) * (np.arange(1, rank + 1) ** -0.5)[:, None]
     common = rng.standard_normal((n, rank)) @ loadings
     common /= np.maximum(common.std(axis=0), 1e-9)
@@ -194,6 +224,8 @@ def _numbers(kind: NumberKind, latent: Floats, rng: np.random.Generator) -> Floa
     """
     if kind is NumberKind.BELL:
         return np.clip(rng.uniform(0.2, 0.6) + rng.uniform(0.05, 0.15) * latent, 0.0, 1.0)
+    if kind is NumberKind.SCORES:
+        return np.clip(0.5 + latent / 12, 0.0, 1.0)
     spread = rng.uniform(0.3, 1.0)
     if kind is NumberKind.SKEWED:
         return np.minimum(np.exp(spread * (latent - 3.0)), 1.0)
@@ -226,9 +258,14 @@ def _labels(
     if kind is LabelKind.REALS:
         share = world.variance_share
         return np.asarray(np.sqrt(share) * signal + np.sqrt(1 - share) * rng.standard_normal(len(signal)))
-    odds, wanted = world.log_odds * signal, world.positive if positive is None else positive
+    chances = positive_chances(world.log_odds * signal, world.positive if positive is None else positive)
+    return np.where(rng.random(len(signal)) < chances, 1.0, -1.0)
+
+
+def positive_chances(odds: Floats, positive: float) -> Floats:
+    """Return the probabilities of +1 with these log-odds, shifted so that their mean is `positive`."""
     low, high = -100.0, 100.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if expit(odds + middle).mean() < wanted else (low, middle)
-    return np.where(rng.random(len(signal)) < expit(odds + high), 1.0, -1.0)
+        low, high = (middle, high) if expit(odds + middle).mean() < positive else (low, middle)
+    return np.asarray(expit(odds + high))

@@ -21,7 +21,7 @@ from itertools import combinations
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.curves import Curve, GaussianCurve, InfiniteCurve, PureCurve, WorstCurve
-from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Certificate, Protection, Strength
+from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Certificate, Protection, Strength, standing
 from dpadmm.privacy.records import KINDS, Cost, NoisyRelease, Release, SampledStep, SummedGaussianRelease
 
 _MOST_COALITIONS = 1000
@@ -216,6 +216,7 @@ def with_lookers(releases: Iterable[Release], silos: int | None = None) -> Curve
 class Statement:
     """A certified figure with everything it must state: who is protected, from whom, under which assumptions, how far.
 
+    `declared`: the user's own parts on whose declared constants it rests; it is certified if these hold.
     Where sums with shares of one noise are released (C12), also what is *not* certified: the curves if one silo looks,
     though none is counted, and if all silos but the person's own collude; None elsewhere.
     """
@@ -225,8 +226,14 @@ class Statement:
     strength: Strength
     theorems: tuple[str, ...]
     assumptions: tuple[str, ...]
+    declared: tuple[str, ...] = ()
     if_one_looks: Curve | None = None
     if_all_collude: Curve | None = None
+
+    @property
+    def standing(self) -> str:
+        """Whether the figure is certified, up to what, and whether only if declared constants hold."""
+        return standing(self.strength, self.declared)
 
 
 def statement(releases: Iterable[Release]) -> Statement:
@@ -242,6 +249,7 @@ def statement(releases: Iterable[Release]) -> Statement:
         strength=weakest_strength(listed),
         theorems=tuple(dict.fromkeys(c.theorem for c in certificates)),
         assumptions=tuple(dict.fromkeys(text for c in certificates for text in c.assumptions)),
+        declared=tuple(dict.fromkeys(part for c in certificates for part in c.declared)),
         if_one_looks=with_lookers(listed, 1) if has_shares and agreed.n_colluders == 0 else None,
         if_all_collude=with_lookers(listed) if has_shares else None,
     )

@@ -247,6 +247,16 @@ class Protection:
         return "persons" if self.unit is Unit.PERSON else "records"
 
     @property
+    def counting_note(self) -> str:
+        """What to know about the sizes of all silos together; how many different persons there are is not released.
+
+        >>> f"2415 persons{Protection(unit=Unit.PERSON, silos_per_person=2).counting_note}"
+        '2415 persons (counted once per silo)'
+        """
+        is_repeated = self.unit is Unit.PERSON and self.silos_per_person > 1
+        return " (counted once per silo)" if is_repeated else ""
+
+    @property
     def people(self) -> str:
         """What is assumed about persons; whoever has more is protected less."""
         silos = "one silo" if self.silos_per_person == 1 else f"each of at most {self.silos_per_person} silos"
@@ -284,6 +294,20 @@ FROM_STRONG_TO_WEAK = (Strength.FULL, Strength.UP_TO_FLOATING_POINT, Strength.UP
 """A proof about an idealised solver says less than one about an idealised number format."""
 
 
+def standing(strength: Strength, declared: tuple[str, ...]) -> str:
+    """Say how far a figure reaches, and on whose declared constants it rests, if on anybody's.
+
+    >>> standing(Strength.FULL, ())
+    'certified'
+    >>> standing(Strength.UP_TO_SOLVER_ERROR, ("loss Mine",))
+    'certified up to solver error, if your declared constants hold (loss Mine)'
+    """
+    if not declared:
+        return strength.value
+    pause = "" if strength is Strength.FULL else ","
+    return f"{strength.value}{pause} if your declared constants hold ({', '.join(declared)})"
+
+
 LATER = {"later": True}
 """Marks fields that records once did not have: left out of a ledger at their default, so that older texts stay."""
 
@@ -297,6 +321,8 @@ class Certificate:
     unless the noise rate is at least `jacobian_free_rate`, from which on it is already paid for. A value that is
     rounded to multiples of `grid` before the noise has the rounding of `grid_dimension` coordinates in its bound.
     `colluders`: how many silos may look together with the coordinator, where only sums are seen (C12).
+    `declared`: the user's own parts whose constants the bound takes as declared, which nothing proves; none if all
+    parts are built in.
     """
 
     bound: float
@@ -314,6 +340,7 @@ class Certificate:
     grid: float | None = None
     grid_dimension: int = 0
     colluders: int = field(default=0, metadata=LATER)
+    declared: tuple[str, ...] = field(default=(), metadata=LATER)
 
     def __post_init__(self) -> None:
         """Refuse bounds that are no bounds."""

@@ -8,12 +8,13 @@ A loss that fits probabilities knows its link: what a score says about them (`Li
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from scipy.special import expit
 
 from dpadmm import checks
+from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 
 
@@ -48,6 +49,39 @@ class SlopeForm:
     def width(self) -> float:
         """Greatest slope less the least."""
         return float(expit(-self.low)) if self.is_logistic else self.high - self.low
+
+    @property
+    def steepest(self) -> float:
+        """Greatest absolute slope, inf where there is none."""
+        return float(expit(-self.low)) if self.is_logistic else max(abs(self.low), abs(self.high))
+
+    @property
+    def sharpest(self) -> float:
+        """Greatest curvature."""
+        p = min(self.steepest, 0.5)
+        return p * (1 - p) if self.is_logistic else self.gain
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where the curvature jumps."""
+        if self.is_logistic:
+            ends: tuple[float, ...] = (self.low,)
+        else:
+            ends = (self.shift + self.low / self.gain, self.shift + self.high / self.gain) if self.gain else ()
+        return tuple(end for end in ends if np.isfinite(end))
+
+    def slope(self, t: Floats) -> Floats:
+        """Return the slope as the kernels compute it."""
+        if self.is_logistic:
+            return -np.asarray(expit(-np.maximum(t, self.low)))
+        return np.clip((t - self.shift) * self.gain, self.low, self.high)
+
+    def curvature(self, t: Floats) -> Floats:
+        """Return the derivative of the slope, a one-sided one at kinks."""
+        if self.is_logistic:
+            return np.where(t >= self.low, expit(t) * expit(-t), 0.0)
+        line = (t - self.shift) * self.gain
+        return np.where((self.low <= line) & (line <= self.high), self.gain, 0.0)
 
 
 class Loss(Protocol):
@@ -92,6 +126,26 @@ class Loss(Protocol):
     def prox(self, t: Floats, step: Floats) -> Floats:
         """Return argmin_s loss(s) + (s - t)^2 / (2 step)."""
         ...
+
+
+def certified_form(loss: Loss) -> SlopeForm:
+    """Return the form of a loss; refuse a loss whose labels or form no certificate is about, whatever it is called."""
+    target: Any = getattr(loss, "target", None)
+    form: Any = getattr(loss, "form", None)
+    found = None
+    if target not in (LabelKind.SIGNS, LabelKind.REALS):
+        found = f"target {target!r}"
+    elif type(form) is not SlopeForm:
+        found = f"form {form!r}"
+    elif not (form.is_logistic or (np.isfinite(form.shift) and 0 <= form.gain < np.inf)) or not form.low <= form.high:
+        found = f"form {form}, which is not the slope of a convex function"
+    if found is not None:
+        raise InputError(
+            f"The loss {type(loss).__name__} has the {found}, for which no certificate exists. Certificates cover "
+            "losses of a margin (LabelKind.SIGNS) or a residual (LabelKind.REALS) whose slope is a clipped line, or a "
+            "logistic slope with a floor (SlopeForm). Nothing was spent."
+        )
+    return cast(SlopeForm, form)
 
 
 @runtime_checkable

@@ -49,7 +49,8 @@ class PersonRows:
         """Return each person's first `keep` rows (all, if None); `persons` (n,) numbers whose each row is.
 
         What is kept of a person depends on that person's own rows alone, and so do their weights: 1/k for k rows,
-        rounded down to a multiple of 1/2^26.
+        rounded down to a multiple of 1/2^26. This assumes that the order of the others' rows does not depend on the
+        person: a table sorted by something that one person's rows can change would keep other rows of the others.
 
         >>> rows = PersonRows.of(np.array([7, 3, 7, 7]), keep=2)
         >>> rows.kept.tolist(), rows.people.weights.tolist(), rows.people.persons

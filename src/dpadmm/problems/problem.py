@@ -17,11 +17,11 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants, LocalFunctions
-from dpadmm.problems.losses import LabelKind, Loss
+from dpadmm.problems.losses import LabelKind, Loss, certified_form
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
-from dpadmm.problems.rows import gram, row_block, row_products, row_squares, scaled_rows
+from dpadmm.problems.rows import gram_sum, row_block, row_products, row_squares, row_sums, scaled_rows, scores
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
-from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk
+from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk, check_softmax
 
 _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 
@@ -116,16 +116,16 @@ class EmpiricalRisk:
             return self.rows[:, :, None] * self.loss.slope(self._one_each(w))[:, None, :] + self.mu * w
         out, sizes = np.empty((self.n_agents, self.dimension, w.shape[2])), self.sizes
         for i, part, rows, shifts, wi in self._agents(w):
-            slopes = self.loss.slope(rows @ wi - shifts[:, None])
-            out[i] = rows.T @ self.weighted(slopes, part) / sizes[i]
+            slopes = self.loss.slope(scores(rows, wi) - shifts[:, None])
+            out[i] = row_sums(rows, self.weighted(slopes, part)) / sizes[i]
         return out + self.mu * w
 
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""
         part = self.part(agent)
         rows = row_block(self.rows, part)
-        weight = self.weighted(self.loss.curvature(rows @ w - self.shifts[part]), part)
-        return gram(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
+        weight = self.weighted(self.loss.curvature(scores(rows, w[:, None])[:, 0] - self.shifts[part]), part)
+        return gram_sum(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
 
     def weighted(self, values: Floats, part: slice) -> Floats:
         """Return one value, slope or curvature for each row of a part, times what the row counts."""
@@ -188,6 +188,7 @@ class PublicFunctions:
     def of_loss(cls, sizes: Ints, dimension: int, loss: AnyLoss, row_norm: float, mu: float = 0.0) -> "PublicFunctions":
         """Return those of `f_i = mean loss + (mu/2)||w||^2` on rows of `dimension` features and at most this norm."""
         if isinstance(loss, Softmax):
+            check_softmax(loss)
             return cls(sizes, loss.n_classes * dimension, loss.constants(row_norm, mu))
         return cls(sizes, dimension, linear_constants(loss, row_norm, mu), loss)
 
@@ -225,11 +226,11 @@ def _(silos: Silos, loss: AnyLoss, mu: float = 0.0) -> EmpiricalRisk | SoftmaxRi
 
 def linear_constants(loss: Loss, row_norm: float, mu: float) -> Constants:
     """Return the constants of `mean loss(row' w) + (mu/2)||w||^2` for all rows of at most this norm."""
-    curvature = loss.curvature_bound * row_norm**2
+    form, curvature = certified_form(loss), loss.curvature_bound * row_norm**2
     return Constants(
         record_gradient=loss.slope_bound * row_norm,
         record_curvature=curvature,
-        gradient_range=loss.form.width * row_norm,
+        gradient_range=form.width * row_norm,
         smoothness=curvature + mu,
         strong_convexity=mu,
         assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",

@@ -1,6 +1,6 @@
 """What is done with the rows of a table, whichever way they are stored: dense, CSR or centred CSR."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy import sparse
@@ -8,6 +8,7 @@ from scipy import sparse
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.centred import CentredRows
+from dpadmm.problems.summation import RUN, SPARSE_RUN, PairwiseSum
 
 
 def dense(rows: Matrix) -> Floats:
@@ -64,6 +65,41 @@ def row_block(rows: Matrix, part: slice) -> Matrix:
     # Given to the constructor, they would be copied: it takes a view of much larger arrays for waste.
     block.data, block.indices, block.indptr = rows.data[stored], rows.indices[stored], places - places[0]
     return block
+
+
+def scores(rows: Matrix, points: Floats) -> Floats:
+    """Return `rows points` (n, R), points (d, R); a row's numbers depend on that row alone, not on its place.
+
+    A product of matrices adds up the last rows of a table in another order than the others: a row more or less would
+    change the others' numbers in their last digits.
+    """
+    if not isinstance(rows, np.ndarray):
+        return np.asarray(rows @ points)
+    return np.asarray(np.vecdot(rows[:, None, :], np.ascontiguousarray(points.T)[None]))
+
+
+def row_sums(rows: Matrix, values: Floats) -> Floats:
+    """Return `rows' values` (d, R), values (n, R), added up in runs (C7)."""
+    total = PairwiseSum()
+    for run in _runs(rows):
+        total.add(np.asarray(row_block(rows, run).T @ values[run]))
+    return np.asarray(total.value())
+
+
+def gram_sum(rows: Matrix, weights: Floats) -> Floats:
+    """Return `rows' diag(weights) rows` as a dense matrix, added up in runs (C7)."""
+    total = PairwiseSum()
+    for run in _runs(rows):
+        total.add(gram(row_block(rows, run), weights[run]))
+    return np.asarray(total.value())
+
+
+def _runs(rows: Matrix) -> Iterator[slice]:
+    """Yield the runs of rows, one without rows where there are none."""
+    number, dimension = rows.shape
+    length = RUN if isinstance(rows, np.ndarray) else max(SPARSE_RUN, dimension)
+    for first in range(0, max(number, 1), length):
+        yield slice(first, min(first + length, number))
 
 
 def gram(rows: Matrix, weights: Floats | None = None) -> Floats:

@@ -24,6 +24,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.functions import Constants
 from dpadmm.problems.losses import CappedLogistic, LabelKind, Logistic, Loss
+from dpadmm.problems.rows import row_block, row_sums, scores
 from dpadmm.problems.silos import Silos
 
 
@@ -36,7 +37,7 @@ class Margins(NamedTuple):
 
 @dataclass(frozen=True)
 class Softmax:
-    """`-log softmax(s)_y` of C scores; with a cap below 1, a convex loss in which no record pulls harder than that.
+    """`-log softmax(s)_y` of C scores; with a cap below 1, a convex loss whose per-record slope is capped there.
 
     A record's residual is `min(1, cap/(1 - p_y)) (p - e_y)`, p the softmax of its scores: of norm at most
     `cap sqrt(2)`, where one against the rest adds up to `cap sqrt(C)`. Cutting p - e_y to a norm would not do: that is
@@ -127,6 +128,15 @@ class Softmax:
         return np.asarray(log_softmax(logs + lifted, axis=1))
 
 
+def check_softmax(loss: Softmax) -> None:
+    """Refuse a subclass, which may be any other loss of several scores."""
+    if type(loss) is not Softmax:
+        raise InputError(
+            f"The loss {type(loss).__name__} reads several scores of a record, and the only such loss with a "
+            "certificate (C13) is Softmax itself. Use Softmax, or a loss of one score. Nothing was spent."
+        )
+
+
 AnyLoss: TypeAlias = Loss | Softmax
 """A loss of one score of a record, or of one for every class."""
 
@@ -211,13 +221,13 @@ class SoftmaxRisk:
         """Return the scores (C, R, n) of a part's records by models (C d, R)."""
         classes, (_, replicas) = self.loss.n_classes, w.shape
         columns = w.reshape(classes, -1, replicas).transpose(1, 0, 2).reshape(-1, classes * replicas)
-        found = np.ascontiguousarray(np.asarray(self.silos.features[part] @ columns).T)
+        found = np.ascontiguousarray(scores(row_block(self.silos.features, part), columns).T)
         return found.reshape(classes, replicas, -1)
 
     def pulled(self, part: slice, pulls: Floats) -> Floats:
         """Return `sum_m (pull_m outer a_m)` over a part's records, (C d, R), for pulls (C, R, n)."""
         classes, replicas, number = pulls.shape
-        columns = np.asarray(self.silos.features[part].T @ pulls.reshape(classes * replicas, number).T)
+        columns = row_sums(row_block(self.silos.features, part), pulls.reshape(classes * replicas, number).T)
         return columns.reshape(-1, classes, replicas).transpose(1, 0, 2).reshape(self.dimension, replicas)
 
     def weighted(self, values: Floats, part: slice) -> Floats:

@@ -11,6 +11,7 @@ from dpadmm.errors import InputError
 from dpadmm.planning.planner import UtilityPoint, utility_curve
 from dpadmm.planning.task import Task
 from dpadmm.reporting.charts import svg
+from dpadmm.reporting.facts import BudgetFacts
 from dpadmm.reporting.labels import method_words
 from dpadmm.reporting.utility_plot import epsilons_around
 
@@ -29,12 +30,16 @@ def best_guess(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class OtherBudget:
-    """One budget: how well a record can be guessed, and what is expected of a model for it, on synthetic data."""
+    """One budget: how well a record can be guessed, and what is expected of a model for it, on synthetic data.
+
+    range: of the score, where a model without privacy reaches `non_private`.
+    """
 
     epsilon: float
     guess: float
-    score: float
-    spread: float
+    score: str
+    non_private: float
+    range: str
     learned: float
     bar: Markup
     method: str
@@ -50,16 +55,33 @@ def budgets_around(task: Task, method: str | None = None, problems: int | None =
     return tuple(found)
 
 
-def other_budgets(points: Sequence[UtilityPoint], epsilon: float, delta: float) -> tuple[OtherBudget, ...]:
+def budget_facts(points: Sequence[UtilityPoint]) -> tuple[BudgetFacts, ...]:
+    """Return what a model keeps of the planner's figures."""
+    return tuple(
+        BudgetFacts(
+            epsilon=point.epsilon,
+            method=point.method,
+            score=point.expected.score.value,
+            non_private=point.expected.judged.non_private,
+            low=point.expected.judged.low,
+            high=point.expected.judged.high,
+            learned=point.expected.judged.learned,
+        )
+        for point in points
+    )
+
+
+def other_budgets(points: Sequence[BudgetFacts], epsilon: float, delta: float) -> tuple[OtherBudget, ...]:
     """Return a row for each budget; `epsilon` is that of the report."""
     return tuple(
         OtherBudget(
             epsilon=point.epsilon,
             guess=best_guess(point.epsilon, delta),
-            score=point.expected.mean,
-            spread=point.expected.spread,
-            learned=(learned := min(1.0, max(0.0, point.expected.kept))),
-            bar=_bar(learned),
+            score=point.score,
+            non_private=point.non_private,
+            range=f"{point.low:.2f} to {point.high:.2f}",
+            learned=point.learned,
+            bar=_bar(point.learned),
             method=method_words(point.method),
             is_own=math.isclose(point.epsilon, epsilon, rel_tol=1e-3),
         )

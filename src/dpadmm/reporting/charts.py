@@ -132,7 +132,7 @@ def share_bar(title: str, spent: float, whole: float) -> Markup:
 
 @dataclass(frozen=True)
 class Mark:
-    """A labelled value on a strip; `kind` names its style: plain, good, measured or span."""
+    """A labelled value on a strip; `kind` names its style: plain, good or measured; span: no value, a range."""
 
     label: str
     value: float
@@ -155,6 +155,8 @@ def strip(title: str, marks: Sequence[Mark]) -> Markup:
         if mark.spread > 0:
             ends = x.place(mark.value - mark.spread), x.place(mark.value + mark.spread)
             rows.append(Markup('<line class="spread" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"/>').format(*ends, y, y))
+        if mark.kind == "span":  # a range has no figure of its own
+            continue
         rows.append(Markup('<circle class="mark mark-{}" cx="{:.1f}" cy="{}" r="6"/>').format(mark.kind, p, y))
         rows.append(
             Markup('<text class="figure" x="{}" y="{}" text-anchor="end">{:.3f}</text>').format(

@@ -31,13 +31,27 @@ FIRST_SHOWN = 12
 
 @dataclass(frozen=True)
 class Bar:
-    """A share of the records with the noise in it; `low`, `high` are the ends of its bin, where it has any."""
+    """A share of the records with the noise in it; `low`, `high` are the ends of its bin, where it has any.
+
+    Shares are added up as they were released; what is shown of them, and of their errors, lies between 0 and 1.
+    """
 
     share: float
     error: float
     low: float = math.nan
     high: float = math.nan
     name: str = ""
+
+    @property
+    def shown(self) -> float:
+        """The share as it is drawn and written."""
+        return min(max(self.share, 0.0), 1.0)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Two deviations of noise around the share, as they are drawn."""
+        low, high = (self.share + side * DEVIATIONS * self.error for side in (-1, 1))
+        return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -102,8 +116,8 @@ def _empty_words(figure: NoisyFigure) -> str:
 def number_chart(column: ColumnStatistics) -> Markup:
     """Return upright bars: the bins of a number, and apart from them its finest bin and the empty cells."""
     bars, apart = number_bars(column)
-    highest = _CUT * max(bar.share + DEVIATIONS * bar.error for bar in bars)
-    y = _share_axis([*bars, *(bar for bar in apart if bar.share <= highest)])
+    highest = _CUT * max(bar.ends[1] for bar in bars)
+    y = _share_axis([*bars, *(bar for bar in apart if bar.shown <= highest)])
     end = WIDTH - _RIGHT - _APART * len(apart) - _GAP
     step = (end - _LEFT) / len(bars)
     parts = [_levels(y)]
@@ -180,12 +194,10 @@ def _merged(bins: Sequence[Bar], groups: Sequence[int]) -> list[Bar]:
 def category_chart(column: ColumnStatistics) -> Markup:
     """Return lying bars: the categories with the highest counts, all others together, cells that are none of them."""
     bars = category_bars(column)
-    low = min(0.0, *(bar.share - DEVIATIONS * bar.error for bar in bars))
-    high = max(1e-9, *(bar.share + DEVIATIONS * bar.error for bar in bars))
-    x = Axis(low, high, _NAMES, WIDTH - 42)
+    x = Axis(0.0, max(1e-9, *(bar.ends[1] for bar in bars)), _NAMES, WIDTH - 42)
     parts = []
     for place, bar in enumerate(bars):
-        y, ends = _ROW * place + 3, sorted((x.place(0.0), x.place(bar.share)))
+        y, ends = _ROW * place + 3, (x.place(0.0), x.place(bar.shown))
         kind = "bin apart" if bar.name == "empty" else "bin"
         parts += [
             Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>').format(
@@ -194,9 +206,9 @@ def category_chart(column: ColumnStatistics) -> Markup:
             Markup('<rect class="{}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"/>').format(
                 kind, ends[0], y, ends[1] - ends[0], _ROW - 5
             ),
-            _whisker(x.place(bar.share - DEVIATIONS * bar.error), x.place(bar.share + DEVIATIONS * bar.error), y + 7),
+            _whisker(x.place(bar.ends[0]), x.place(bar.ends[1]), y + 7),
             Markup('<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>').format(
-                WIDTH, y + 11, _percent(bar.share)
+                WIDTH, y + 11, _percent(bar.shown)
             ),
         ]
     height = _ROW * len(bars) + 4
@@ -220,9 +232,7 @@ def category_bars(column: ColumnStatistics) -> list[Bar]:
 
 
 def _share_axis(bars: Sequence[Bar]) -> Axis:
-    low = min(0.0, *(bar.share - DEVIATIONS * bar.error for bar in bars))
-    high = max(1e-9, *(bar.share + DEVIATIONS * bar.error for bar in bars))
-    return Axis(low, high, HEIGHT - _BOTTOM, _TOP)
+    return Axis(0.0, max(1e-9, *(bar.ends[1] for bar in bars)), HEIGHT - _BOTTOM, _TOP)
 
 
 def _levels(y: Axis) -> Markup:
@@ -247,19 +257,15 @@ def _base(y: Axis) -> Markup:
 
 def _bar(bar: Bar, x: float, width: float, y: Axis, kind: str) -> Markup:
     """Return an upright bar with its error; one that is too high for the axis is cut, and its share written on it."""
-    if bar.share > y.high:
+    if bar.shown > y.high:
         return Markup('<rect class="{}" x="{:.1f}" y="{}" width="{:.1f}" height="{:.1f}"/>').format(
             kind, x, _TOP + 4, width, y.place(0.0) - _TOP - 4
         ) + Markup(
             '<path class="cut" d="M{0:.1f} {1}l{2:.1f} -7"/>'
             '<text class="tick" x="{3:.1f}" y="{4}" text-anchor="middle">{5}</text>'
-        ).format(x - 3, _TOP + 18, width + 6, x + width / 2, _TOP - 2, _percent(bar.share))
-    ends = sorted((y.place(0.0), y.place(bar.share)))
-    middle, low, high = (
-        x + width / 2,
-        y.place(bar.share - DEVIATIONS * bar.error),
-        y.place(bar.share + DEVIATIONS * bar.error),
-    )
+        ).format(x - 3, _TOP + 18, width + 6, x + width / 2, _TOP - 2, _percent(bar.shown))
+    ends = sorted((y.place(0.0), y.place(bar.shown)))
+    middle, (low, high) = x + width / 2, map(y.place, bar.ends)
     return Markup(
         '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>'
         '<line class="error" x1="{m:.1f}" x2="{m:.1f}" y1="{:.1f}" y2="{:.1f}"/>'
@@ -305,6 +311,6 @@ def _title(column: ColumnStatistics, bars: Sequence[Bar], apart: Sequence[Bar]) 
     where = [
         f"{plain_words(bar.low)} to {plain_words(bar.high)}" if not bar.name else bar.name for bar in (*bars, *apart)
     ]
-    said = ", ".join(f"{name}: {_percent(bar.share)}" for name, bar in zip(where, (*bars, *apart), strict=True))
+    said = ", ".join(f"{name}: {_percent(bar.shown)}" for name, bar in zip(where, (*bars, *apart), strict=True))
     error = DEVIATIONS * column.noise_std / column.records
     return f"{column.name}: shares of the records, each ± {_percent(error)} or a little more. {said}"

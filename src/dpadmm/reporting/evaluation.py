@@ -10,6 +10,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_json, read_bytes
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation_figures import CalibrationPart, Confusion, EvaluatedFigure, RocCurve, SeenCounts
 from dpadmm.reporting.files import decode, digest_of, encode, write_or_keep
@@ -145,10 +146,10 @@ class PrivateEvaluation:
     def load(cls, path: str | Path) -> "PrivateEvaluation":
         """Read a saved evaluation; `InputError` for anything else."""
         try:
-            whole = json.loads(Path(path).read_bytes())
-        except (OSError, ValueError, RecursionError) as problem:
+            whole = parse_json(read_bytes(Path(path)))
+        except InputError as problem:
             raise InputError(
-                f"{path} cannot be read as an evaluation. Give a file that `dpadmm evaluate` wrote."
+                f"{path} cannot be read as an evaluation: {problem}. Give a file that `dpadmm evaluate` wrote."
             ) from problem
         if not isinstance(whole, dict) or (whole.get("format"), whole.get("version")) != (FORMAT, VERSION):
             raise InputError(f"{path} is not an evaluation of this package. Give a file that `dpadmm evaluate` wrote.")

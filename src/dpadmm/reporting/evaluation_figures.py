@@ -23,6 +23,9 @@ from dpadmm.reporting.score_bins import BINS, RESOLUTIONS, ScoreBins, least_squa
 DEVIATIONS = 1.959963984540054
 """Half of a 95 % interval, in standard deviations."""
 
+_WIDEST = 0.3
+"""How much of what is possible a noise interval may take for its figure to be determined."""
+
 _VISIBLE = 4.0  # deviations of noise by which what a figure is divided by must exceed 0
 _STEPS = 16  # per bin, where a function of the score is averaged over it
 
@@ -51,6 +54,16 @@ class EvaluatedFigure:
         return not math.isnan(self.value)
 
     @property
+    def is_determined(self) -> bool:
+        """Whether noise leaves open at most three tenths of what is possible; an AUC of .44 to 1 says nothing.
+
+        >>> EvaluatedFigure(0.85, 0.21, 0.21).is_determined, EvaluatedFigure(0.85, 0.05, 0.05).is_determined
+        (False, True)
+        """
+        low, high = self.noise_interval
+        return self.is_visible and high - low <= _WIDEST * (self.most - self.least)
+
+    @property
     def noise_interval(self) -> tuple[float, float]:
         """What covers the exact figure on these records."""
         return self._interval(self.noise_error)
@@ -77,6 +90,8 @@ class EvaluatedFigure:
         if not self.is_visible:
             return "not visible above the noise"
         low, high = self.noise_interval
+        if not self.is_determined:
+            return f"not determined (noise interval {low:.3g} to {high:.3g})"
         return f"{self.value:.3f} ({low:.3f} to {high:.3f})"
 
 

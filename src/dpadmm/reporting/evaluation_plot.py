@@ -52,8 +52,9 @@ def _roc(axes: Any, found: PrivateEvaluation) -> None:
         axes.fill_between(grid, lower, upper, color=BLUE, alpha=0.16, linewidth=0, label="95 % noise band")
     for name, colour, dash in _drawn(found):
         line, area = found.roc_curve(name), found.roc_auc(name)
-        least, most = area.noise_interval  # of a small group it may say next to nothing
-        words = f"{'all records' if name is None else name}: AUC {area.value:.3f} ({least:.2f} to {most:.2f})"
+        least, most = area.noise_interval
+        value = f"{area.value:.3f}" if area.is_determined else "not determined"
+        words = f"{'all records' if name is None else name}: AUC {value} ({least:.2f} to {most:.2f})"
         if area.is_visible:
             x, y = _rising(line.false_positive_rate), _rising(line.true_positive_rate)
             axes.plot(x, y, color=colour, linestyle=dash, linewidth=2.0 if name is None else 1.2, label=words)

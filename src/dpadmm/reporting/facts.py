@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, standing
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.statement import Collusion, ProfileCost, SearchCost
 
@@ -85,6 +85,7 @@ class Guarantee:
     profile: what the column profile behind the model costs, a part of epsilon; None without one.
     colluders, collusion: where only sums are seen, how many silos may look, and what is seen if more do (C12).
     search: how settings were chosen among candidates, a part of epsilon; None where there was no choice.
+    declared: the user's own parts on whose declared constants epsilon rests: it is certified if these hold.
     """
 
     epsilon: float
@@ -104,15 +105,23 @@ class Guarantee:
     colluders: int = 0
     collusion: Collusion | None = None
     search: SearchCost | None = None
+    declared: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what nobody could be promised."""
         try:
-            is_possible = self.epsilon >= 0 and 0 <= self.delta < 1 and bool(str(self.protected))
-        except (ValueError, TypeError):  # no such unit, relation or view
+            is_possible = self.epsilon >= 0 and 0 <= self.delta < 1 and bool(str(self.protected) and self.standing)
+        except (ValueError, TypeError):  # no such unit, relation, view or strength
             is_possible = False
         if not is_possible:
-            raise InputError("The guarantee is damaged: its epsilon, delta, unit, relation or view is impossible.")
+            raise InputError(
+                "The guarantee is damaged: its epsilon, delta, unit, relation, view or strength is impossible."
+            )
+
+    @property
+    def standing(self) -> str:
+        """Whether epsilon is certified, up to what, and whether only if declared constants hold."""
+        return standing(Strength(self.strength), self.declared)
 
     @property
     def is_release(self) -> bool:
@@ -133,31 +142,26 @@ class Guarantee:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExpectedSignal:
+    """The range that simulated runs reached where a model without privacy reaches `non_private`."""
+
+    signal: str
+    non_private: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Expected:
     """What simulations on public synthetic data of the same shape showed before the data were touched.
 
-    Every figure belongs to the synthetic data. `baseline` is their majority class (R^2: their mean); the majority class
-    of the records is another, private number.
+    score: AUC, or R^2. signals: the one that was stated, or a weak, a moderate and a strong one. runs: how many were
+    simulated for each.
     """
 
     score: str
-    mean: float
-    spread: float
-    without_noise: float
-    baseline: float
-
-    @property
-    def words(self) -> str:
-        """Say what the noise leaves of what was learned there."""
-        simple = "the majority class" if self.score == "accuracy" else "predicting the mean"
-        with_noise, without = _compared(self.mean - self.baseline), _compared(self.without_noise - self.baseline)
-        return (
-            f"On the synthetic data the model with noise was {with_noise} than {simple} there, without noise {without}"
-        )
-
-
-def _compared(difference: float) -> str:
-    return f"{abs(difference):.3f} {'worse' if round(difference, 3) < 0 else 'better'}"
+    signals: tuple[ExpectedSignal, ...]
+    runs: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +180,7 @@ class MethodChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class Accountability:
-    """Who answers for the processing and why it was done, in the words of whoever makes the report."""
+    """Who answers for the processing and why it was done, in the words of whoever trained or reports."""
 
     purpose: str = ""
     controller: str = ""
@@ -190,6 +194,22 @@ class Accountability:
 
 
 NOT_STATED = Accountability()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetFacts:
+    """The range that simulated runs reached for one budget, where a model without privacy reaches `non_private`.
+
+    learned: the share of what is learned without noise, in [0, 1].
+    """
+
+    epsilon: float
+    method: str
+    score: str
+    non_private: float
+    low: float
+    high: float
+    learned: float
 
 
 @dataclass(frozen=True, kw_only=True)

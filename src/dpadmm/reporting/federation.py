@@ -17,8 +17,8 @@ from dpadmm.engines.round_zero import PROFILE
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import Origin
+from dpadmm.problems.loss_records import released_loss
 from dpadmm.reporting.facts import Custody, Guarantee, MethodChoice, RoundCurve, SiloCost, SiloFacts, Wiring
-from dpadmm.reporting.files import loss_words
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
 from dpadmm.reporting.statement import Collusion, ProfileCost
@@ -39,7 +39,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         created=now(),
         package=f"dpadmm {__version__}",
         run=terms.paid_run,
-        loss=loss_words(loss_of(terms)),
+        loss=released_loss(loss_of(terms)),
         coefficients=tuple(outcome.tail_average.tolist()),
         schema=schema,
         encoding=encoding_of(run, schema, outcome.counts),

@@ -10,10 +10,8 @@ import io
 import json
 import math
 import os
-import re
 import tempfile
 import types
-import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import singledispatch
@@ -22,33 +20,25 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from dpadmm.checks import setting
-from dpadmm.datasets.encoding import CONSTANT
+from dpadmm.checks import setting, shown
 from dpadmm.datasets.schema import FORMAT as SCHEMA_FORMAT
 from dpadmm.datasets.schema import Schema
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_json, read_arrays, read_bytes
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import CappedLogistic, Huber, LinkedLoss, Logistic, SmoothedHinge
-from dpadmm.problems.softmax import AnyLoss, Softmax
+from dpadmm.problems.loss_records import ReleasedLoss, loss_from_record, loss_record
 
 FORMAT = "dpadmm-model"
-VERSION = 3
-READ_VERSIONS = (1, 2, 3)
-"""1: a schema, one vector of coefficients. 2: also columns of an array, several vectors, and what each silo paid.
-3: how rows are encoded, told apart from what the columns may hold."""
+VERSION = 4
+"""The only version that is written and read."""
 
 SUFFIXES = (".json", ".npz")
-MOST_BYTES = 2**28  # a model is small; anything larger is something else
 INFINITE = "infinite"
 ROOM_BYTES = 2**20
 """Room tried before a run is paid for; more than models of the sizes seen in tests take."""
 
 _LEDGER_START = b"SQLite format 3\0"
 _COMPANIONS = (".key", ".head", "-journal", "-wal", "-shm", ".new", ".migrated")
-
-# A number between 0 and 1 as Python writes it; earlier versions wrote six digits, so a cap near 1 as "1".
-_CAP = r" \(no record pulls harder than (0\.\d+|\d(?:\.\d+)?e-\d+)\)"
-_CAPPED, _SOFTMAX = re.compile(rf"logistic regression{_CAP}"), re.compile(rf"softmax regression(?:{_CAP})?")
 
 
 def ledger_files(path: Path) -> tuple[Path, ...]:
@@ -191,6 +181,11 @@ def _(value: Schema) -> Any:
 
 
 @encode.register
+def _(value: ReleasedLoss) -> Any:
+    return loss_record(value)
+
+
+@encode.register
 def _(value: Enum) -> Any:
     return value.value
 
@@ -209,6 +204,8 @@ def decode(kind: Any, value: Any, where: str) -> Any:
     """Return `value` as the declared type `kind`; `InputError` naming the place if it is something else."""
     if kind is Schema:
         return Schema.from_json(json.dumps(value), origin=where)
+    if kind == ReleasedLoss:
+        return loss_from_record(value, where)
     if dataclasses.is_dataclass(kind):
         return _record(cast(type, kind), value, where)
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -307,11 +304,9 @@ def read_facts(place: Path) -> dict[str, Any]:
     """Return the facts of a model's file; `InputError` for anything else, and nothing in the file is ever executed."""
     checked_suffix(place)
     try:
-        if place.stat().st_size > MOST_BYTES:
-            raise InputError(f"{place} is larger than any model of this package. Give a model file.")
-        content = place.read_bytes()
-    except OSError as error:
-        raise InputError(f"{place} cannot be read: {error.strerror}. Give a model file.") from error
+        content = read_bytes(place)
+    except InputError as problem:
+        raise InputError(f"{place} cannot be read: {problem}. Give a model file.") from problem
     if content[:1] == b"\x80" or content[:2] in (b"cp", b"(d", b"(l"):
         raise InputError(f"{place} looks like a pickle, which can run code when opened. Only model files are read.")
     return _READERS[place.suffix](place, content)
@@ -330,13 +325,13 @@ def _from_json(place: Path, content: bytes) -> dict[str, Any]:
 
 def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            document, coefficients = archive["document"], archive["coefficients"]
-            return checked_facts(place, document.tobytes(), np.asarray(coefficients, dtype=np.float64))
-    except InputError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
-        raise InputError(f"{place} is not a model of this package, or it is damaged: {error}.") from error
+        found = read_arrays(content, ("document", "coefficients"))
+    except InputError as problem:
+        raise InputError(f"{place} is not a model of this package, or it is damaged: {problem}.") from problem
+    document, coefficients = found["document"], found["coefficients"]
+    if document.dtype != np.uint8 or coefficients.dtype != np.float64 or not np.isfinite(coefficients).all():
+        raise InputError(f"{place} is damaged: its arrays are not those of a model. Restore it from a copy.")
+    return checked_facts(place, document.tobytes(), coefficients)
 
 
 _READERS: dict[str, Callable[[Path, bytes], dict[str, Any]]] = {".json": _from_json, ".npz": _from_npz}
@@ -345,85 +340,19 @@ _READERS: dict[str, Callable[[Path, bytes], dict[str, Any]]] = {".json": _from_j
 def checked_facts(place: Path, content: bytes, coefficients: Floats | None = None) -> dict[str, Any]:
     """Return the facts of a document whose format, version and digest are right."""
     try:
-        whole = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place} is not a model of this package, or it is damaged: it is not valid JSON.") from error
+        whole = parse_json(content)
+    except InputError as problem:
+        raise InputError(f"{place} is not a model of this package, or it is damaged: {problem}.") from problem
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
         raise InputError(f"{place} is not a model of this package. Give a model file.")
-    if whole.get("version") not in READ_VERSIONS:
-        known = " and ".join(map(str, READ_VERSIONS))
-        raise InputError(f"{place} has model version {whole.get('version')!r}; this package reads {known}.")
+    if whole.get("version") != VERSION:
+        raise InputError(
+            f"{place} has model version {shown(whole.get('version'))}; this package reads version {VERSION} only. "
+            "Fit the model again, or use the package that wrote it."
+        )
     facts = whole.get("model")
     if not isinstance(facts, dict) or whole.get("digest") != digest_of(facts, coefficients):
         raise InputError(f"{place} is damaged or was edited: its digest does not fit. Restore it from a copy.")
     if coefficients is not None:
         facts = facts | {"coefficients": coefficients.ravel().tolist()}
-    return facts if whole["version"] == VERSION else _with_encoding(facts)
-
-
-def _with_encoding(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of an earlier version with the encoding that its models have: by bounds, or by stated norms."""
-    record = facts.get("schema")
-    if not isinstance(record, dict):
-        return facts
-    if record.get("format") == SCHEMA_FORMAT:
-        schema = Schema.from_json(json.dumps(record), origin="the schema of the model")
-        return facts | {"encoding": encode(schema.by_bounds())}
-    try:
-        centre, half = np.array(record["centre"], dtype=np.float64), np.array(record["half_width"], dtype=np.float64)
-        sides = {"lower": (centre - half).tolist(), "upper": (centre + half).tolist()} if record["has_box"] else {}
-        encoding = {
-            "centre": record["centre"],
-            "scale": record["half_width"],
-            "empty": record["centre"],
-            "radius": record["norm_bound"],
-            "constant": CONSTANT if record["has_intercept"] else None,
-        }
-        kept = {key: record[key] for key in ("names", "label", "has_intercept", "is_assumed")}
-    except (KeyError, ValueError, TypeError):
-        return facts  # `decode` says what is wrong
-    return facts | {"schema": kept | sides, "encoding": encoding | sides}
-
-
-def loss_words(loss: AnyLoss) -> str:
-    """Return what kind of model a loss makes, in words that say the cap exactly.
-
-    >>> loss_words(CappedLogistic(0.7))
-    'logistic regression (no record pulls harder than 0.7)'
-    """
-    match loss:
-        case Softmax():
-            return "softmax regression" + ("" if loss.cap == 1 else f" (no record pulls harder than {loss.cap!r})")
-        case CappedLogistic():
-            return f"logistic regression (no record pulls harder than {float(loss.cap)!r})"
-        case Logistic():
-            return "logistic regression"
-        case SmoothedHinge():
-            return "linear support vector machine (smoothed hinge)"
-        case Huber():
-            return f"linear regression (Huber loss, threshold {loss.threshold:g})"
-    return repr(loss)
-
-
-def linked_loss(words: str) -> LinkedLoss | None:
-    """Return the loss that turns a model's scores into probabilities; None if the words tell of one without a link.
-
-    A logistic model whose words say no cap has log-odds as scores.
-
-    >>> linked_loss("logistic regression (no record pulls harder than 0.7)")
-    CappedLogistic(cap=0.7)
-    """
-    capped = _CAPPED.fullmatch(words)
-    if capped is not None:
-        return CappedLogistic(float(capped[1]))
-    return Logistic() if words.startswith("logistic") else None
-
-
-def softmax_loss(words: str, n_classes: int) -> Softmax | None:
-    """Return the softmax loss that a model of these classes was fitted with; None if the words tell of another one.
-
-    >>> softmax_loss("softmax regression (no record pulls harder than 0.7)", 3)
-    Softmax(n_classes=3, cap=0.7)
-    """
-    said = _SOFTMAX.fullmatch(words)
-    return None if said is None else Softmax(n_classes, 1.0 if said[1] is None else float(said[1]))
+    return facts

@@ -3,6 +3,23 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from dpadmm.reporting.evaluation_figures import EvaluatedFigure
+
+_SHARES = ("accuracy", "AUC", "recall of ")
+
+
+def _is_open(score: str, value: float, uncertainty: float) -> bool:
+    """Return whether noise leaves a figure between 0 and 1 open."""
+    return score.startswith(_SHARES) and not EvaluatedFigure(value, uncertainty, uncertainty).is_determined
+
+
+def _figure_words(score: str, value: float, uncertainty: float, digits: int = 4) -> str:
+    """Say a figure with its noise; of one that noise leaves open, only the interval."""
+    if _is_open(score, value, uncertainty):
+        return f"{score} {EvaluatedFigure(value, uncertainty, uncertainty)}"
+    noise = f" +- {uncertainty:.{digits}f}" if uncertainty else ""
+    return f"{score} {value:.{digits}f}{noise}"
+
 
 class Basis(Enum):
     """What allows a measured figure to be shown."""
@@ -21,8 +38,7 @@ class OtherFigure:
 
     def __str__(self) -> str:
         """Say it."""
-        noise = f" +- {self.uncertainty:.4f}" if self.uncertainty else ""
-        return f"{self.score} {self.value:.4f}{noise}"
+        return _figure_words(self.score, self.value, self.uncertainty)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +46,7 @@ class Measurement:
     """A score that may be shown, with the reason why it may.
 
     `declaration`: what is known or was declared about the relation of these records to those of the training.
-    `others`: what was measured along with it.
+    `is_recorded`: a ledger holds what it cost. `others`: what was measured along with it.
     """
 
     score: str
@@ -45,9 +61,24 @@ class Measurement:
     baseline: float | None = None
     declaration: str = ""
     others: tuple[OtherFigure, ...] = ()
+    is_recorded: bool = False
+
+    @property
+    def is_determined(self) -> bool:
+        """Whether noise leaves enough of the score to show it."""
+        return not _is_open(self.score, self.value, self.uncertainty)
+
+    @property
+    def headline(self) -> str:
+        """The score with its noise, or that noise leaves it open."""
+        return _figure_words(self.score, self.value, self.uncertainty, 3)
+
+    def figure(self, score: str) -> OtherFigure | None:
+        """Return what was measured of this score, None if it was not."""
+        own = OtherFigure(self.score, self.value, self.uncertainty)
+        return next((each for each in (own, *self.others) if each.score == score), None)
 
     @property
     def is_unrecorded(self) -> bool:
         """Whether private records were measured and no ledger knows of it."""
-        is_private = self.basis is Basis.ACCOUNTED and self.on.startswith("private records")
-        return is_private and "recorded in" not in self.on
+        return self.basis is Basis.ACCOUNTED and not self.is_recorded

@@ -7,7 +7,7 @@ be handed out under the guarantee they state.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -23,10 +23,13 @@ from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.problems.aims import Aim
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import LinkedLoss
+from dpadmm.problems.loss_records import ReleasedLoss, loss_description
+from dpadmm.problems.losses import LabelKind, LinkedLoss
 from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.facts import (
+    NOT_STATED,
     Accountability,
+    BudgetFacts,
     Custody,
     Guarantee,
     MethodChoice,
@@ -40,9 +43,7 @@ from dpadmm.reporting.files import (
     decode,
     digest_of,
     encode,
-    linked_loss,
     read_facts,
-    softmax_loss,
     to_bytes,
     write_file,
     write_or_keep,
@@ -67,16 +68,17 @@ class ReleasedModel:
     schema: what rows may hold, a `Schema` or the plain columns of an array. encoding: how they are encoded.
     coefficients: one number per encoded feature; for more than two classes one such vector per class, one after the
     other. profile: the noisy counts of the columns by which they are encoded, if any were released.
-    loss: what was fitted, in the words of `loss_words`, which say the cap of a capped loss.
+    loss: what was fitted, with all of its parameters; probabilities follow from it.
     aim: what it was fitted for. curvature: what intervals for the coefficients are made of, None without any (C14).
-    Files of older versions do not name a `custody`; they were all written by a training in one place.
+    about: who answers for the processing, for the report. budgets: what the planner expects at other budgets, where it
+    was asked.
     """
 
     title: str
     created: str
     package: str
     run: str
-    loss: str
+    loss: ReleasedLoss
     coefficients: tuple[float, ...]
     schema: Schema | PlainColumns
     encoding: RowEncoding
@@ -92,9 +94,12 @@ class ReleasedModel:
     profile: ReleasedProfile | None = None
     aim: Aim = Aim.PREDICTION
     curvature: CurvatureFacts | None = None
+    about: Accountability = NOT_STATED
+    budgets: tuple[BudgetFacts, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse coefficients that do not fit the features."""
+        """Refuse a loss that does not fit the label, and coefficients that do not fit the features."""
+        self._check_loss()
         if self.encoding.dimension != self.schema.dimension:
             raise InputError(
                 f"Rows of {self.encoding.dimension} features for {self.schema.dimension}: the model is damaged."
@@ -105,6 +110,19 @@ class ReleasedModel:
         if self.curvature is not None and (len(self.curvature.point) != wanted or not self.aim.wants_intervals):
             raise InputError(f"A curvature of {len(self.curvature.point)} features for {wanted}: the model is damaged.")
 
+    def _check_loss(self) -> None:
+        label, loss = self.schema.label, self.loss
+        fits = label.is_real is (loss.target is LabelKind.REALS)
+        if isinstance(loss, Softmax):
+            fits = not label.is_real and loss.n_classes == self.rows.problems
+        if not fits:
+            raise InputError(f"The loss {self.loss_description} does not fit the label: the model is damaged.")
+
+    @property
+    def loss_description(self) -> str:
+        """What kind of model it is, in words; they follow from `loss` and are never read back."""
+        return loss_description(self.loss)
+
     @property
     def records(self) -> int:
         """Number of records, or persons, of all silos together; nominal where the true one is secret."""
@@ -114,7 +132,7 @@ class ReleasedModel:
     def records_words(self) -> str:
         """How many records, or persons, there are, as far as that is public."""
         if self.guarantee.protected.relation.has_public_sizes:
-            return f"{self.records} {self.guarantee.protected.counted}"
+            return f"{self.records} {self.guarantee.protected.counted}{self.guarantee.protected.counting_note}"
         return f"a secret number of {self.guarantee.protected.counted} (nominally {self.records})"
 
     @property
@@ -137,12 +155,12 @@ class ReleasedModel:
     @cached_property
     def linked(self) -> LinkedLoss | None:
         """The loss of one score that was fitted and knows what it says about probabilities; None if it has no link."""
-        return linked_loss(self.loss)
+        return self.loss if isinstance(self.loss, LinkedLoss) else None
 
     @cached_property
     def softmax(self) -> Softmax | None:
         """The loss of a model that has one score for each class, all fitted together; None for others."""
-        return None if self.schema.label.is_real else softmax_loss(self.loss, len(self.schema.label.classes))
+        return self.loss if isinstance(self.loss, Softmax) else None
 
     @property
     def has_probabilities(self) -> bool:
@@ -189,7 +207,7 @@ class ReleasedModel:
         if self.softmax is not None:
             return np.exp(self.softmax.log_probabilities(scores))
         if self.linked is None:
-            raise InputError(f"A model by {self.loss} has no probabilities. Use predict.")
+            raise InputError(f"A model by {self.loss_description} has no probabilities. Use predict.")
         log_odds = self.linked.log_odds(scores)
         if scores.shape[1] == 1:
             return np.hstack([expit(-log_odds), expit(log_odds)])
@@ -281,6 +299,8 @@ class ReleasedModel:
             ),
             ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.wiring.words}"),
         ]
+        if self.encoding.constant is None:
+            details.append(("Intercept", "none, as its owner stated: the model cannot follow every base rate"))
         details += self.collusion_lines
         if said.profile is not None:
             details.append(("Profile", str(said.profile)))
@@ -306,10 +326,11 @@ class ReleasedModel:
             epsilon=said.epsilon,
             delta=said.delta,
             protection=said.protected,
-            proof=f"{'; '.join(said.certificates)}; {said.strength}",
+            proof=f"{'; '.join(said.certificates)}; {said.standing}",
             is_release=said.is_release,
             details=details,
             assumptions=said.assumptions,
+            declared=said.declared,
         )
 
     def summary(self, level: float = 0.95) -> CoefficientTable:
@@ -340,13 +361,17 @@ class ReleasedModel:
         spending: what the ledger says now, see `spending_now`; without, what it said when the model was trained.
         name: the model's file, as the commands on the page name it; None if there is none.
         purpose, controller, contact: why the data were processed, who answers for it, and whom to ask. The page shows
-            them as they are given, or "not stated"; the model's file does not keep them.
-        budgets: what `dpadmm.planning.planner.utility_curve` expects of other budgets, to be shown beside this one.
+            them as they are given; what is left out is as the model's file has it, or "not stated".
+        budgets: what `dpadmm.planning.planner.utility_curve` expects of other budgets, to be shown beside this one;
+            left out, those that the model's file has.
         """
+        from dpadmm.reporting.budgets import budget_facts
         from dpadmm.reporting.page import report_page
 
-        about = Accountability(purpose=purpose, controller=controller, contact=contact)
-        page = report_page(self, spending, name, about, budgets)
+        given = {"purpose": purpose, "controller": controller, "contact": contact}
+        about = replace(self.about, **{heading: words for heading, words in given.items() if words})
+        shown = replace(self, about=about, budgets=budget_facts(budgets) or self.budgets)
+        page = report_page(shown, spending, name)
         if path is not None:
             write_file(Path(path), page.encode(errors="replace"))
         return page
@@ -358,10 +383,9 @@ class ReleasedModel:
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """What its file states; without intervals as before there were any, so that digests told then stay true."""
+        """What its file states."""
         facts: dict[str, Any] = encode(self)
-        is_new = self.aim.wants_intervals
-        return {name: fact for name, fact in facts.items() if is_new or name not in ("aim", "curvature")}
+        return facts
 
     def verify(self, *, digest: str | None = None, ledger: Place | None = None) -> None:
         """Refuse a model that is not what it should be; `load` has found the digest of its file to be right.

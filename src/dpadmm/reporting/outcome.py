@@ -17,9 +17,19 @@ from dpadmm.planning.plan import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin
+from dpadmm.problems.loss_records import released_loss
 from dpadmm.problems.regularisers import NoRegulariser, Regulariser
-from dpadmm.reporting.facts import Custody, Expected, Guarantee, MethodChoice, RoundCurve, SiloFacts, Spending, Wiring
-from dpadmm.reporting.files import loss_words
+from dpadmm.reporting.facts import (
+    Custody,
+    Expected,
+    ExpectedSignal,
+    Guarantee,
+    MethodChoice,
+    RoundCurve,
+    SiloFacts,
+    Spending,
+    Wiring,
+)
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns
@@ -70,7 +80,7 @@ def released_model(
         created=now(),
         package=f"dpadmm {__version__}",
         run=outcome.run_name,
-        loss=loss_words(plan.task.loss),
+        loss=released_loss(plan.task.loss),
         coefficients=_coefficients(outcome, schema, curvature),
         schema=schema,
         encoding=outcome.encoding,
@@ -138,6 +148,7 @@ def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = ()) -> Guarantee:
         profile=_profile_cost(outcome),
         colluders=said.protection.n_colluders,
         collusion=Collusion.of(said, delta),
+        declared=said.declared,
     )
 
 
@@ -191,10 +202,11 @@ def choice_of(plan: Plan) -> MethodChoice:
         is_hopeless=plan.is_hopeless,
         expected=Expected(
             score=forecast.score.value,
-            mean=forecast.mean,
-            spread=forecast.spread,
-            without_noise=forecast.non_private,
-            baseline=forecast.trivial,
+            signals=tuple(
+                ExpectedSignal(signal=each.signal, non_private=each.non_private, low=each.low, high=each.high)
+                for each in forecast.signals
+            ),
+            runs=forecast.runs,
         ),
     )
 

@@ -10,13 +10,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from dpadmm.datasets.columns import Categorical
-from dpadmm.planning.planner import UtilityPoint
 from dpadmm.privacy.ledger.statement import version_words
 from dpadmm.privacy.protection import View, covers
 from dpadmm.reporting.budgets import best_guess, other_budgets
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
 from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels, plain_words
-from dpadmm.reporting.facts import NOT_STATED, Accountability, Custody, RoundCurve, Spending
+from dpadmm.reporting.facts import Custody, RoundCurve, Spending
 from dpadmm.reporting.forest import bars, forest_plot
 from dpadmm.reporting.intervals import CoefficientTable
 from dpadmm.reporting.labels import label_words, method_words
@@ -36,21 +35,13 @@ class ChartPanel:
     legend: tuple[RoundCurve, ...]
 
 
-def report_page(
-    model: ReleasedModel,
-    spending: Spending | None = None,
-    place: str | None = None,
-    about: Accountability = NOT_STATED,
-    budgets: Sequence[UtilityPoint] = (),
-) -> str:
+def report_page(model: ReleasedModel, spending: Spending | None = None, place: str | None = None) -> str:
     """Return the page as HTML text.
 
     Parameters
     ----------
     spending: what the ledger says now; left out, what it said when the model was trained.
     place: the model's file, as the commands on the page name it; None if there is none.
-    about: who answers for the processing, and why it was done.
-    budgets: what the planner expects at other budgets (`planner.utility_curve`); none, if it was not asked.
     """
     guarantee, protected = model.guarantee, model.guarantee.protected
     now = spending if spending is not None else model.spending
@@ -58,9 +49,9 @@ def report_page(
         model=model,
         guarantee=guarantee,
         choice=model.choice,
-        about=about.rows,
+        about=model.about.rows,
         method=method_words(model.choice.method),
-        budgets=other_budgets(budgets, guarantee.epsilon, guarantee.delta),
+        budgets=other_budgets(model.budgets, guarantee.epsilon, guarantee.delta),
         view=protected.view.value,
         title=f"{len(model.silos)} silos: {model.wiring.words}. The guarantee holds against {protected.observer}.",
         observers=observers(
@@ -160,22 +151,18 @@ def _figure(heading: str, caption: str, curves: Sequence[RoundCurve]) -> ChartPa
 
 
 def _scores(model: ReleasedModel) -> Markup | None:
-    """Return what simulations showed and what was measured on one scale.
-
-    The majority class of the synthetic data is left out: it would be taken for that of the records.
-    """
-    expected = model.choice.expected
-    marks: list[Mark] = []
-    if expected is not None:
-        marks = [
-            Mark("synthetic, with noise", expected.mean, "span", expected.spread),
-            Mark("synthetic, without", expected.without_noise, "plain"),
-        ]
-    same = [m for m in model.measurements if expected is None or m.score == expected.score]
-    marks += [Mark(_measured_words(m), m.value, "measured", m.uncertainty) for m in same[-3:]]
-    if not marks:
+    """Return the ranges that simulations showed and what was measured of the same score, on one scale."""
+    expected, measured = model.choice.expected, [each for each in model.measurements if each.is_determined]
+    if expected is None and not measured:
         return None
-    score = expected.score if expected is not None else same[0].score
+    score, marks = measured[0].score if expected is None else expected.score, []
+    for each in () if expected is None else expected.signals:
+        middle, half = (each.low + each.high) / 2, (each.high - each.low) / 2
+        marks.append(Mark(f"expected, {each.signal} signal", middle, "span", half))
+    for every in measured[-3:]:
+        found = every.figure(score)
+        if found is not None:
+            marks.append(Mark(_measured_words(every), found.value, "measured", found.uncertainty))
     return strip(f"Expected and measured {score}", marks)
 
 

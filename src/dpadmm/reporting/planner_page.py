@@ -131,7 +131,7 @@ def _setting(axes: Axes, silos: int, records: int, planner: Planner, tick: Calla
         except InputError:  # no such silos, or no method for them
             cells.append(None)
         else:
-            expected = made.expected
+            expected = made.world_means
             cells.append(
                 Cell(
                     method=made.method,

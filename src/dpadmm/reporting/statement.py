@@ -10,7 +10,7 @@ from typing import Any
 from dpadmm.checks import plural
 from dpadmm.noise.draws import distribution_of
 from dpadmm.privacy.accounting import Statement
-from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, covers
+from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, covers, standing
 from dpadmm.privacy.records import Origin, Release, SummedGaussianRelease
 
 
@@ -24,14 +24,16 @@ def statement_text(
     is_release: bool,
     details: Sequence[tuple[str, str]] = (),
     assumptions: Sequence[str] = (),
+    declared: Sequence[str] = (),
 ) -> str:
     """Return a statement as a few lines: what is covered, the certified figure, who is protected from whom, the proof.
 
+    `declared`: on whose constants the figure rests, see `Certificate`; it is certified if they hold.
     `details` are further lines, each a heading of at most 11 letters and its words.
     """
     lines = [
         ("Covers", covers(subject)),
-        ("Certified", f"epsilon {epsilon:.6g} at delta {delta:.3g} for {subject}"),
+        ("Certified", f"{_condition(declared)}epsilon {epsilon:.6g} at delta {delta:.3g} for {subject}"),
         ("Protects", f"{protection} from {protection.observer}"),
         ("Persons", protection.people),
         ("Certificate", proof),
@@ -45,6 +47,15 @@ def statement_text(
             *(f"  - {text}" for text in merged(assumptions)),
         ]
     )
+
+
+def _condition(declared: Sequence[str]) -> str:
+    """Say on what a certified figure depends, before it; nothing if on nothing.
+
+    >>> _condition(["loss Mine"])
+    'if your declared constants hold (loss Mine): '
+    """
+    return standing(Strength.FULL, tuple(declared)).removeprefix(Strength.FULL.value).strip() + ": " * bool(declared)
 
 
 _SMALL = re.compile(r"\d+(?:\.\d+)?e-\d+")
@@ -223,6 +234,7 @@ class PrivacyStatement:
     colluders: how many silos may look together with the coordinator, where only sums are seen (C12).
     collusion: what would be seen if more of them did, None elsewhere.
     search: how settings were chosen among candidates, None where there was no choice.
+    declared: the user's own parts on whose declared constants the figure rests: it is certified if these hold.
     """
 
     certified: float
@@ -243,6 +255,7 @@ class PrivacyStatement:
     colluders: int = 0
     collusion: Collusion | None = None
     search: SearchCost | None = None
+    declared: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -278,7 +291,13 @@ class PrivacyStatement:
             colluders=account.protection.n_colluders,
             collusion=Collusion.of(account, delta),
             search=search,
+            declared=account.declared,
         )
+
+    @property
+    def standing(self) -> str:
+        """Whether the figure is certified, up to what, and whether only if declared constants hold."""
+        return standing(self.strength, self.declared)
 
     @property
     def is_private_release(self) -> bool:
@@ -320,10 +339,11 @@ class PrivacyStatement:
             epsilon=self.certified,
             delta=self.delta,
             protection=self.protected,
-            proof=f"{self.certificate}; {self.strength.value}",
+            proof=f"{self.certificate}; {self.standing}",
             is_release=self.is_private_release,
             details=details,
             assumptions=self.assumptions,
+            declared=self.declared,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -341,6 +361,8 @@ class PrivacyStatement:
             "collusion": None if self.collusion is None else vars(self.collusion) | {"masks": IN_ONE_PROCESS},
             "certificate": self.certificate,
             "strength": self.strength.value,
+            "standing": self.standing,
+            "declared": list(self.declared),
             "noise": {
                 "family": self.noise.family,
                 "least_scale": self.noise.least_scale,

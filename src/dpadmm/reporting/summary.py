@@ -6,6 +6,7 @@ from dpadmm import checks
 from dpadmm.datasets.columns import Numeric
 from dpadmm.errors import InputError
 from dpadmm.problems.aims import Aim
+from dpadmm.problems.losses import CappedLogistic
 from dpadmm.reporting.intervals import (
     CoefficientEstimate,
     CoefficientRow,
@@ -75,7 +76,7 @@ def summary_of(model: "ReleasedModel", level: float = 0.95) -> CoefficientTable:
     return CoefficientTable(
         title=model.title,
         facts=(
-            f"Model     {model.loss} of {model.schema.label.name}, fitted for {model.aim.value}",
+            f"Model     {model.loss_description} of {model.schema.label.name}, fitted for {model.aim.value}",
             f"Records   {model.records_words}",
             f"Privacy   epsilon {said.epsilon:.4g}, delta {said.delta:.3g}, {said.protected} from "
             f"{said.protected.observer}",
@@ -96,7 +97,8 @@ def _estimand(model: "ReleasedModel", *, is_told: bool) -> str:
         return words if is_told else _UNSETTLED
     if model.linked is None:
         return _OTHER
-    return _PREDICTING.format(cap=" and the pull of misclassified ones was capped" if "pulls" in model.loss else "")
+    is_capped = isinstance(model.linked, CappedLogistic)
+    return _PREDICTING.format(cap=" and the loss slope of misclassified ones was capped" if is_capped else "")
 
 
 def _range_words(model: "ReleasedModel") -> str:

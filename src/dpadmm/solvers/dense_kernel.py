@@ -2,12 +2,14 @@
 
 Columns go in chunks as wide as a vector register. The last chunk ends where the row does, so that it overlaps the one
 before where the row is no multiple of the width; there the point's numbers are 0 in its product, and sums come out
-twice, to the same bits. Nothing is reassociated.
+twice, to the same bits. Nothing is reassociated. A row's product has the same bits at any place among other rows, and
+rows are added up in runs (C7).
 """
 
 import numpy as np
 from numba import njit
 
+from dpadmm.problems.summation import RUN
 from dpadmm.solvers import lanes
 from dpadmm.solvers.slopes import line_slopes, logistic_slopes
 
@@ -32,12 +34,13 @@ def dense_sum(rows, shifts, weights, first, last, x, line, is_logistic, out):  #
 def _tile(width, rows, shifts, weights, first, last, x, line, is_logistic, out):  # type: ignore[no-untyped-def]
     d, wide = x.size, len(width)
     chunks = (d + wide - 1) // wide
-    point, total = np.zeros(chunks * wide), np.zeros(chunks * wide)
+    point, total, run_total = np.zeros(chunks * wide), np.zeros(chunks * wide), np.zeros(chunks * wide)
     for chunk in range(chunks):
         begin = min(chunk * wide, d - wide)
         for k in range(chunk * wide - begin, wide):
             point[chunk * wide + k] = x[begin + k]
-    block = max(_FEWEST, _HELD // d // 4 * 4)
+    block = min(max(_FEWEST, _HELD // d // 4 * 4), RUN)
+    run = RUN // block * block
     t, flat = np.empty(block), rows.reshape(rows.size)
     for start in range(first, last, block):
         number = min(block, last - start)
@@ -52,7 +55,11 @@ def _tile(width, rows, shifts, weights, first, last, x, line, is_logistic, out):
         if weights.size > 0:
             for r in range(number):
                 t[r] *= weights[start + r]
-        _add_block(width, flat, start * d, d, chunks, t, number, total)
+        _add_block(width, flat, start * d, d, chunks, t, number, run_total)
+        if (start - first + block) % run == 0 or start + block >= last:
+            for place in range(total.size):
+                total[place] += run_total[place]
+                run_total[place] = 0.0
     for chunk in range(chunks):
         begin = min(chunk * wide, d - wide)
         for k in range(wide):
@@ -61,14 +68,15 @@ def _tile(width, rows, shifts, weights, first, last, x, line, is_logistic, out):
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def _products(width, flat, place, number, x, point, t):  # type: ignore[no-untyped-def]
-    """Write the products of `number` rows from a place on to t, four rows at a time and the rest one by one."""
+    """Write the products of `number` rows from a place on to t, four rows at a time; rows of zeros fill up the rest."""
     d, whole = x.size, number // 4 * 4
     for r in range(0, whole, 4):
         lanes.four_rows_times(width, flat, place + r * d, d, point, point.size // len(width), t, r)
-    for r in range(whole, number):
-        t[r] = 0.0
-        for j in range(d):
-            t[r] += flat[place + r * d + j] * x[j]
+    if whole < number:
+        rest, last = np.zeros(4 * d), np.empty(4)
+        rest[: (number - whole) * d] = flat[place + whole * d : place + number * d]
+        lanes.four_rows_times(width, rest, 0, d, point, point.size // len(width), last, 0)
+        t[whole:number] = last[: number - whole]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})

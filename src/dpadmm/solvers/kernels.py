@@ -7,6 +7,7 @@ threads nor on how many replicas share a call. The first call of each compiles i
 import numpy as np
 from numba import njit
 
+from dpadmm.problems.summation import RUN
 from dpadmm.solvers import lanes
 from dpadmm.solvers.slopes import line_slopes, logistic_gap, logistic_slopes, prox_slope
 
@@ -24,7 +25,7 @@ def csr_slope_sum(  # type: ignore[no-untyped-def]
 
     weights: one for every row, or none at all, where all of them are 1.
     Columns go in tiles, so that a tile of w and of the sum stays in the first cache; a column has the same bits in
-    any tile, whatever its neighbours.
+    any tile, whatever its neighbours. Rows are added up in runs (C7).
     """
     out = np.empty_like(w)
     matrix = (indptr, indices, data, shifts, weights, first, last)
@@ -45,11 +46,12 @@ def csr_tile(tile, matrix, w, column, line, is_logistic, out):  # type: ignore[n
     indptr, indices, data, shifts, weights, first, last = matrix
     d, width = w.shape[0], len(tile)
     filled = min(width, w.shape[1] - column)
-    point, total = np.zeros(d * width), np.zeros(d * width)
+    point, total, run_total = np.zeros(d * width), np.zeros(d * width), np.zeros(d * width)
     for j in range(d):
         for r in range(filled):
             point[j * width + r] = w[j, column + r]
     block = _VALUES_PER_BLOCK // width
+    run = max(RUN, d) // _VALUES_PER_BLOCK * _VALUES_PER_BLOCK  # in any tile the same
     t = np.empty(block * width)
     for start in range(first, last, block):
         stop = min(start + block, last)
@@ -65,7 +67,11 @@ def csr_tile(tile, matrix, w, column, line, is_logistic, out):  # type: ignore[n
             for q in range((stop - start) * width):
                 t[q] *= weights[start + q // width]
         for row in range(start, stop):
-            lanes.add_row(tile, data, indices, indptr[row], indptr[row + 1], t, (row - start) * width, total)
+            lanes.add_row(tile, data, indices, indptr[row], indptr[row + 1], t, (row - start) * width, run_total)
+        if (start - first + block) % run == 0 or stop == last:
+            for q in range(total.size):
+                total[q] += run_total[q]
+                run_total[q] = 0.0
     for j in range(d):
         for r in range(filled):
             out[j, column + r] = total[j * width + r]

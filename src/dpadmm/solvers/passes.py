@@ -7,13 +7,13 @@ from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.softmax import SoftmaxRisk
+from dpadmm.problems.summation import RUN
 from dpadmm.solvers.dense_kernel import dense_sum
 from dpadmm.solvers.kernels import csr_slope_sum
 from dpadmm.solvers.row_blocks import row_bounds, summed
 from dpadmm.solvers.slopes import slopes_in_place
 
 _NONE = np.empty(0)
-_DENSE_ROWS = 2048  # of which the products with many columns stay in the cache
 
 
 def slope_sum(risk: EmpiricalRisk, agent: int, x: Floats, threads: int = 1) -> Floats:
@@ -55,8 +55,8 @@ def _column_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
 
 def _dense_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
     form, total = risk.loss.form, np.zeros_like(x)
-    for start in range(part.start, part.stop, _DENSE_ROWS):
-        here = slice(start, min(start + _DENSE_ROWS, part.stop))
+    for start in range(part.start, part.stop, RUN):
+        here = slice(start, min(start + RUN, part.stop))
         block = risk.rows[here]
         t = block @ x
         slopes_in_place(t, risk.shifts[here], form.numbers, form.is_logistic)

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.rows import gram, row_block, scaled_rows
+from dpadmm.problems.summation import PART, PairwiseSum
 from dpadmm.solvers.threads import over_blocks
 
 # What takes most of a millisecond to read: less is not worth a thread. How many entries sparse rows have is not public.
@@ -20,6 +21,8 @@ _MOST = 16
 def row_bounds(part: slice, dimension: int, is_sparse: bool) -> Ints:
     """Return where the blocks of a part's rows begin, and where the last one ends.
 
+    No block has more rows than a part of a sum may have (C7).
+
     >>> row_bounds(slice(0, 1_000_000), 20, is_sparse=False).tolist()[:3]
     [0, 100000, 200000]
     >>> row_bounds(slice(30, 99_000), 20, is_sparse=True).tolist()
@@ -27,12 +30,12 @@ def row_bounds(part: slice, dimension: int, is_sparse: bool) -> Ints:
     """
     n = part.stop - part.start
     number = n // max(_SPARSE_ROWS, dimension) if is_sparse else n * dimension // _DENSE_NUMBERS
-    number = min(max(number, 1), _MOST)
+    number = max(min(number, _MOST), -(-n // max(PART, dimension)), 1)
     return part.start + np.arange(number + 1, dtype=np.int64) * n // number
 
 
 def summed(one: Callable[[slice], Floats], bounds: Ints, threads: int) -> Floats:
-    """Return the sum of `one` over all blocks, in order."""
+    """Return the sum of `one` over all blocks, in an order that they alone decide."""
     if len(bounds) == 2:
         return one(slice(int(bounds[0]), int(bounds[1])))
     sums: list[Floats] = [np.empty(0)] * (len(bounds) - 1)
@@ -42,10 +45,10 @@ def summed(one: Callable[[slice], Floats], bounds: Ints, threads: int) -> Floats
             sums[block] = one(slice(int(bounds[block]), int(bounds[block + 1])))
 
     over_blocks(work, len(sums), 1, threads)
-    total = sums[0]
-    for each in sums[1:]:
-        total = total + each
-    return total
+    total = PairwiseSum()
+    for each in sums:
+        total.add(each)
+    return np.asarray(total.value())
 
 
 def block_gram(rows: Matrix, roots: Floats | None, threads: int) -> Floats:

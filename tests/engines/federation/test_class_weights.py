@@ -16,6 +16,7 @@ from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import InputError
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planning import Task, carry_out, plan, planner
+from dpadmm.planning.forecast import SignalScores
 from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, View
@@ -34,6 +35,7 @@ def _instant_forecasts(monkeypatch):
     known = Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
     scores = SimulatedScores(score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=known)
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """One loop drives a run: what it does about strangers, liars and twins, and which runs are wanted."""
 
 import re
+import shutil
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,11 +9,14 @@ import pytest
 
 from dpadmm.engines.federation import messages
 from dpadmm.engines.federation.agreement import Missing
+from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Step, Stepped
+from dpadmm.engines.federation.refusal import FederationStopped
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.transport import Interrupted
+from dpadmm.operations.watch import watch
 
 
 def test_a_run_is_wanted_until_it_stops_and_when_somebody_asks_again(world):
@@ -222,3 +226,23 @@ def test_a_run_is_there_with_its_terms_or_not_at_all(world, monkeypatch):
             world.coordinator(name="made.db")
     assert not path.exists()
     assert world.coordinator(name="made.db").agreement == world.agreement
+
+
+def test_a_run_file_that_was_replaced_is_noticed(world, tmp_path):
+    """Whoever watched or drove it would wait for ever: nothing changes any more in the file that they have open."""
+    files = CoordinatorFiles(tmp_path / "coordinator")
+    files.create(world.key)
+
+    def replaced():
+        (path,) = files.runs()
+        shutil.copyfile(path, tmp_path / "copy")
+        (tmp_path / "copy").replace(path)
+
+    with pytest.raises(FederationStopped, match="was replaced or removed"):
+        watch(files, world.agreement, away_seconds=float("inf"), check=replaced)
+    run = files.open_run(world.agreement)
+    (path,) = files.runs()
+    path.unlink()
+    with pytest.raises(FederationStopped, match="was replaced or removed"):
+        world.drive(run)
+    run.close()

@@ -105,7 +105,9 @@ def test_a_schema_that_the_silos_have_not_approved_is_refused(worlds, tmp_path):
 
 
 def test_names_cannot_break_the_page(worlds, tmp_path):
-    world = worlds.make(tmp_path, run="<script>alert(1)</script>")
+    world = worlds.make(tmp_path, run="a&lt;b&amp;'c'")
     coordinator = world.coordinator()
     world.drive(coordinator)
-    assert "<script>" not in federation_model(outcome_of(coordinator), worlds.SCHEMA).report()
+    page = federation_model(outcome_of(coordinator), worlds.SCHEMA).report()
+    assert "a&amp;lt;b&amp;amp;" in page
+    assert "a&lt;b" not in page

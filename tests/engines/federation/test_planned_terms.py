@@ -16,6 +16,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks import path
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planning import Task, carry_out, plan, planner
+from dpadmm.planning.forecast import SignalScores
 from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.planning.task import ProfileRule, TableShape
 from dpadmm.privacy.calibration import Target
@@ -37,6 +38,7 @@ def _instant_forecasts(monkeypatch):
         score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
     )
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
 def planned(method=None, rounds=6, **facts):

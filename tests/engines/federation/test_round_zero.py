@@ -126,7 +126,7 @@ def test_terms_about_columns_that_contradict_themselves(worlds, world, change, w
             },
             "plain Gaussian noise",
         ),
-        ({"n_counts": 10**8}, "fit into a message"),
+        ({"n_counts": 2**21}, "fit into a message"),
     ],
 )
 def test_methods_that_cannot_share_their_budget_with_round_zero(worlds, world, change, words):

@@ -19,6 +19,7 @@ from dpadmm.errors import InputError
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning import plan, planner
+from dpadmm.planning.forecast import SignalScores
 from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.problems.losses import Logistic
@@ -138,6 +139,7 @@ def test_a_plan_writes_the_relation_into_the_terms(monkeypatch):
         score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
     )
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     hidden = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
     facts = {"dimension": 3, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5, "protection": hidden}
     made = plan(sizes=(NOMINAL,) * 2, **facts)

@@ -33,7 +33,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 
-SCHEMA = Schema((Numeric("a", -3, 3), Numeric("b", -3, 3), Numeric("c", -3, 3)), ThresholdLabel("y", 0))
+SCHEMA = Schema((Numeric("a", -3, 3), Numeric("b", -3, 3), Numeric("c", -3, 3)), ThresholdLabel("y", 0), constant=None)
 COUNTED = {"reach": 0.6, "profile_share": 0.2, **profile_terms(SCHEMA)}
 """Terms with a round 0."""
 

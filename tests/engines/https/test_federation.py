@@ -115,6 +115,7 @@ def test_a_short_federation_of_processes(worlds, tmp_path):
         "silo 's0' ends",
     ):
         assert words in said
+    assert "UnexpectedFailure" not in said
     assert rehearsal.federate().estimate.tolist() == outcome.estimate.tolist()  # done: nothing is asked again
 
 

@@ -340,7 +340,12 @@ NONE_OF_OURS = {
 
 def test_no_letter_of_the_coordinator_ends_a_silo(foes, answering, serve, silo, template):
     """Whatever it signs: it is refused, in little memory, and the next letter is waited for."""
-    bodies = NONE_OF_OURS | {"an unpaired surrogate as a parent": join(template.agreement.as_json(), parent="\ud800")}
+    terms = json.loads(template.agreement.as_json())
+    bodies = NONE_OF_OURS | {
+        "an unpaired surrogate as a parent": join(template.agreement.as_json(), parent="\ud800"),
+        "an edge to nowhere": join(json.dumps(terms | {"edges": [[0, float("inf")]]})),
+        "no loss": join(json.dumps(terms | {"loss": float("nan")})),
+    }
     letters = [template.key.seal(body) for body in bodies.values()]
 
     def script(line):
@@ -359,6 +364,23 @@ def test_no_letter_of_the_coordinator_ends_a_silo(foes, answering, serve, silo, 
         told = messages.read(open_envelope(answer.body, silo.public_key))
         assert isinstance(told, messages.Refused), kind
     assert memory.peak < 32 * MEGABYTE
+
+
+@pytest.mark.parametrize("kind", [MemoryError, LookupError])
+def test_whatever_fails_the_silo_goes_on(answering, serve, silo, template, monkeypatch, caplog, kind):
+    """A request for which there is no memory, and what nobody foresaw: both are logged by their kind and survived."""
+    letter = template.key.seal(step())
+    liar = answering(says(head(content_length=len(letter)) + letter))
+
+    def fail(_):
+        raise kind("cell 42")
+
+    monkeypatch.setattr(silo, "answer", fail)
+    said = serve(liar, pauses=2)
+    assert said.count("trying again") >= 1
+    assert kind.__name__ in said
+    assert "42" not in said
+    caplog.clear()  # it was meant
 
 
 def test_no_answer_of_a_silo_ends_the_coordinator(foes, world):

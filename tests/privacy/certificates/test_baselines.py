@@ -1,7 +1,12 @@
 """C9 and C8: gradients, linearised ADMM, output perturbation, general constraints, grids and norms."""
 
+from dataclasses import replace
+from itertools import combinations
+
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from tests.contracts.local_facts import of
 
@@ -17,7 +22,10 @@ from dpadmm.privacy.certificates import (
     p_admm,
     sampled_gradient,
 )
-from dpadmm.privacy.protection import Norm, Strength, in_l1_norm, secure_grid, with_spherical_noise
+from dpadmm.privacy.certificates.baselines import gradient_sum
+from dpadmm.privacy.certificates.neighbours import ORDER_OF_OTHERS, LocalFunction
+from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.protection import Norm, Protection, Strength, Unit, in_l1_norm, secure_grid, with_spherical_noise
 
 SATURATED = np.array([[[-0.03, 0.99955], [0.0, 0.0]]])  # against its mirror image: gradients nearly 2 apart
 
@@ -46,6 +54,24 @@ def test_full_gradient_step_and_linearised_admm(rng, ball, gradient):
         assert 0.99 * bound <= moved <= bound * (1 + 1e-9)
     one = of(coordinate_gradient, gradient_bound=1.0, n_records=n, weight=w).bound
     assert 0.99 * one <= np.abs(g - h)[:, 1].max() <= one * (1 + 1e-9)
+
+
+@given(
+    gaps=st.lists(st.tuples(st.integers(1, 50), st.floats(0.1, 9)), min_size=1, max_size=5), people=st.integers(1, 5)
+)
+@example(gaps=[(10, 1.0), (10, 2.0), (10, 3.0)], people=1)
+def test_the_silos_of_a_person_in_a_sum_are_those_that_move_it_most(gaps, people):
+    """Whichever silos a person is in, the bound covers them, and no more than the worst of these choices."""
+    silos = [LocalFunction(gradient_bound=1, n_records=n, weight=w, silos_per_person=people) for n, w in gaps]
+    choices = combinations([each.gap for each in silos], min(people, len(silos)))
+    assert gradient_sum(silos).bound == pytest.approx(max(map(sum, choices)), rel=1e-12)
+
+
+def test_statements_for_persons_say_that_the_order_of_the_others_rows_is_not_the_persons():
+    own = LocalFunction(gradient_bound=1, n_records=9, unit=Unit.PERSON)
+    profile = column_profile(n_numeric=1, n_categorical=1, n_records=9, protection=Protection(unit=Unit.PERSON))
+    assert all(any(ORDER_OF_OTHERS in words for words in each.assumptions) for each in (gradient_sum([own]), profile))
+    assert not any(ORDER_OF_OTHERS in words for words in gradient_sum([replace(own, unit=Unit.RECORD)]).assumptions)
 
 
 def test_output_perturbation(rng, ball, solve):

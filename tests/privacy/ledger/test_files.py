@@ -7,6 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Ledger, open_for_reading
-from dpadmm.privacy.ledger.store import anchor_text
+from dpadmm.privacy.ledger.store import anchor_text, locked_anchor, write_anchor
 
 
 def digest(path):
@@ -355,6 +357,35 @@ def test_a_locked_file_gives_a_clear_error(closed, tools):
         assert ledger.statement().releases == 3
         tools.reserve(ledger, tools.gaussian(9))
         assert ledger.statement().releases == 4
+
+
+def test_an_anchor_that_another_process_holds_gives_a_clear_error(closed, tools):
+    anchor = Path(f"{closed}.head")
+    with Ledger.open(closed, compose=tools.compose, timeout_seconds=0.05) as ledger:
+        with locked_anchor(anchor, 1.0, is_writing=False):
+            with pytest.raises(LedgerError, match="Another process kept the ledger"):
+                tools.reserve(ledger, tools.gaussian(9))
+            with pytest.raises(LedgerError, match="Another process kept the ledger"):
+                Ledger.open(closed, timeout_seconds=0.05)
+        tools.reserve(ledger, tools.gaussian(9))
+
+
+def test_an_anchor_replaced_while_its_lock_is_awaited(closed):
+    """Whoever waits for the lock of a file that is gone does not get that file, but the one that is there."""
+    anchor, copy, text = Path(f"{closed}.head"), closed.with_name("copy"), anchor_text(9, "9" * 64)
+
+    def write():
+        with locked_anchor(anchor, 30.0, is_writing=True) as file:
+            write_anchor(file, 9, "9" * 64)
+
+    with ThreadPoolExecutor(1) as pool:
+        with locked_anchor(anchor, 30.0, is_writing=True):
+            waiting = pool.submit(write)
+            time.sleep(0.1)
+            shutil.copy(anchor, copy)
+            os.replace(copy, anchor)
+        waiting.result()
+    assert anchor.read_bytes() == text
 
 
 @pytest.mark.parametrize("action", ["unlink", "replace"])

@@ -187,6 +187,14 @@ def test_small_silos_whose_columns_look_alike_are_still_the_same_data_or_not():
         known.match([SiloColumns("u0", {"z": [0], "b": [1]}), *users[1:3], SiloColumns("u3", {"q": [1]})], KEY)
 
 
+def test_one_column_that_is_known_does_not_vouch_for_the_others():
+    """Each silo's values and the labels of all silos are recorded, but one silo has two columns the other way round."""
+    users = [SiloColumns("u0", {"a": [1], "b": [2], "y": [7]}), SiloColumns("u1", {"a": [2], "b": [1], "y": [7]})]
+    known = KnownData.of(users, KEY)
+    with pytest.raises(LedgerError, match="not in this combination"):
+        known.match([SiloColumns("u0", users[1].columns), users[1]], KEY)
+
+
 def test_tables_that_share_half_their_columns_look_alike():
     known = KnownData.of([silo("a", 1, 2)], KEY, are_names_public=True)
     assert known.is_like(SiloColumns("t", {"x": [1, 2], "new": [7, 8]}), KEY)

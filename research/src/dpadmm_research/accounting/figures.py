@@ -148,6 +148,7 @@ def as_json(shown_figures: Figures) -> dict[str, Any]:
             "delta": f.delta,
             **said.protection.content(),
             "strength": said.strength.value,
+            "standing": said.standing,
             "certificates": list(said.theorems),
             "assumptions": list(said.assumptions),
             "sensitivities": [
@@ -218,7 +219,7 @@ def _table(f: Figures) -> Table:
     table.add_row("epsilon", shown(f.epsilon), *(shown(claim.value) for claim in f.claims))
     table.add_row("delta", shown(f.delta), *(shown(claim.delta) for claim in f.claims))
     table.add_row("by", ", ".join(f.statement.theorems), *(f"{c.paper.value}, {c.theorem}" for c in f.claims))
-    table.add_row("status", f.statement.strength.value, *(_status(claim) for claim in f.claims))
+    table.add_row("status", f.statement.standing, *(_status(claim) for claim in f.claims))
     for each in f.sensitivities:
         claimed = [] if f.claimed_sensitivity is None else [_claimed_sensitivity(f.claimed_sensitivity)]
         table.add_row(f"sensitivity, {each.theorem}", _course(each.bounds), *claimed)

@@ -87,13 +87,14 @@ def load_adult(path: str | Path | None = None, *, source: Source = Source.FILES)
     path: folder with `adult.data` and `adult.test`, plain or gzipped; by default `adult` under DPADMM_DATA.
     source: FILES reads the folder; OPENML downloads version 2 from OpenML, only when asked for.
     """
-    encoded = encode_table(SCHEMA, read_adult(path, source=source), "adult")
+    schema = SCHEMA.with_constant(None)  # papers fit no intercept
+    encoded = encode_table(schema, read_adult(path, source=source), "adult")
     return Dataset(
         name="adult",
         features=encoded.features,
         labels=encoded.labels,
-        row_norm=SCHEMA.row_norm,
-        schema=SCHEMA,
+        row_norm=schema.row_norm,
+        schema=schema,
         notes=encoded.notes,
         description="Income above 50,000 dollars from age, work, schooling and family (US census, 1994).",
         origin="UCI Machine Learning Repository, Adult (Becker, Kohavi 1996), CC BY 4.0.",

@@ -41,13 +41,14 @@ def adult_like(n_rows: int, seed: int) -> Dataset:
     >>> data.features.shape, bool(0.2 < (data.labels > 0).mean() < 0.3)
     ((2000, 104), True)
     """
-    encoded = encode_table(adult.SCHEMA, adult_like_frame(n_rows, seed), "adult_like")
+    schema = adult.SCHEMA.with_constant(None)  # papers fit no intercept
+    encoded = encode_table(schema, adult_like_frame(n_rows, seed), "adult_like")
     return Dataset(
         name="adult_like",
         features=encoded.features,
         labels=encoded.labels,
-        row_norm=adult.SCHEMA.row_norm,
-        schema=adult.SCHEMA,
+        row_norm=schema.row_norm,
+        schema=schema,
         notes=encoded.notes,
         description="Invented people with the columns of UCI Adult and hand-written probabilities.",
         origin="synthetic",

@@ -59,13 +59,14 @@ def load_heart(path: str | Path | None = None) -> Dataset:
     path: folder with the four `processed.<hospital>.data`; by default `heart_disease` under DPADMM_DATA.
     """
     table = read_heart(path)
-    encoded = encode_table(SCHEMA, table, "heart_disease")
+    schema = SCHEMA.with_constant(None)  # papers fit no intercept
+    encoded = encode_table(schema, table, "heart_disease")
     return Dataset(
         name="heart_disease",
         features=encoded.features,
         labels=encoded.labels,
-        row_norm=SCHEMA.row_norm,
-        schema=SCHEMA,
+        row_norm=schema.row_norm,
+        schema=schema,
         groups=table["hospital"].to_numpy(dtype=str),
         notes=encoded.notes,
         description="Heart disease from ten routine measurements at four hospitals.",

@@ -60,13 +60,14 @@ def load_nist_acs(path: str | Path | None = None) -> Dataset:
     path: folder with `national2019.csv`, plain or gzipped; by default `nist_acs` under DPADMM_DATA.
     """
     table = read_nist_acs(path)
-    encoded = encode_table(SCHEMA, table, "nist_acs")
+    schema = SCHEMA.with_constant(None)  # papers fit no intercept
+    encoded = encode_table(schema, table, "nist_acs")
     return Dataset(
         name="nist_acs",
         features=encoded.features,
         labels=encoded.labels,
-        row_norm=SCHEMA.row_norm,
-        schema=SCHEMA,
+        row_norm=schema.row_norm,
+        schema=schema,
         groups=table[REGION].to_numpy(dtype=str),
         notes=encoded.notes,
         description="Income above 50,000 dollars among the adults of twenty US regions (2019).",

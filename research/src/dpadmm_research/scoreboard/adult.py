@@ -151,7 +151,8 @@ FIGURE = Figure(
         "noise to the sum of the silos' noise-free gradients would do as well.",
         f"70 % of Adult dealt at random to {SILOS} equal silos; unit: record.",
         "DVP, M-ADMM, R-ADMM and consensus with Laplace noise are pure by themselves; the profile has its delta. The "
-        "first three are certified up to solver error, Laplace noise and sampled batches up to floating point.",
+        "first three are certified up to solver error, Laplace noise, sampled batches, linearised ADMM and DP-DGD up "
+        "to floating point.",
         "fp-centralised is left out: its certificate (C5) and its iterates are those of fp-federated.",
         f"Ties between ADMM and gradient methods: differences below {TIE:g} standard errors.",
     ),

@@ -9,7 +9,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpadmm.datasets.cells import ScreenedCells
-from dpadmm.datasets.encoding import CONSTANT
 from dpadmm.datasets.partition import iid, split
 from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
 from dpadmm.datasets.schema import Screening
@@ -34,7 +33,7 @@ PROFILE_SHARE = 0.1
 REACH = 0.6
 """How long rows may be, in units of a usual row: the planner's."""
 PROFILE_SEED = 17
-PUBLIC = SCHEMA.with_constant(CONSTANT)
+PUBLIC = SCHEMA
 """What is known of the table without looking at it, as a user states it."""
 
 

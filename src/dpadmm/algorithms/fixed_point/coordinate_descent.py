@@ -14,6 +14,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.algorithms.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.algorithms.batches import within_reach
 from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.method import About, Method, Setting, Topology, WorstCase
 from dpadmm.errors import InputError
@@ -99,7 +100,8 @@ class CoordinateDescent(Method):
         self, k: int, agents: Agents, state: NoMemory, inbox: Floats, noise: NoiseHook
     ) -> tuple[NoMemory, Floats]:
         """The noisy block of the gradient at the public point u."""
-        gradient = agents.functions.gradient(inbox)[:, self.coordinates(k, agents.dimension)]
+        point, active = within_reach(agents.functions, inbox), self.coordinates(k, agents.dimension)
+        gradient = agents.functions.gradient(point)[:, active]
         return state, noise.perturb(MESSAGE, k, agents.index, agents.weights[:, None, None] * gradient)
 
     def exchange(
@@ -130,7 +132,7 @@ class CoordinateDescent(Method):
         problem, rounds = setting.problem, tuple(range(1, setting.rounds + 1))
         rows = []
         for i in range(problem.n_agents):
-            certificate = coordinate_gradient(setting.local(i, tolerance=setting.rounding))
+            certificate = coordinate_gradient(setting.evaluated(i))
             rows.append(Row(i, rounds, (certificate,) * len(rounds)))
         return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)
 

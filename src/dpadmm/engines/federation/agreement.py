@@ -7,8 +7,6 @@ asks for anything else has another digest and is refused.
 
 import hashlib
 import json
-import math
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
@@ -16,7 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm import checks
+from dpadmm.engines.federation import term_values
+from dpadmm.engines.federation.names import check_distinct, check_name
+from dpadmm.engines.federation.refusal import printable
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_json, parse_toml, read_text
 from dpadmm.privacy.protection import Relation
 
 FORMAT = 1
@@ -74,9 +76,9 @@ class Participant:
 
     def __post_init__(self) -> None:
         """Check all three."""
-        _text("the name of a participant", self.name)
-        object.__setattr__(self, "records", checks.count(f"records of {self.name}", self.records))
-        _key(f"key of {self.name}", self.key)
+        check_name("silo", self.name)
+        object.__setattr__(self, "records", term_values.whole("records", self.records, least=1))
+        term_values.key(f"key of {self.name}", self.key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,27 +163,25 @@ class Agreement:
         """Check every number on its own; whether they fit together is for `terms.agreed_run`."""
         for field in fields(self):
             if field.type is float:  # so that 1 and 1.0, 0.0 and -0.0, are the same terms
-                object.__setattr__(self, field.name, checks.finite(field.name, getattr(self, field.name)) + 0.0)
+                object.__setattr__(self, field.name, term_values.number(field.name, getattr(self, field.name)))
             elif field.type is int:  # 4.0 is a whole number too, but not the same text
-                object.__setattr__(self, field.name, checks.count(field.name, getattr(self, field.name), least=0))
-        object.__setattr__(self, "settings", _settings(self.settings))
-        _text("run", self.run)
-        _text("method", self.method)
+                object.__setattr__(self, field.name, term_values.whole(field.name, getattr(self, field.name)))
+        object.__setattr__(self, "settings", term_values.settings(self.settings))
+        check_name("run", self.run, term_values.LONGEST_RUN)
+        for name in ("method", "loss", "weighting", "relation"):
+            term_values.text(name, getattr(self, name))
         checks.count("rounds", self.rounds)
-        checks.positive("epsilon", self.epsilon)
-        if checks.non_negative("delta", self.delta) >= 1:
-            raise InputError(f"delta must be at least 0 and below 1, got {self.delta!r}.")
         self._check_people()
         checks.count("dimension", self.dimension)
-        _key("coordinator", self.coordinator)
+        term_values.key("coordinator", self.coordinator)
         for name in ("row_norm", "tolerance", "wait_seconds", "largest", "slope_bound"):
             checks.positive(name, getattr(self, name))
         for name in ("mu", "ridge", "l1", "spent_m", "spent_epsilon", "tail_power", "reach"):
             checks.non_negative(name, getattr(self, name))
         checks.count("seed", self.seed, least=0)
         checks.count("least_silos", self.least_silos, least=2)
-        if len(self.schema) != 64 or not _is_hex(self.schema):
-            raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {self.schema!r}.")
+        if not term_values.is_digest(self.schema):
+            raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {checks.shown(self.schema)}.")
         self._check_profile()
         self._check_masks()
         if self.classes and (self.classes < 2 or self.dimension % self.classes):
@@ -190,7 +190,7 @@ class Agreement:
 
     def _check_weights(self) -> None:
         """Refuse weights that noise is not calibrated to, or that are not one for each class."""
-        weights = tuple(checks.finite("every class weight", each) for each in self.class_weights)
+        weights = tuple(term_values.number("every class weight", each) for each in self.class_weights)
         object.__setattr__(self, "class_weights", weights)
         if not weights:
             return
@@ -210,10 +210,11 @@ class Agreement:
     def _check_masks(self) -> None:
         if self.is_masked:
             told = 1 if self.colluders is None else self.colluders
-            object.__setattr__(self, "colluders", checks.count("colluders", told, least=0))
+            object.__setattr__(self, "colluders", term_values.whole("colluders", told))
         elif self.colluders is not None:
             raise InputError(
-                f"colluders are for terms with aggregation = 'masked'; got {self.colluders!r}. Leave colluders out."
+                f"colluders are for terms with aggregation = 'masked'; got {checks.shown(self.colluders)}. Leave "
+                "colluders out."
             )
 
     def _check_profile(self) -> None:
@@ -247,16 +248,17 @@ class Agreement:
     def _check_people(self) -> None:
         if self.relation not in [each.value for each in Relation]:
             words = " or ".join(each.value for each in Relation)
-            raise InputError(f"relation must be {words}, got {self.relation!r}.")
+            raise InputError(f"relation must be {words}, got {checks.shown(self.relation)}.")
         names = [participant.name for participant in self.participants]
         keys = [participant.key for participant in self.participants]
-        if len(names) < 2:
-            raise InputError(f"A federation needs at least two silos, got {len(names)}.")
+        if not 2 <= len(names) <= term_values.MOST_PARTICIPANTS:
+            raise InputError(f"A federation has from 2 to {term_values.MOST_PARTICIPANTS} silos, got {len(names)}.")
         if len(set(names)) != len(names) or len(set(keys)) != len(keys):
             raise InputError("Every silo needs its own name and its own key; some are given twice.")
-        for pair in self.edges:
-            if len(pair) != 2 or not all(0 <= checks.count("edge", end, least=0) < len(names) for end in pair):
-                raise InputError(f"edges must connect silos 0 to {len(names) - 1}, got {pair!r}.")
+        check_distinct(names)
+        for name in self.left:
+            check_name("silo", name)
+        object.__setattr__(self, "edges", tuple(term_values.edge(pair, len(names)) for pair in self.edges))
 
     def numbers(self) -> dict[str, float]:
         """Return the method's settings by name."""
@@ -287,16 +289,15 @@ class Agreement:
 
         Two terms with the same name and a part of the digest in common would share one payment.
         """
-        prefix = "" if self.noise is NoiseOrigin.SECURE else REHEARSAL
-        return f"{prefix}{self.run} [{self.digest}]"
+        return paid_run_of(self.as_json())
 
     @classmethod
     def from_json(cls, text: str) -> "Agreement":
         """Read what `as_json` wrote; refuse anything else."""
         try:
-            plain = json.loads(text)
-        except (ValueError, RecursionError) as problem:
-            raise InputError(f"The terms are not JSON ({problem}).") from problem
+            plain = parse_json(text)
+        except InputError as problem:
+            raise InputError(f"The terms cannot be read: {problem}.") from problem
         if not isinstance(plain, dict) or plain.pop("format", None) != FORMAT:
             raise InputError(f"The terms do not have format {FORMAT}; use the same version of dpadmm everywhere.")
         return cls.from_plain(plain)
@@ -308,14 +309,15 @@ class Agreement:
         unknown = sorted(set(plain) - set(known))
         if unknown:
             meant = checks.nearest(unknown[0], known)
-            raise InputError(f"Unknown terms: {', '.join(unknown)}; known terms are {', '.join(sorted(known))}.{meant}")
+            raise InputError(
+                f"Unknown terms: {', '.join(unknown):.200}; known terms are {', '.join(sorted(known))}.{meant}"
+            )
         values = dict(plain)
         try:
             values["settings"] = plain["settings"]
-            values["participants"] = tuple(Participant(**participant) for participant in plain["participants"])
-            values["edges"] = tuple(tuple(int(end) for end in pair) for pair in plain.get("edges", ()))
-            values["class_weights"] = tuple(plain.get("class_weights", ()))
-            values["left"] = tuple(str(name) for name in plain.get("left", ()))
+            for name in {"participants", "edges", "class_weights", "left"} & set(plain):
+                values[name] = term_values.listed(name, plain[name])
+            values["participants"] = tuple(Participant(**each) for each in values["participants"])
             values["noise"] = NoiseOrigin(plain.get("noise", "secure"))
             values["missing"] = Missing(plain.get("missing", "wait"))
             values["aggregation"] = Aggregation(plain.get("aggregation", "plain"))
@@ -323,7 +325,7 @@ class Agreement:
         except (KeyError, TypeError, ValueError) as problem:
             if isinstance(problem, InputError):
                 raise
-            raise InputError(f"The terms cannot be used: {type(problem).__name__} {problem}.") from problem
+            raise InputError(printable(f"The terms cannot be used: {type(problem).__name__} {problem}.")) from problem
         return agreement
 
     def without(self, names: tuple[str, ...], *, spent_m: float, spent_epsilon: float) -> "Agreement":
@@ -345,20 +347,28 @@ class Agreement:
         )
 
 
+def paid_run_of(text: str) -> str:
+    """Return what ledgers call the run of these stored terms, also where this version would refuse such terms."""
+    plain = json.loads(text)
+    prefix = "" if plain["noise"] == NoiseOrigin.SECURE.value else REHEARSAL
+    return f"{prefix}{plain['run']} [{hashlib.sha256(text.encode()).hexdigest()}]"
+
+
 def read_federation(path: Path) -> Agreement:
     """Read a federation file (TOML): the terms as top-level names, `[settings]`, and `[[participants]]`.
 
     `graph = "ring"`, `"path"`, `"star"` or `"complete"` stands for its edges.
     """
     try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        plain = parse_toml(read_text(path))
+    except InputError as problem:
         raise InputError(f"Cannot read the federation file {path}: {problem}.") from problem
     graph = plain.pop("graph", None)
     if graph is not None:
         if "edges" in plain:
             raise InputError(f"{path}: give edges or a graph by name, not both.")
-        plain["edges"] = named_edges(str(graph), len(plain.get("participants", ())))
+        listed = plain.get("participants", ())
+        plain["edges"] = named_edges(str(graph), len(listed) if isinstance(listed, list) else 0)
     return Agreement.from_plain(plain)
 
 
@@ -378,11 +388,6 @@ def _lines(named: Iterable[tuple[str, Any]]) -> Iterator[str]:
     return (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in named)
 
 
-def _settings(given: Any) -> tuple[tuple[str, float], ...]:
-    pairs = given.items() if isinstance(given, Mapping) else given
-    return tuple(sorted((str(name), checks.finite(str(name), value) + 0.0) for name, value in pairs))
-
-
 def named_edges(graph: str, n: int) -> list[tuple[int, int]]:
     """Return the edges of a common graph of n silos; a ring of two is a path."""
     shapes = {
@@ -395,17 +400,3 @@ def named_edges(graph: str, n: int) -> list[tuple[int, int]]:
         meant = checks.nearest(graph, shapes)
         raise InputError(f"graph must be one of {', '.join(shapes)}, or give edges; got {graph!r}.{meant}")
     return [(min(pair), max(pair)) for pair in shapes[graph]]
-
-
-def _text(name: str, value: object) -> None:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > 200:
-        raise InputError(f"{name} must be printable text of at most 200 characters, got {value!r}.")
-
-
-def _key(name: str, value: object) -> None:
-    if not isinstance(value, str) or len(value) != 64 or not _is_hex(value):
-        raise InputError(f"{name} must be an Ed25519 public key, 64 hex digits; got {value!r}.")
-
-
-def _is_hex(text: str) -> bool:
-    return math.prod(character in "0123456789abcdef" for character in text) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm.engines.federation import durable
-from dpadmm.engines.federation.agreement import Agreement
+from dpadmm.engines.federation.agreement import Agreement, paid_run_of
 from dpadmm.engines.federation.messages import Step
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.engines.federation.step import State
@@ -98,8 +98,9 @@ class AnswerStore:
         lacking = {run: sorted(marks.keys() - marked.get(run, {}).keys()) for run, marks in self.marks().items()}
         if not any(lacking.values()):
             return []
-        terms = [Agreement.from_json(text) for (text,) in self._connection.execute("SELECT terms FROM joined")]
-        return [(each, k, self._digests[each.digest, k]) for each in terms for k in lacking.get(each.paid_run, ())]
+        texts = [str(text) for (text,) in self._connection.execute("SELECT terms FROM joined")]
+        terms = [Agreement.from_json(text) for text in texts if lacking.get(paid_run_of(text))]
+        return [(each, k, self._digests[each.digest, k]) for each in terms for k in lacking[each.paid_run]]
 
     def settle(self, ledger: Ledger, name: str, table: Callable[[], SiloColumns]) -> None:
         """Mark every answer that has no mark, of any run, and pay for it first where the ledger does not know of it.
@@ -137,5 +138,5 @@ class AnswerStore:
         """Return what the ledger calls a run."""
         if digest not in self._runs:
             (terms,) = self._connection.execute("SELECT terms FROM joined WHERE digest = ?", (digest,)).fetchone()
-            self._runs[digest] = Agreement.from_json(terms).paid_run
+            self._runs[digest] = paid_run_of(terms)
         return self._runs[digest]

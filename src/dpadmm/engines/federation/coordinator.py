@@ -21,7 +21,14 @@ from dpadmm.engines.federation.inbox import read_step
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
 from dpadmm.engines.federation.masking import TakenSum, read_summand, total_of
 from dpadmm.engines.federation.messages import Join, Joined, Keyed, Message, Refused, Step, Unapproved, Vouchers
-from dpadmm.engines.federation.refusal import AwaitsApproval, FederationStopped, PeerError, Refusal, printable
+from dpadmm.engines.federation.refusal import (
+    AwaitsApproval,
+    FederationStopped,
+    PeerError,
+    Refusal,
+    printable,
+    refusing_unexpected,
+)
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.engines.federation.vouching import Doubts
 from dpadmm.errors import InputError
@@ -81,9 +88,14 @@ class Coordinator:
     def __init__(self, path: Path, key: SigningKey | None, clock: Callable[[], float]) -> None:
         """Open the run at `path` (see `create`); without a key to look at it alone. `clock` gives the log's time."""
         connect = durable.connect_for_reading if key is None else durable.connect
-        self._connection = connect(Path(path), APPLICATION)
+        self._connection = connect(Path(path), APPLICATION, _TABLES, _ROSTER)
+        self._path, self._place = Path(path), durable.place_of(Path(path))
         self._key, self._clock = key, clock
-        self._load_phase()
+        try:
+            self._load_phase()
+        except BaseException:
+            self._connection.close()
+            raise
 
     @classmethod
     def create(cls, path: Path, agreement: Agreement, key: SigningKey, clock: Callable[[], float]) -> "Coordinator":
@@ -100,7 +112,15 @@ class Coordinator:
         self._connection.close()
 
     def refresh(self) -> None:
-        """See what another process has written: the run may have gone on without a silo."""
+        """See what another process has written: the run may have gone on without a silo.
+
+        A file that was replaced or removed is no longer the one that is open here: nothing would ever change in it.
+        """
+        if durable.place_of(self._path) != self._place:
+            raise FederationStopped(
+                f"The file of the run, {self._path}, was replaced or removed while it was in use. Put the newest one "
+                "in its place, and run the command again to continue from there."
+            )
         newest = int(self._connection.execute("SELECT MAX(phase) FROM phases").fetchone()[0])
         if newest != self.phase:
             self._load_phase()
@@ -156,7 +176,8 @@ class Coordinator:
         """
         for agent, participant in enumerate(self.agreement.participants):
             try:
-                answer = messages.read(open_envelope(envelope, participant.key))
+                with refusing_unexpected():
+                    answer = messages.read(open_envelope(envelope, participant.key))
             except Refusal:
                 continue
             if isinstance(answer, Refused) and answer.request == messages.mark(messages.split(self.invitation())[1]):
@@ -241,13 +262,14 @@ class Coordinator:
         if self.is_done:
             return False  # a late copy of an earlier answer
         try:
-            told = messages.read(open_envelope(envelope, self.agreement.participants[agent].key))
-            if self._doubts.take(agent, envelope, told) or self._is_late(agent, told, k):
-                return False
-            if self.terms.is_masked:
-                read_summand(envelope, self.terms, agent, k)
-            else:
-                read_step(envelope, self.agreement, agent, k)
+            with refusing_unexpected():
+                told = messages.read(open_envelope(envelope, self.agreement.participants[agent].key))
+                if self._doubts.take(agent, envelope, told) or self._is_late(agent, told, k):
+                    return False
+                if self.terms.is_masked:
+                    read_summand(envelope, self.terms, agent, k)
+                else:
+                    read_step(envelope, self.agreement, agent, k)
         except Refusal as problem:
             if self._is_repeat(agent, envelope):
                 return False

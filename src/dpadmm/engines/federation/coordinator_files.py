@@ -9,6 +9,7 @@ from pathlib import Path
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.keys import SigningKey, need_extra
+from dpadmm.engines.federation.new_directory import LOCK, complete, new_directory
 from dpadmm.errors import DpadmmError, InputError
 
 
@@ -26,7 +27,7 @@ class CoordinatorFiles:
     @property
     def lock(self) -> Path:
         """Held by the process that serves."""
-        return self.directory / "running.lock"
+        return self.directory / LOCK
 
     @property
     def status(self) -> Path:
@@ -39,19 +40,22 @@ class CoordinatorFiles:
         return self.directory / "tls.pem"
 
     def create(self, key: SigningKey | None = None) -> SigningKey:
-        """Make the directory of a new coordinator with its signing key; nothing is overwritten."""
+        """Make the directory of a new coordinator with its signing key, whole or not at all; nothing is overwritten."""
         need_extra()
-        if self.directory.exists() and any(self.directory.iterdir()):
-            raise InputError(f"{self.directory} is not empty. A coordinator needs its own directory.")
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.directory.chmod(0o700)  # also one that was there already: the silos' answers are in the files of runs
-        (self.directory / "runs").mkdir()
         made = SigningKey.new() if key is None else key
-        made.save(self.key_file)
+        with new_directory(self.directory, "coordinator") as place:
+            (place / "runs").mkdir()
+            made.save(CoordinatorFiles(place).key_file)
         return made
+
+    def is_made(self) -> bool:
+        """Return whether there is a coordinator; one that was made but for its last step is completed."""
+        complete(self.directory)
+        return self.key_file.exists()
 
     def check(self) -> None:
         """Refuse a directory that is no coordinator's, by name."""
+        complete(self.directory)
         if self.key_file.is_file() and (self.directory / "runs").is_dir():
             return
         is_other = (self.directory / "policy.toml").exists()

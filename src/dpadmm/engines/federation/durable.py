@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +14,7 @@ from urllib.parse import quote
 import numpy as np
 
 from dpadmm.errors import InputError, ResumeError
+from dpadmm.parsing import read_arrays
 from dpadmm.privacy.ledger.store import sync_directory
 from dpadmm.problems.arrays import Floats
 
@@ -44,14 +45,19 @@ def create(path: Path, application: int, schema: str, first: tuple[str, tuple[An
     draft.rename(path)
 
 
-def connect(path: Path, application: int) -> sqlite3.Connection:
-    """Open a file made by `create`; anything else is refused by name."""
+def connect(path: Path, application: int, tables: str = "", later: str = "") -> sqlite3.Connection:
+    """Open a file made by `create`; anything else is refused by name.
+
+    tables: the statements that made them. later: those of tables that files of earlier versions may lack.
+    """
     _check_file(path)
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-    return _checked(connection, path, application, "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+    return _checked(
+        connection, path, application, tables, later, "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"
+    )
 
 
-def connect_for_reading(path: Path, application: int) -> sqlite3.Connection:
+def connect_for_reading(path: Path, application: int, tables: str = "", later: str = "") -> sqlite3.Connection:
     """Open a file made by `create` to look at it: nothing is written, not even beside it, and nobody is kept waiting.
 
     While it is written, or where that was cut short, the index of its log (`-shm`) is there, and is read as it is;
@@ -66,7 +72,8 @@ def connect_for_reading(path: Path, application: int) -> sqlite3.Connection:
             "it: that repairs it."
         )
     place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if is_at_rest else 'mode=ro&readonly_shm=1'}"
-    return _checked(sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None), path, application)
+    connection = sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+    return _checked(connection, path, application, tables, later)
 
 
 def _check_file(path: Path) -> None:
@@ -74,17 +81,72 @@ def _check_file(path: Path) -> None:
         raise ResumeError(f"There is no file {path}. Has the directory been initialised?")
 
 
-def _checked(connection: sqlite3.Connection, path: Path, application: int, *settings: str) -> sqlite3.Connection:
+def _checked(
+    connection: sqlite3.Connection, path: Path, application: int, tables: str, later: str, *settings: str
+) -> sqlite3.Connection:
+    connection.text_factory = _text
     try:
         (found,) = connection.execute("PRAGMA application_id").fetchone()
         if found != application or not 1 <= version(connection) <= VERSION:
             raise ResumeError(f"{path} is not a file of this kind, or was written by a different version of dpadmm.")
+        if not _is_sound(connection, tables, later):
+            raise ResumeError("it is damaged; restore it from a backup")
         for setting in settings:
             connection.execute(setting)
+    except UnicodeDecodeError as problem:  # SQLite's own message quotes the damage
+        connection.close()
+        raise ResumeError(f"{path} cannot be used: it is damaged; restore it from a backup.") from problem
     except (sqlite3.Error, ResumeError) as problem:
         connection.close()
-        raise ResumeError(f"{path} cannot be used: {problem}.") from problem
+        raise ResumeError(f"{path} cannot be used: {str(problem).rstrip('.')}.") from problem
     return connection
+
+
+def place_of(path: Path) -> tuple[int, int] | None:
+    """Return which file has this name now; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_sound(connection: sqlite3.Connection, tables: str, later: str) -> bool:
+    """Return whether pages are whole, all tables are there with their columns, and cells are of the declared types."""
+    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        return False
+    with closing(sqlite3.connect(":memory:")) as model:
+        model.executescript(tables)
+        needed = _columns(model)
+        model.executescript(later)
+        known = _columns(model)
+    found = _columns(connection)
+    return (
+        needed.keys() <= found.keys()
+        and all(found[table] == known[table] for table in found.keys() & known.keys())
+        and all(_has_types(connection, table, found[table]) for table in found.keys() & known.keys())
+    )
+
+
+def _columns(connection: sqlite3.Connection) -> dict[str, list[tuple[str, str]]]:
+    """Return names and declared types of the columns of all tables."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    query = (
+        "SELECT m.name, c.name, c.type FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'"
+    )
+    for table, column, kind in connection.execute(query):
+        found.setdefault(table, []).append((column, kind))
+    return found
+
+
+def _has_types(connection: sqlite3.Connection, table: str, columns: list[tuple[str, str]]) -> bool:
+    wrong = " OR ".join(f"typeof({column}) NOT IN ('{kind.lower()}', 'null')" for column, kind in columns)
+    return connection.execute(f"SELECT 1 FROM {table} WHERE {wrong} LIMIT 1").fetchone() is None
+
+
+def _text(content: bytes) -> str:
+    """Return text of a file; what is not UTF-8 is damage, which whoever compares or parses the text finds."""
+    return content.decode(errors="replace")
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -144,5 +206,5 @@ def pack(arrays: Sequence[Floats]) -> bytes:
 
 def unpack(content: bytes) -> tuple[Floats, ...]:
     """Return the arrays that `pack` packed."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return tuple(file[name] for name in sorted(file.files))
+    file = read_arrays(content)
+    return tuple(file[name] for name in sorted(file))

@@ -1,16 +1,17 @@
 """What a silo tells whoever drafts the terms of a federation: a small public file, `NAME.entry`."""
 
-import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpadmm.engines.federation import durable
+from dpadmm.checks import shown
+from dpadmm.engines.federation import durable, term_values
 from dpadmm.engines.federation.agreement import Participant
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import printable
 from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
 from dpadmm.errors import InputError
+from dpadmm.parsing import parse_toml, read_text
 from dpadmm.privacy.protection import Protection, Relation, View
 
 if TYPE_CHECKING:
@@ -51,19 +52,24 @@ class SiloEntry:
     def load(cls, path: Path) -> "SiloEntry":
         """Read an entry; anything odd is refused by the file's name."""
         try:
-            return cls.parse(path.read_text(encoding="utf-8"), str(path))
-        except (OSError, UnicodeDecodeError) as problem:
+            text = read_text(path)
+        except InputError as problem:
             raise InputError(f"{path} is not a silo's entry: {problem}. `dpadmm silo init` writes one.") from problem
+        return cls.parse(text, str(path))
 
     @classmethod
     def parse(cls, text: str, source: str) -> "SiloEntry":
         """Read what `text` returned; it may come from anybody."""
         try:
-            plain = tomllib.loads(text)
-            entry = cls(**(plain | {"methods": tuple(str(method) for method in plain["methods"])}))
-            entry.participant(entry.records or 1)
+            plain = parse_toml(text)
+            entry = cls(**(plain | {"methods": term_values.listed("methods", plain["methods"])}))
+            for method in entry.methods:
+                term_values.text("a method", method)
+            entry.participant(1 if entry.records is None else entry.records)
+            if not term_values.is_digest(entry.schema):
+                raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {shown(entry.schema)}")
             entry.protection()
-        except (KeyError, TypeError, ValueError, RecursionError) as problem:
+        except (KeyError, TypeError, ValueError) as problem:
             said = printable(f"{source} is not a silo's entry: {problem}")
             raise InputError(f"{said}. `dpadmm silo init` writes one.") from problem
         return entry

@@ -6,6 +6,7 @@ silos could not tell, because they know a silo by its key.
 """
 
 import os
+import re
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,8 @@ from dpadmm.privacy.ledger.store import sync_directory
 
 TABLE = "CREATE TABLE IF NOT EXISTS identity (key TEXT NOT NULL);"
 """In a silo's state file, with one row; made when it is opened, since files of earlier versions have none."""
+
+_KEY = re.compile("[0-9a-f]{64}")
 
 
 def next_place(path: Path) -> Path:
@@ -57,6 +60,8 @@ def known_key(connection: sqlite3.Connection) -> str | None:
     """Return the key that a state file belongs to; None for one of an earlier version."""
     connection.execute(TABLE)
     row = connection.execute("SELECT key FROM identity").fetchone()
+    if row is not None and not _KEY.fullmatch(str(row[0])):
+        raise ResumeError("What the state file keeps of its key is damaged. Restore it from a backup.")
     return None if row is None else str(row[0])
 
 

@@ -55,10 +55,12 @@ class SigningKey:
     def load(cls, path: Path) -> "SigningKey":
         """Read a key; refuse files that others can read."""
         ed25519, serialization = _tools()
+        from cryptography.exceptions import UnsupportedAlgorithm
+
         try:
             check_private(path)
             private = serialization.load_pem_private_key(path.read_bytes(), password=None)
-        except (OSError, ValueError) as problem:
+        except (OSError, TypeError, ValueError, UnsupportedAlgorithm) as problem:  # TypeError: it has a password
             if isinstance(problem, InputError):
                 raise
             raise InputError(f"The key file {path} cannot be used: {problem}.") from problem
@@ -137,7 +139,9 @@ def check_private(path: Path) -> None:
 
 
 def need_extra() -> None:
-    """Raise `InputError` if the packages of the extra are not installed."""
+    """Raise `InputError` if the packages of the extra are not installed, or this is neither Linux nor macOS."""
+    from dpadmm.engines.federation import locks  # noqa: F401 - refuses where it cannot lock
+
     _tools()
     if find_spec("httpx") is None or find_spec("uvicorn") is None:
         raise InputError(NEEDS_EXTRA)

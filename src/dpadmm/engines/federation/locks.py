@@ -1,13 +1,19 @@
 """One process serves a directory, whatever transport it uses: it holds a lock file there."""
 
 import contextlib
-import fcntl
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from dpadmm.errors import InputError
+
+try:
+    import fcntl
+except ModuleNotFoundError as lacking:
+    raise InputError(
+        "Silos and coordinators run on Linux and macOS only. On this system dpadmm can fit, plan, evaluate and predict."
+    ) from lacking
 
 _LOOK_SECONDS = 0.5  # whoever only looks whether a lock is held (`is_held`) is gone by then
 

@@ -11,9 +11,10 @@ from dpadmm.engines.federation.messages import Step
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.engines.federation.terms import AgreedRun
 from dpadmm.noise.masks import MaskKey, PairwiseMasks
+from dpadmm.parsing import parse_json
 
 # Made when a silo is opened: files of earlier versions have none.
-_TABLES = """
+TABLES = """
 CREATE TABLE IF NOT EXISTS peers (name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS masks (digest TEXT PRIMARY KEY, public TEXT NOT NULL, secret BLOB, roster TEXT);
 """
@@ -25,7 +26,7 @@ class MaskStore:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         connection.execute("PRAGMA secure_delete = ON")  # an erased key is overwritten
-        connection.executescript(_TABLES)
+        connection.executescript(TABLES)
         self._ready: dict[tuple[str, Roster], PairwiseMasks] = {}
         self._has_erased = True  # perhaps by a process that was killed before it emptied the log
 
@@ -72,7 +73,7 @@ class MaskStore:
         ).fetchone()
         if secret is None:
             raise Refusal("The masks of this run have been erased, so no further round is answered.")
-        roster: Roster | None = None if kept is None else tuple(json.loads(kept))
+        roster: Roster | None = None if kept is None else tuple(parse_json(kept))
         if request.round == terms.first_round:
             shown = read_roster(terms, request.relay, agent, public)
             if roster is not None and shown != roster:

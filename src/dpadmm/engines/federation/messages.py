@@ -13,8 +13,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from dpadmm.checks import shown
 from dpadmm.engines.federation.refusal import MessageError
+from dpadmm.errors import InputError
 from dpadmm.noise.sums import Words
+from dpadmm.parsing import parse_json
 from dpadmm.problems.arrays import Floats
 
 VERSION = 1
@@ -234,19 +237,20 @@ def read(body: bytes) -> Message:
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_PARTS:  # each takes a hundred times its size to read
         raise MessageError(_PARTS)
     try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as problem:
-        raise MessageError(f"A message is not JSON ({problem}).") from problem
+        document = parse_json(body)
+    except InputError as problem:
+        raise MessageError(f"A message cannot be read: {problem}.") from problem
     if not isinstance(document, dict):
         raise MessageError("A message is not a JSON object.")
-    if document.get("version") != VERSION:
+    if type(document.get("version")) is not int or document["version"] != VERSION:
         raise MessageError(
-            f"A message has version {document.get('version')!r:.40}; this side speaks version {VERSION}. Use the same "
+            f"A message has version {shown(document.get('version'))}; this side speaks version {VERSION}. Use the same "
             "version of dpadmm everywhere."
         )
-    kind = _KINDS.get(str(document.get("kind")))
+    named = document.get("kind")
+    kind = _KINDS.get(named) if isinstance(named, str) else None
     if kind is None:
-        raise MessageError(f"A message has the unknown kind {document.get('kind')!r:.40}.")
+        raise MessageError(f"A message has the unknown kind {shown(document.get('kind'))}.")
     return kind.decode(document)
 
 
@@ -264,7 +268,7 @@ def mark(body: bytes) -> str:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise MessageError(f"A message has {value!r:.40} where text was expected.")
+        raise MessageError(f"A message has {shown(value)} where text was expected.")
     if sum(map(value.count, ",[{")) > MOST_PARTS:  # in a body they can be written otherwise, and not be counted
         raise MessageError(_PARTS)
     if any("\ud800" <= sign <= "\udfff" for sign in ("" if value.isascii() else value)):
@@ -274,12 +278,12 @@ def _text(value: Any) -> str:
 
 def _check_nonce(value: str) -> None:
     if len(value) != NONCE_DIGITS or not all(sign in "0123456789abcdef" for sign in value):
-        raise MessageError(f"A message has {value!r:.40} where a nonce of {NONCE_DIGITS} hex digits was expected.")
+        raise MessageError(f"A message has {shown(value)} where a nonce of {NONCE_DIGITS} hex digits was expected.")
 
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
-        raise MessageError(f"A message has {value!r:.40} where a whole number was expected.")
+        raise MessageError(f"A message has {shown(value)} where a whole number was expected.")
     return value
 
 

@@ -1,6 +1,5 @@
 """What a silo's owner allows, kept in the silo and enforced there, whatever a coordinator asks."""
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
+from dpadmm.parsing import parse_toml, read_text
 from dpadmm.privacy.protection import Protection, Relation
 from dpadmm.privacy.records import Release
 
@@ -33,6 +33,9 @@ FULLY_CERTIFIED = tuple(
 
 SUMMED = tuple(method.about.name for method in METHODS if method.about.is_sum and method.about.is_federated)
 """Methods that need no trust in anybody either where their messages leave under masks."""
+
+MOST_ROUNDS = 5000
+"""Rounds of terms at most unless the owner says otherwise: more than the planner ever drafts."""
 
 _DROPS = (
     "{path} sets drops_incomplete: rows with empty cells are no longer dropped, since that would reveal how many there "
@@ -59,6 +62,7 @@ class Policy:
     relation: between which neighbours the budget counts; under add-or-remove the number of records stays secret.
     noise: secure; a silo made for rehearsals uses test noise, has a ledger of its own, and stays a rehearsal.
     records_per_person, silos_per_person: what terms must allow for at least.
+    most_rounds: how many rounds terms may have at most.
     """
 
     name: str
@@ -75,6 +79,7 @@ class Policy:
     silos_per_person: int = 1
     written: TableFormat = field(default_factory=TableFormat)
     colluders: int = 1
+    most_rounds: int = MOST_ROUNDS
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -82,6 +87,7 @@ class Policy:
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
         checks.count("colluders", self.colluders, least=0)
+        checks.count("most_rounds", self.most_rounds)
         if not isinstance(self.trusts_coordinator, bool):  # the text "false" would count as true
             raise InputError(
                 f"trusts_coordinator must be true or false, without quotes; got {self.trusts_coordinator!r}."
@@ -104,11 +110,19 @@ class Policy:
     def load(cls, path: Path) -> "Policy":
         """Read a policy; anything odd is refused by name."""
         try:
-            plain = tomllib.loads(path.read_text(encoding="utf-8"))
+            plain = parse_toml(read_text(path))
             if plain.pop("drops_incomplete", False) is not False:
                 raise InputError(_DROPS.format(path=path))
+            for name in ("name", "data", "schema"):
+                if not isinstance(plain[name], str):
+                    raise InputError(f"{name} must be text, got {checks.shown(plain[name])}")
+            for name in ("methods", "coordinators"):
+                if not isinstance(plain[name], list):
+                    raise InputError(f"{name} must be a list of names, got {checks.shown(plain[name])}")
             words = {name: plain.pop(name) for name in ("missing", "unlisted", "out_of_range") if name in plain}
-            written = TableFormat.taken_from(plain).over(earlier_format(plain["data"]))
+            written = TableFormat.taken_from(plain)
+            if written.sep is None:  # kept before formats could be stated, or no text file
+                written = written.over(earlier_format(plain["data"]))
             values = plain | {
                 "screening": Screening.of(**words),
                 "written": written,
@@ -118,9 +132,9 @@ class Policy:
                 "relation": Relation(plain.get("relation", Relation.REPLACE_ONE.value)),
             }
             return cls(**values)
-        except (OSError, UnicodeDecodeError, KeyError, TypeError, ValueError) as problem:
-            if isinstance(problem, InputError):
-                raise
+        except InputError as problem:
+            raise InputError(f"The policy {path} cannot be used: {str(problem).rstrip('.')}.") from problem
+        except (KeyError, TypeError, ValueError) as problem:
             raise InputError(f"The policy {path} cannot be used: {type(problem).__name__} {problem}.") from problem
 
     def check_terms(self, terms: Agreement) -> None:
@@ -137,6 +151,11 @@ class Policy:
             raise Refusal(
                 f"{self.name} works with {self.noise.value} noise only, but the terms ask for {terms.noise.value} "
                 "noise."
+            )
+        if terms.rounds > self.most_rounds:
+            raise Refusal(
+                f"{self.name} allows at most {self.most_rounds} rounds (most_rounds in policy.toml), but the terms ask "
+                f"for {terms.rounds}."
             )
         asked = ("records_per_person", "silos_per_person", *(("colluders",) if terms.is_masked else ()))
         for name in asked:

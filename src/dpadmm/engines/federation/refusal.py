@@ -1,11 +1,21 @@
 """Why a message is not answered, by name."""
 
+import logging
 import sqlite3
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from dpadmm.errors import BudgetError, DpadmmError, without_controls
 
+_log = logging.getLogger("dpadmm")
+
 LONGEST = 500
 """Characters of a stranger's words that are kept."""
+
+MACHINE_FAILURES = (OSError, MemoryError, sqlite3.Error)
+"""Not the fault of a message, and may pass: a full disk, no memory, a file that another process holds."""
 
 
 def printable(text: str) -> str:
@@ -26,6 +36,19 @@ class NotApproved(Refusal):
     """The owner has not approved these terms, or not yet."""
 
 
+class UnexpectedFailure(Refusal):
+    """An exception that nobody foresaw, a fault of the program: the message that caused it is refused.
+
+    It tells the kind and the line of code; the text of the exception may quote a record.
+    """
+
+    def __init__(self, failure: Exception) -> None:
+        """Keep what may be told."""
+        frames = traceback.extract_tb(failure.__traceback__)
+        place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+        super().__init__(f"{type(failure).__name__}{place}")
+
+
 class PeerError(DpadmmError):
     """A silo answered with something unusable; the coordinator cannot go on with it."""
 
@@ -38,9 +61,25 @@ class FederationStopped(DpadmmError):
     """The federation cannot continue now; its state is saved."""
 
 
+@contextmanager
+def refusing_unexpected() -> Iterator[None]:
+    """Turn an exception that nobody foresaw into a refusal, and log its kind: no message may end a silo or coordinator.
+
+    Errors of ours and failures of the machine pass.
+    """
+    try:
+        yield
+    except (DpadmmError, *MACHINE_FAILURES):
+        raise
+    except Exception as failure:
+        refusal = UnexpectedFailure(failure)
+        _log.error("%s: %s", UnexpectedFailure.__name__, refusal)
+        raise refusal from failure
+
+
 def public_reason(refusal: DpadmmError) -> str:
     """Return what may be told outside: refusals of ours speak of public facts, other errors may not."""
-    if isinstance(refusal, Refusal):
+    if isinstance(refusal, Refusal) and not isinstance(refusal, UnexpectedFailure):
         return printable(str(refusal))
     if isinstance(refusal, BudgetError):
         return "The budget of this silo does not allow it."

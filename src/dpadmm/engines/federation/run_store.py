@@ -1,17 +1,20 @@
 """The runs in a silo's state file: terms that its owner approved, runs that it joined, and those closed for good."""
 
+import logging
 import secrets
 import sqlite3
 
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.messages import Join
-from dpadmm.engines.federation.refusal import NotApproved, Refusal
+from dpadmm.engines.federation.refusal import NotApproved, Refusal, printable
 from dpadmm.engines.federation.silo_log import now
 from dpadmm.engines.federation.terms import AgreedRun
+from dpadmm.errors import InputError, ResumeError
 
 # Made when a silo is opened: files of earlier versions have none.
-_CLOSED = "CREATE TABLE IF NOT EXISTS closed (digest TEXT PRIMARY KEY, reason TEXT NOT NULL, time TEXT NOT NULL)"
+CLOSED_TABLE = "CREATE TABLE IF NOT EXISTS closed (digest TEXT PRIMARY KEY, reason TEXT NOT NULL, time TEXT NOT NULL);"
 _NOT_CLOSED = "digest NOT IN (SELECT digest FROM closed)"
+_log = logging.getLogger("dpadmm.silo")
 _NO_HEIR = "digest NOT IN (SELECT parent FROM joined)"
 
 
@@ -19,8 +22,8 @@ class RunStore:
     """What a silo knows of its runs; who calls holds the file where that matters."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        connection.execute(_CLOSED)
+        self._connection, self._refused = connection, set[str]()
+        connection.execute(CLOSED_TABLE)
 
     def approve(self, terms: Agreement) -> None:
         """Keep the owner's word that these terms may be run."""
@@ -43,7 +46,16 @@ class RunStore:
         return self._terms(f"SELECT terms FROM joined WHERE {_NOT_CLOSED} AND {_NO_HEIR} ORDER BY rowid")
 
     def _terms(self, query: str) -> list[Agreement]:
-        return [Agreement.from_json(text) for (text,) in self._connection.execute(query).fetchall()]
+        """Return stored terms; those that this version refuses are passed over, and logged once."""
+        found = []
+        for (text,) in self._connection.execute(query).fetchall():
+            try:
+                found.append(Agreement.from_json(text))
+            except InputError as problem:
+                if text not in self._refused:
+                    _log.warning("refused: terms of an earlier version in the silo's file: %s", printable(str(problem)))
+                    self._refused.add(text)
+        return found
 
     def check_approved(self, agreement: Agreement, request: Join, parent: AgreedRun | None) -> None:
         """Refuse terms that the owner has not approved, and that do not follow from approved ones when silos leave."""
@@ -90,7 +102,13 @@ class RunStore:
         row = self._connection.execute("SELECT terms, secret FROM joined WHERE digest = ?", (digest,)).fetchone()
         if row is None:
             raise Refusal(f"This silo has not joined a run with the terms {digest[:16]}...")
-        return Agreement.from_json(row[0]), int(row[1], 16)
+        try:
+            return Agreement.from_json(row[0]), int(row[1], 16)
+        except ValueError as problem:
+            raise ResumeError(
+                f"What the state file keeps of the run with the terms {digest[:16]}... is damaged. Restore it from a "
+                "backup."
+            ) from problem
 
     def close(self, digest: str, reason: str) -> None:
         """Write down that nothing is answered in this run any more, whatever happens."""

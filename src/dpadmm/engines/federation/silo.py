@@ -27,9 +27,11 @@ from dpadmm.engines.federation.columns import (
     encoding_of,
     take_counts,
 )
+from dpadmm.engines.federation.identity import TABLE as IDENTITY_TABLE
 from dpadmm.engines.federation.identity import check_key
 from dpadmm.engines.federation.inbox import taken_inbox
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
+from dpadmm.engines.federation.mask_store import TABLES as MASK_TABLES
 from dpadmm.engines.federation.mask_store import MaskStore
 from dpadmm.engines.federation.masking import answer_of
 from dpadmm.engines.federation.messages import (
@@ -47,20 +49,30 @@ from dpadmm.engines.federation.messages import (
     Vouchers,
 )
 from dpadmm.engines.federation.policy import Policy
-from dpadmm.engines.federation.refusal import MessageError, NotApproved, Refusal, public_reason, reason_of
-from dpadmm.engines.federation.run_store import RunStore
-from dpadmm.engines.federation.silo_files import APPLICATION, Records, SiloFiles, policy_records
+from dpadmm.engines.federation.refusal import (
+    MessageError,
+    NotApproved,
+    Refusal,
+    public_reason,
+    reason_of,
+    refusing_unexpected,
+)
+from dpadmm.engines.federation.run_store import CLOSED_TABLE, RunStore
+from dpadmm.engines.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
 from dpadmm.engines.federation.silo_log import LogEntry, SiloLog
 from dpadmm.engines.federation.step import State, make_step, seat
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.engines.federation.vouching import Session, is_vouched_for, vouch_for
-from dpadmm.errors import DpadmmError, ResumeError
+from dpadmm.errors import DpadmmError
 from dpadmm.noise.sums import Masks
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.problems.arrays import Floats
 
 ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
 """What is told of a failed step: that it failed, once."""
+
+LATER_TABLES = IDENTITY_TABLE + CLOSED_TABLE + MASK_TABLES
+"""Of the state file; made when a silo is opened, since files of earlier versions have none."""
 
 MOST_AWAITED = 64
 """Terms without approval of which a silo remembers that it has logged them."""
@@ -104,10 +116,10 @@ class Silo:
         self.files.check()
         self.policy = Policy.load(self.files.policy)
         self.key = SigningKey.load(self.files.key)
-        self._connection = durable.connect(self.files.state, APPLICATION)
+        self._connection = durable.connect(self.files.state, APPLICATION, TABLES, LATER_TABLES)
         try:
             check_key(self._connection, self.files.state, self.files.key, self.key)
-        except ResumeError:
+        except BaseException:
             self._connection.close()
             raise
         self.session = Session() if session is None else session
@@ -141,9 +153,14 @@ class Silo:
 
     def check_terms(self, terms: Agreement) -> None:
         """Refuse terms that this silo would not run now. Nothing is reserved for them: others may spend it first."""
+        self.check_rules(terms)
+        self._admitted(terms)
+
+    def check_rules(self, terms: Agreement) -> None:
+        """Refuse terms that the owner's rules or this silo's own facts rule out, before any noise is computed."""
         self.policy = Policy.load(self.files.policy)
         self.runs.check_open(terms.digest)
-        self._admitted(terms)
+        self._checked(terms)
 
     def confirm_peer(self, name: str, told: str) -> None:
         """Keep the fingerprint of another participant's identity key, as its owner told it past the coordinator."""
@@ -158,16 +175,18 @@ class Silo:
     def answer(self, envelope: bytes) -> bytes:
         """Return the signed answer to a signed request; a refusal is an answer, and is logged.
 
-        `OSError` or `sqlite3.Error` where the machine fails, as by a full disk: ask again when it is healed.
+        Whatever is sent, only a failure of the machine (`refusal.MACHINE_FAILURES`) is raised, as by a full disk: ask
+        again when it is healed.
         """
         try:
-            self.policy = Policy.load(self.files.policy)  # the owner may have changed the rules
-            body = messages.split(envelope)[1]
-            reply = self._dispatch(messages.read(body), envelope)
+            with refusing_unexpected():
+                self.policy = Policy.load(self.files.policy)  # the owner may have changed the rules
+                body = messages.split(envelope)[1]
+                reply = self._dispatch(messages.read(body), envelope)
         except DpadmmError as refusal:
             if durable.is_machines(refusal):
                 raise OSError(str(refusal)) from refusal
-            return self.key.seal(self._refused(refusal, envelope).encode())
+            reply = self.key.seal(self._refused(refusal, envelope).encode())
         return reply
 
     def _refused(self, refusal: DpadmmError, envelope: bytes) -> Refused:
@@ -368,10 +387,10 @@ class Silo:
 
     def _admitted(self, agreement: Agreement) -> tuple[AgreedRun, int]:
         """Check terms against the rules, this silo's own facts and its budget; return them with its number."""
+        agent = self._checked(agreement)  # before the noise is computed, which may take long
         terms = agreed_run(agreement)
         with self._ledger() as ledger:
             self.policy.check_observers(terms, ledger.protection)
-            agent = self._checked(agreement)
             self.policy.check_noise(terms, agent)
             releases = terms.all_releases(agent)
             if releases:

@@ -13,6 +13,8 @@ from dpadmm.datasets.table_format import TableFormat
 from dpadmm.engines.federation import durable, identity
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.keys import SigningKey, need_extra
+from dpadmm.engines.federation.names import check_name
+from dpadmm.engines.federation.new_directory import LOCK, complete, new_directory
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import Refusal
 from dpadmm.errors import InputError
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 APPLICATION = 0x64704131
 _ANY = TableFormat()
-_TABLES = """
+TABLES = """
 CREATE TABLE approved (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, time TEXT NOT NULL);
 CREATE TABLE joined (digest TEXT PRIMARY KEY, parent TEXT NOT NULL, terms TEXT NOT NULL, secret TEXT NOT NULL,
                      time TEXT NOT NULL);
@@ -65,7 +67,7 @@ class SiloFiles:
     @property
     def lock(self) -> Path:
         """Held by the process that serves."""
-        return self.directory / "running.lock"
+        return self.directory / LOCK
 
     @property
     def status(self) -> Path:
@@ -97,8 +99,14 @@ class SiloFiles:
         """The ledger; rehearsals have one of their own, so that test noise never stands in the real one."""
         return self.directory / ("ledger" if noise is NoiseOrigin.SECURE else "rehearsal.ledger")
 
+    def is_made(self) -> bool:
+        """Return whether there is a silo; one that was made but for its last step is completed."""
+        complete(self.directory)
+        return self.policy.exists()
+
     def check(self) -> None:
         """Refuse a directory that is no silo's, by name."""
+        complete(self.directory)
         lacking = [path.name for path in (self.policy, self.key, self.state, self.schema) if not path.is_file()]
         if lacking:
             is_other = (self.directory / "coordinator.key").exists()
@@ -106,26 +114,22 @@ class SiloFiles:
             raise InputError(f"{self.directory} is {what}. Give a directory made by `dpadmm silo init`.")
 
     def create(self, policy: Policy, epsilon: float, delta: float, *, is_summed: bool = False) -> "Records":
-        """Make the directory of a new silo; nothing is overwritten.
+        """Make the directory of a new silo, whole or not at all; nothing is overwritten.
 
         is_summed: whether the budget is against those who see sums alone, the coordinator and the policy's number of
         silos (C12), rather than against whoever sees every message (or the public, where the coordinator is trusted).
         """
+        from dpadmm.engines.federation.entry import SiloEntry
         from dpadmm.privacy.ledger import Budget, Ledger
         from dpadmm.privacy.protection import Protection, View
 
         need_extra()
+        check_name("silo", policy.name)
         if is_summed and policy.trusts_coordinator:
             raise InputError(
                 "A trusted coordinator sees more than sums: choose either --trust-coordinator or the view aggregate."
             )
         budget = Budget(epsilon=epsilon, delta=delta)
-        if self.directory.exists() and any(self.directory.iterdir()):
-            raise InputError(f"{self.directory} is not empty. A silo needs its own directory.")
-        records = policy_records(policy, Path(policy.schema))
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.directory.chmod(0o700)  # also one that was there already
-        shutil.copyfile(policy.schema, self.schema)
         usual = View.PUBLIC if policy.trusts_coordinator else View.EAVESDROPPER
         # One silo: what a person's other silos release is in their ledgers. How many there are is the policy's to ask.
         protection = Protection(
@@ -134,10 +138,17 @@ class SiloFiles:
             records_per_person=policy.records_per_person,
             colluders=policy.colluders if is_summed else None,
         )
-        Ledger.create(self.ledger(policy.noise), [records.table], budget, protection=protection).close()
-        own = "INSERT INTO identity VALUES (?)", (SigningKey.create(self.key).public,)
-        durable.create(self.state, APPLICATION, _TABLES + identity.TABLE, own)
-        replace(policy, written=records.written).save(self.policy)  # so that it is read alike from now on
+        with new_directory(self.directory, "silo") as place:
+            made = SiloFiles(place)
+            records = policy_records(policy, Path(policy.schema))
+            shutil.copyfile(policy.schema, made.schema)
+            Ledger.create(made.ledger(policy.noise), [records.table], budget, protection=protection).close()
+            key = SigningKey.create(made.key).public
+            own = "INSERT INTO identity VALUES (?)", (key,)
+            durable.create(made.state, APPLICATION, TABLES + identity.TABLE, own)
+            kept = replace(policy, written=records.written, schema=str(self.schema.resolve()))
+            kept.save(made.policy)  # so that it is read alike from now on
+            SiloEntry.told_by(made, kept, key, records.number).save(made.entry)
         return records
 
 

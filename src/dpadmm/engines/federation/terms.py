@@ -6,6 +6,8 @@ public constants, so the problem used here has the right sizes and empty tables.
 
 import hashlib
 import math
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -32,21 +34,18 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import NoisyRelease, SummedGaussianRelease
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.declared import is_own
+from dpadmm.problems.loss_records import LOSS_KINDS
+from dpadmm.problems.losses import CappedLogistic, Huber, Loss
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import L1, ElasticNet, NoRegulariser, Regulariser, Ridge
 from dpadmm.problems.softmax import AnyLoss, Softmax
 
-LOSSES: dict[str, type[Any]] = {
-    "logistic": Logistic,
-    "smoothed-hinge": SmoothedHinge,
-    "huber": Huber,
-    "capped-logistic": CappedLogistic,
-}
-"""The losses that terms can name."""
-
 SOFTMAX = "softmax"
 """The loss of terms with `classes`."""
+
+LOSSES: dict[str, type[Any]] = {name: kind for name, kind in LOSS_KINDS.items() if name != SOFTMAX}
+"""The other losses that terms can name."""
 
 _CHOSEN_SLOPE = (Huber, CappedLogistic)  # their only number is the slope bound
 
@@ -57,6 +56,11 @@ _MOST_COUNTS = LARGEST_BODY // 16  # 8 bytes each, written twice in base64
 
 MOST_SUMMED = int(2.0**62 / MOST_MULTIPLE)
 """How many silos' words add up without wrapping modulo 2^64."""
+
+MOST_RELEASES = 200_000
+"""Rounds times silos of one run: to plan as many releases takes some ten seconds."""
+
+_MOST_NUMBERS = 2**27  # of all silos' vectors in one round, 1 GB
 
 # A person's total must be strictly within the budget after sums are rounded up.
 _ROOM = 1 - 1e-11
@@ -102,7 +106,7 @@ class AgreedRun:
 
     def summed(self, k: int) -> tuple[Slot, SummedGaussianRelease]:
         """Return what all silos' messages of round k add up to, where they leave under masks."""
-        found = [(slot, row) for (slot, when), row in self.plan.releases.items() if when == k]
+        found = self._by_round.get(k, [])
         if len(found) != 1 or len(found[0][1]) != 1:
             raise InputError(f"Under masks one sum is released per round; round {k} has {len(found)}.")
         slot, (release,) = found[0][0], found[0][1].values()
@@ -145,13 +149,18 @@ class AgreedRun:
     def releases(self, agent: int, k: int) -> list[NoisyRelease]:
         """Return what reaches this silo's records in round k: its own releases, or the coordinator's."""
         found = []
-        for (_, round_), row in self.plan.releases.items():
-            if round_ != k:
-                continue
+        for _, row in self._by_round.get(k, []):
             if None in row:
                 found.append(replace(row[None], agent=agent))
             found += [release for who, release in row.items() if who in (agent, COORDINATOR)]
         return found
+
+    @cached_property
+    def _by_round(self) -> dict[int, list[tuple[Slot, Mapping[int | None, NoisyRelease]]]]:
+        found: dict[int, list[tuple[Slot, Mapping[int | None, NoisyRelease]]]] = defaultdict(list)
+        for (slot, k), row in self.plan.releases.items():
+            found[k].append((slot, row))
+        return dict(found)
 
     def all_releases(self, agent: int) -> list[NoisyRelease]:
         """Return everything that reaches this silo's records in the whole run."""
@@ -217,8 +226,29 @@ class AgreedRun:
 
 
 def agreed_run(agreement: Agreement) -> AgreedRun:
-    """Check that the terms fit together and compute the noise; `InputError` if they do not."""
-    return _agreed_run(agreement, agreement.as_json())
+    """Check that the terms fit together and compute the noise; `InputError` if they do not, or would take too long."""
+    _check_cost(agreement)
+    try:
+        return _agreed_run(agreement, agreement.as_json())
+    except InputError:
+        raise
+    except (ArithmeticError, ValueError) as problem:  # each number is usable, but not all of them together
+        raise InputError(
+            f"No noise can be computed for these terms ({type(problem).__name__}): some of their numbers are extreme."
+        ) from problem
+
+
+def _check_cost(agreement: Agreement) -> None:
+    """Refuse terms that would keep whoever computes them busy, by their public sizes alone."""
+    n = len(agreement.participants)
+    if agreement.rounds * n > MOST_RELEASES:
+        raise InputError(
+            f"{agreement.rounds} rounds of {n} silos are more than the {MOST_RELEASES} releases that can be planned. "
+            "Agree on fewer rounds."
+        )
+    size = max(agreement.dimension, agreement.n_counts)
+    if size * n > _MOST_NUMBERS:
+        raise InputError(f"Vectors of {size} numbers from {n} silos are more than fit into memory at once.")
 
 
 @lru_cache(maxsize=8)
@@ -360,6 +390,8 @@ def _loss(kind: type[Any], slope_bound: float) -> Loss:
 def penalty_words(penalty: Regulariser) -> tuple[float, float]:
     """Return the terms `l1` and `ridge` that stand for this penalty."""
     match penalty:
+        case _ if is_own(penalty):
+            pass  # a subclass may be another function
         case NoRegulariser():
             return 0.0, 0.0
         case Ridge():

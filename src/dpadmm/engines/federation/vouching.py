@@ -22,6 +22,7 @@ from dpadmm.engines.federation.messages import Message, Unsure, Vouch, Vouched, 
 from dpadmm.engines.federation.refusal import MessageError
 from dpadmm.engines.federation.terms import AgreedRun, agreed_run
 from dpadmm.errors import InputError, ResumeError
+from dpadmm.parsing import parse_json
 
 Told = TypeVar("Told", Unsure, Voucher)
 
@@ -52,9 +53,14 @@ class Session:
     @classmethod
     def from_json(cls, text: str) -> "Session":
         """Return what `as_json` has written."""
-        kept = json.loads(text)
-        answers = {(terms, k): digest for terms, k, digest in kept["answers"]}
-        return cls(kept["nonce"], set(kept["assured"]), answers)
+        try:
+            kept = parse_json(text)
+            answers = {(str(terms), int(k)): str(digest) for terms, k, digest in kept["answers"]}
+            return cls(str(kept["nonce"]), set(map(str, kept["assured"])), answers)
+        except (KeyError, TypeError, ValueError) as problem:
+            raise ResumeError(
+                "What this silo's service remembers of its session is damaged. Start it again."
+            ) from problem
 
 
 def needed(terms: AgreedRun) -> int:

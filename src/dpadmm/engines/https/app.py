@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Any, Protocol
 
-from dpadmm.engines.federation.refusal import printable
+from dpadmm.engines.federation.refusal import printable, refusing_unexpected
 from dpadmm.engines.https.post import PostOffice
 from dpadmm.errors import DpadmmError
 
@@ -151,11 +151,14 @@ async def _receive(
     """Answer who holds an invitation."""
     try:
         if place == ("GET", "/terms"):
-            terms = host.terms(key)
+            with refusing_unexpected():
+                terms = host.terms(key)
             return (204, b"") if terms is None else (200, terms)
         if place != ("PUT", "/entry"):
             raise BadRequest(404)
-        host.register(key, await _body(dict(scope["headers"]), receive, LARGEST_ENTRY))
+        body = await _body(dict(scope["headers"]), receive, LARGEST_ENTRY)
+        with refusing_unexpected():
+            host.register(key, body)
     except DpadmmError as refusal:
         raise BadRequest(409, printable(str(refusal))) from None
     except OSError as problem:

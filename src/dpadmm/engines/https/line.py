@@ -26,7 +26,7 @@ from dpadmm.engines.https.app import POLL_SECONDS
 from dpadmm.engines.https.certificates import client_context
 from dpadmm.engines.https.notice import SiloNotice, now, telling
 from dpadmm.engines.https.processes import Ended, EndSignals
-from dpadmm.engines.https.trouble import FAILURES, CutOff, words_for
+from dpadmm.engines.https.trouble import CutOff, words_for
 from dpadmm.errors import InputError
 
 RETRY_SECONDS = (0.2, 5.0)
@@ -124,7 +124,7 @@ class Line:
                         pause = RETRY_SECONDS[0]
             except Ended:
                 return
-            except FAILURES as problem:
+            except Exception as problem:  # noqa: BLE001 - whatever the coordinator sends, the silo goes on serving
                 waits = "" if isinstance(problem, CutOff) else "; trying again"
                 self._tell(f"{words_for(problem)}{waits}", is_connected=False)
                 self._sleep(pause)
@@ -168,7 +168,7 @@ class Line:
 
     def _read(self, answer: httpx.Response) -> bytes:
         """Return a letter that is no larger than any of the terms allow."""
-        return read_at_most(answer, max(largest_request(each) for each in self.silo.agreements()))
+        return read_at_most(answer, max((largest_request(each) for each in self.silo.agreements()), default=0))
 
     def _check_clock(self, answer: httpx.Response) -> None:
         """Tell once of clocks that differ; nothing depends on them but certificates and the times in logs."""

@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dpadmm.errors import InputError
+from dpadmm.parsing import parse_json, read_text
+
 TELL_SECONDS = 1.0
 """How often it is looked whether anything has changed."""
 
@@ -140,7 +143,7 @@ def _write(path: Path, notice: SiloNotice | CoordinatorNotice) -> bool:
 
 def _plain(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = parse_json(read_text(path))
+    except InputError:
         return {}
     return found if isinstance(found, dict) else {}

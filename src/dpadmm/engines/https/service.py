@@ -19,6 +19,7 @@ from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
 from dpadmm.engines.federation.drive import Drive
 from dpadmm.engines.federation.locks import sole
+from dpadmm.engines.federation.refusal import refusing_unexpected
 from dpadmm.engines.https.app import Reception
 from dpadmm.engines.https.certificates import renew, server_context, trust
 from dpadmm.engines.https.door import Door
@@ -108,7 +109,7 @@ class Service:
 
     def _is_due(self, path: Path) -> bool:
         try:
-            with contextlib.closing(Coordinator(path, self.key, time.time)) as run:
+            with refusing_unexpected(), contextlib.closing(Coordinator(path, self.key, time.time)) as run:
                 if run.is_done:
                     self._done.add(path)
                 return run.is_wanted and not run.is_done
@@ -134,7 +135,10 @@ class Service:
                 self._is_closing.wait(RETRY_SECONDS)
             except Exception:  # noqa: BLE001 - whatever it is, whoever watches the run must not wait for ever
                 _log.exception("run %s has ended because of a bug in the program", path.name)
-                with contextlib.closing(Coordinator(path, self.key, time.time)) as run:
+                with (
+                    contextlib.suppress(DpadmmError, sqlite3.Error),  # its file cannot be read: nobody watches it
+                    contextlib.closing(Coordinator(path, self.key, time.time)) as run,
+                ):
                     run.stopped("A bug in the program has ended the run; see the coordinator's log.")
                 return
             finally:

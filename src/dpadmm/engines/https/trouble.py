@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 import httpx
 
-from dpadmm.engines.federation.refusal import reason_of
+from dpadmm.engines.federation.refusal import MACHINE_FAILURES, UnexpectedFailure, reason_of
 from dpadmm.errors import DpadmmError
 
 _CLOCK_ERRORS = (9, 10)  # OpenSSL: not yet valid, expired
@@ -34,6 +34,7 @@ class Trouble(Enum):
     REFUSED = auto()
     FILES = auto()
     MACHINE = auto()
+    UNEXPECTED = auto()
 
 
 def trouble_of(problem: BaseException) -> Trouble:
@@ -58,7 +59,7 @@ def trouble_of(problem: BaseException) -> Trouble:
             return Trouble.REFUSED
         case sqlite3.Error(), _:
             return Trouble.FILES
-    return Trouble.MACHINE
+    return Trouble.MACHINE if isinstance(problem, MACHINE_FAILURES) else Trouble.UNEXPECTED
 
 
 def words_for(problem: Exception) -> str:
@@ -84,3 +85,5 @@ def words_for(problem: Exception) -> str:
         case Trouble.MACHINE:
             told = str(problem) if isinstance(problem.__cause__, DpadmmError) else reason_of(problem)
             return f"this machine failed ({told})"
+        case Trouble.UNEXPECTED:
+            return f"{UnexpectedFailure.__name__}, {UnexpectedFailure(problem)}"

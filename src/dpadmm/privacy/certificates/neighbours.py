@@ -39,9 +39,12 @@ NOMINAL_FACTS = (
 """What takes the place of `PUBLIC_FACTS` where records are added or removed."""
 
 
+ORDER_OF_OTHERS = "the order of the others' rows does not depend on the person"
+"""Of each person the first rows are kept: another order would keep other rows of the others."""
+
 PERSON_WEIGHTS = (
     "sizes count persons, and it is known whose each row is; the weights of a person's rows sum to at most 1 and, like "
-    "the choice of the rows that are kept, depend on that person's rows alone"
+    f"the choice of the rows that are kept, depend on that person's rows alone; {ORDER_OF_OTHERS}"
 )
 """What takes the place of one record per person where persons have several rows."""
 
@@ -242,7 +245,10 @@ def gradient_words(tolerance: float | None) -> str:
     error = tolerance_of(tolerance)
     if error == 0:
         return "gradients are evaluated without error"
-    return f"gradients are evaluated with an error of norm at most {error:g}, rounding included (C7)"
+    return (
+        "a record's part of a sum is computed from that record and the public point alone, and the sum with an error "
+        f"of norm at most {error:g}, rounding included (C7)"
+    )
 
 
 def adding_words(silos_per_person: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.masked import Shares, masked_sum
-from dpadmm.privacy.certificates.neighbours import TRUSTED_SUM
+from dpadmm.privacy.certificates.neighbours import ORDER_OF_OTHERS, TRUSTED_SUM
 from dpadmm.privacy.protection import Certificate, Protection, Relation, Unit, View, secure_grid
 
 CATEGORY_WEIGHT = 0.5
@@ -25,7 +25,7 @@ _ONE_BIN = (
 )
 _PERSON_SHARES = (
     "sizes count persons; a row counts its weight, the weights of a person's rows sum to at most 1, and sums of "
-    "weights are exact"
+    f"weights are exact; {ORDER_OF_OTHERS}"
 )
 _SHARES = "a user's counts in a silo are divided by the number of the user's rows there, before users are added up"
 _POOLED = (TRUSTED_SUM, "the changes of a person's silos add up")

@@ -24,6 +24,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from dpadmm import checks
 from dpadmm.errors import InputError, LedgerError
+from dpadmm.parsing import parse_json
 from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.records import KINDS, FixedSizeSampling, PoissonSampling, Release
 
@@ -62,12 +63,12 @@ class Entry:
     def content(self) -> dict[str, Any]:
         """Return the body as plain values."""
         try:
-            content = json.loads(self.body)
+            content = parse_json(self.body)
             Kind(content["event"])
         except (TypeError, ValueError, KeyError) as error:
             raise LedgerError(
-                f"Entry {self.seq} cannot be read ({error!r}); it is damaged or was written by a newer version of "
-                "dpadmm. Restore the ledger from a backup, or use that version."
+                f"Entry {self.seq} cannot be read ({type(error).__name__}); it is damaged or was written by a newer "
+                "version of dpadmm. Restore the ledger from a backup, or use that version."
             ) from error
         return dict(content)
 
@@ -161,14 +162,17 @@ class Ask:
     def of(cls, content: Mapping[str, Any]) -> "Ask":
         """Return the ask that `content` wrote."""
         release = decode_release(content["release"])
+        for name in ("run", "algorithm"):
+            read_text(content[name])
+        _read_int(content["slot"])
+        checks.count("count", release.count)  # fewer would take from what is spent
         return cls(content["run"], content["algorithm"], content["slot"], release, _silo_of(content, release))
 
 
 def _silo_of(content: Mapping[str, Any], release: Release) -> str | None:
     """Return whose release an entry records; earlier formats knew the position in a list only."""
     if "silo" in content:
-        silo: str | None = content["silo"]
-        return silo
+        return _OPTIONAL_TEXT.read(content["silo"])
     return None if release.agent < 0 else f"position {release.agent}"
 
 
@@ -234,6 +238,8 @@ def _write_record(record: Any) -> dict[str, Any]:
 
 
 def _read_record(cls: type, value: Mapping[str, Any]) -> Any:
+    if not isinstance(value, Mapping):
+        raise LedgerError(f"A recorded {cls.__name__} is something else. Restore the ledger from a backup.")
     layout = _layout(cls)
     codecs, given = layout.codecs, value.keys() - {_KIND}
     unknown, missing = sorted(given - codecs.keys()), sorted(layout.required - given)
@@ -251,11 +257,11 @@ def _read_record(cls: type, value: Mapping[str, Any]) -> Any:
 
 
 def _read_tagged(kinds: Mapping[str, type], value: Mapping[str, Any]) -> Any:
-    kind = str(value.get(_KIND))
-    if kind not in kinds:
+    kind = value.get(_KIND) if isinstance(value, Mapping) else None
+    if not isinstance(kind, str) or kind not in kinds:
         raise LedgerError(
-            f"The record kind {kind!r} is unknown; known kinds are {', '.join(sorted(kinds))}. The ledger may have "
-            "been written by a newer version of dpadmm: use that one."
+            f"The record kind {checks.shown(kind)} is unknown; known kinds are {', '.join(sorted(kinds))}. The ledger "
+            "may have been written by a newer version of dpadmm: use that one."
         )
     return _read_record(kinds[kind], value)
 
@@ -307,9 +313,27 @@ def _optional(codec: _FieldCodec) -> _FieldCodec:
     )
 
 
-_FLOAT = _FieldCodec(write=_write_float, read=float)
-_INT = _FieldCodec(write=_write_int, read=int)
-_TEXT = _FieldCodec(write=_write_text, read=str)
+def _read_float(value: Any) -> float:
+    return checks.finite("it", value)
+
+
+def _read_int(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError("a whole number is something else.")
+    return value
+
+
+def read_text(value: Any) -> str:
+    """Return a recorded text; `TypeError` if it is something else."""
+    if not isinstance(value, str):
+        raise TypeError("a text is something else.")
+    return value
+
+
+_FLOAT = _FieldCodec(write=_write_float, read=_read_float)
+_INT = _FieldCodec(write=_write_int, read=_read_int)
+_TEXT = _FieldCodec(write=_write_text, read=read_text)
+_OPTIONAL_TEXT = _optional(_TEXT)
 
 _BY_TYPE: dict[Any, _FieldCodec] = {
     float: _FLOAT,
@@ -317,8 +341,11 @@ _BY_TYPE: dict[Any, _FieldCodec] = {
     str: _TEXT,
     float | None: _optional(_FLOAT),
     int | None: _optional(_INT),
-    str | None: _optional(_TEXT),
-    tuple[str, ...]: _FieldCodec(write=lambda texts: [_write_text(text) for text in texts], read=tuple),
+    str | None: _OPTIONAL_TEXT,
+    tuple[str, ...]: _FieldCodec(
+        write=lambda texts: [_write_text(text) for text in texts],
+        read=lambda texts: tuple(read_text(text) for text in texts),
+    ),
     Certificate: _FieldCodec(write=_write_record, read=lambda value: _read_record(Certificate, value)),
     PoissonSampling | FixedSizeSampling: _FieldCodec(
         write=_write_record, read=lambda value: _read_tagged(_SAMPLINGS, value)

@@ -13,7 +13,7 @@ from typing import Any
 from dpadmm.checks import setting
 from dpadmm.errors import InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import store
-from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of
+from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of, read_text
 from dpadmm.privacy.ledger.profiles import KeptProfile
 from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
 from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Piles, share_of
@@ -121,6 +121,7 @@ class Account:
         if first is None or Kind(content["event"]) is not Kind.CREATED:
             raise LedgerError("The ledger has no first entry, so it is damaged. Restore it from a backup.")
         with _readable(first.seq):
+            read_text(content.get("key_check", ""))
             versions = [DataVersion.first(content)]
             return cls(Piles(_protection_of(content)), Budget(**content["budget"]), versions, content)
 
@@ -189,10 +190,10 @@ def _readable(seq: int) -> Iterator[None]:
     """Turn a missing or malformed field into `LedgerError`."""
     try:
         yield
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise LedgerError(
-            f"Entry {seq} cannot be understood ({error!r}): the ledger is damaged or was written by a newer version of "
-            "dpadmm. Restore it from a backup, or use that version."
+            f"Entry {seq} cannot be understood ({type(error).__name__}): the ledger is damaged or was written by a "
+            "newer version of dpadmm. Restore it from a backup, or use that version."
         ) from error
 
 
@@ -309,29 +310,14 @@ def outdated(connection: sqlite3.Connection, newest: DataVersion, run: str, conf
 def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, Account]:
     """Return a connection for writing and the account, once the file, its chain and its anchor are found sound."""
     store.inspect(path, timeout)
-    anchor = store.read_anchor(store.anchor_path(path))  # before the log, which can only be ahead of it
-    if anchor is None and expected_head is None:
-        raise LedgerError(
-            f"The anchor file {store.anchor_path(path)} is missing, so an older copy of the ledger could not be told "
-            "from the current one. Restore the file, or pass expected_head from the last statement."
-        )
     with store.clear_errors(path):
-        with (
-            store.undisturbed(path, anchor, timeout),
-            closing(store.connect_for_reading(path, timeout)) as reading,
-            store.transaction(reading, "BEGIN"),
-        ):
-            store.validate(reading, path)
-            if store.is_earlier(reading):
+        with store.undisturbed(path, timeout) as anchor:
+            if anchor is None and expected_head is None:
                 raise LedgerError(
-                    f"{path} was written by an earlier version, which numbered silos by their position in a list and "
-                    "did not store all of its assumptions, so nothing can be added to it. It can be read, and migrated "
-                    f"to a new ledger in which nothing is undercounted: `dpadmm ledger migrate {path.name} NEW "
-                    "FILE...`, or migrate() in Python."
+                    f"The anchor file {store.anchor_path(path)} is missing, so an older copy of the ledger could not "
+                    "be told from the current one. Restore the file, or pass expected_head from the last statement."
                 )
-            account = read_account(reading, path)
-            check_keys(reading, path, account)
-            check_history(reading, path, anchor, expected_head)
+            account = _read_current(path, anchor, expected_head, timeout)
         connection = store.open_for_writing(path, timeout)
         try:
             if anchor is None:
@@ -340,6 +326,23 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
             connection.close()
             raise
     return connection, account
+
+
+def _read_current(path: Path, anchor: tuple[int, str] | None, expected_head: str | None, timeout: float) -> Account:
+    """Return the account of a file of the current format, once it is found sound."""
+    with closing(store.connect_for_reading(path, timeout)) as reading, store.transaction(reading, "BEGIN"):
+        store.validate(reading, path)
+        if store.is_earlier(reading):
+            raise LedgerError(
+                f"{path} was written by an earlier version, which numbered silos by their position in a list and "
+                "did not store all of its assumptions, so nothing can be added to it. It can be read, and migrated "
+                f"to a new ledger in which nothing is undercounted: `dpadmm ledger migrate {path.name} NEW "
+                "FILE...`, or migrate() in Python."
+            )
+        account = read_account(reading, path)
+        check_keys(reading, path, account)
+        check_history(reading, path, anchor, expected_head)
+    return account
 
 
 def open_read_only(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, Account]:
@@ -351,8 +354,7 @@ def open_read_only(path: Path, expected_head: str | None, timeout: float) -> tup
     if not path.is_file():
         raise LedgerError(f"{path} does not exist or is not a file. Give the path of a ledger.")
     is_at_rest = not any(path.with_name(path.name + end).exists() for end in ("-wal", "-journal"))
-    anchor = store.read_anchor(store.anchor_path(path))  # before the log, which can only be ahead of it
-    with store.clear_errors(path), store.undisturbed(path, anchor, timeout):
+    with store.clear_errors(path), store.undisturbed(path, timeout) as anchor:
         if is_at_rest and store.is_earlier_file(path):
             connection = store.connect(path, "mode=ro&immutable=1", timeout)
         else:
@@ -416,15 +418,6 @@ class OpenHistory:
                 raise LedgerError(f"{self._path} was edited while it was open. Restore it from a backup.")
             self._account.absorb(store.read_entries(self._connection, reader.seq))
 
-    def _check_anchor(self) -> None:
-        """Refuse to write to a log that lacks what the anchor remembers: another process's entries would be lost."""
-        anchor = store.read_anchor(store.anchor_path(self._path))
-        if anchor is None:
-            raise LedgerError(
-                f"The anchor file {store.anchor_path(self._path)} is gone. Restore it; nothing was recorded."
-            )
-        check_history(self._connection, self._path, anchor, None)
-
     @contextmanager
     def _writing(self) -> Iterator[Writer]:
         """Hold the file alone from reading what is spent to the synced commit, then move the anchor."""
@@ -432,7 +425,8 @@ class OpenHistory:
         with store.locked_anchor(store.anchor_path(self._path), self._timeout, is_writing=True) as anchor:
             with store.clear_errors(self._path), store.transaction(self._connection):
                 self._refresh()
-                self._check_anchor()
+                # A log that lacks what the anchor remembers lacks another process's entries.
+                check_history(self._connection, self._path, store.read_anchor(anchor), None)
                 writer = Writer(self._account.reader.seq, self._account.reader.digest)
                 yield writer
             store.write_anchor(anchor, writer.seq, writer.digest)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from scipy import sparse
 from dpadmm.checks import plural
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger.column_digests import column_digest, pieces_of, sparse_digest
+from dpadmm.privacy.ledger.entries import read_text
 from dpadmm.privacy.protection import Relation
 
 _MARK_BYTES = 8
@@ -31,6 +32,7 @@ class SiloColumns:
     """The private table of one silo: a public name, and named vectors or matrices with the same number of rows.
 
     persons: (n,) a number for each row, the same for the rows of one person; None where every row is one of its own.
+    hashed: hashes of the columns, filled when first asked for; see `sharing`.
 
     >>> SiloColumns("north", {"age": [39, 50], "sex": ["F", "M"]})
     SiloColumns('north', 2 arrays)
@@ -39,6 +41,7 @@ class SiloColumns:
     name: str
     columns: Mapping[str, Any]
     persons: NDArray[np.intp] | None = None
+    hashed: dict[str, bytes] = field(default_factory=dict, init=False)  # never that of a silo with other columns
 
     def __post_init__(self) -> None:
         """Refuse a silo without columns, or with columns of different lengths."""
@@ -55,6 +58,11 @@ class SiloColumns:
     def of_frame(cls, name: str, frame: Any, persons: NDArray[np.intp] | None = None) -> "SiloColumns":
         """Return a data frame as a silo: every column, used or not."""
         return cls(name, {str(column): frame[column].to_numpy() for column in frame.columns}, persons)
+
+    def sharing(self, hashed: dict[str, bytes]) -> Self:
+        """Return the silo, which from now on fills and uses these hashes; they must be of the very same columns."""
+        object.__setattr__(self, "hashed", hashed)
+        return self
 
     @property
     def rows(self) -> int:
@@ -73,15 +81,20 @@ class SiloColumns:
     @cached_property
     def digests(self) -> Mapping[str, bytes]:
         """Hashes of all columns by name, to be kept in memory only: whoever has one can test guesses of the data."""
-        found = {
-            f"{name}[{place}]": digest
-            for name, values in self.columns.items()
-            for place, digest in enumerate(_digests(values))
-        }
+        if not self.hashed:
+            self.hashed.update(self._hash_columns())
+        found = dict(self.hashed)
         if self.persons is not None:
             first_rows = _by_first_row(self.persons)
             found["persons"] = column_digest(pieces_of(first_rows), len(first_rows), b"dpadmm persons")
         return found
+
+    def _hash_columns(self) -> Mapping[str, bytes]:
+        return {
+            f"{name}[{place}]": digest
+            for name, values in self.columns.items()
+            for place, digest in enumerate(_digests(values))
+        }
 
 
 @dataclass(frozen=True)
@@ -111,7 +124,9 @@ class KnownSilo:
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "KnownSilo":
         """Return what `content` wrote."""
-        return cls(content["name"], content["label"], frozenset(content["columns"]))
+        return cls(
+            read_text(content["name"]), read_text(content["label"]), frozenset(map(read_text, content["columns"]))
+        )
 
 
 @dataclass(frozen=True)
@@ -163,7 +178,7 @@ class KnownData:
         """Return what `content` wrote; earlier formats kept nothing of the kind."""
         return cls(
             tuple(KnownSilo.read(each) for each in content.get("silos", ())),
-            frozenset(content.get("columns", ())),
+            frozenset(map(read_text, content.get("columns", ()))),
             content.get("relation") == Relation.ADD_OR_REMOVE.value,
         )
 

@@ -79,6 +79,7 @@ def _as_asked(certificate: Certificate, asked: Protection) -> Certificate:
         strength=Strength.FULL,
         theorem="as recorded",
         assumptions=("as recorded",),
+        declared=(),
     )
 
 
@@ -184,6 +185,7 @@ class Piles:
     everyone: Pile = field(init=False)
     silos: dict[str, Pile] = field(default_factory=dict)
     strengths: Counter[Strength] = field(default_factory=Counter)
+    declared: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         """Start empty."""
@@ -197,10 +199,13 @@ class Piles:
         pile.add(release, share)
         if isinstance(release, NoisyRelease):
             self.strengths[release.certificate.strength] += 1
+            self.declared.update(release.certificate.declared)
 
     def __add__(self, other: "Piles") -> "Piles":
         """Return both as one."""
-        both = Piles(self.protection, strengths=self.strengths + other.strengths)
+        both = Piles(
+            self.protection, strengths=self.strengths + other.strengths, declared=self.declared + other.declared
+        )
         both.everyone = self.everyone + other.everyone
         empty = Pile(self.protection)
         both.silos = {

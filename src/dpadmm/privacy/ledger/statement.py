@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpadmm.privacy.ledger.entries import Ask
 from dpadmm.privacy.ledger.profiles import is_profile
 from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Mechanism, Meter, Piles
-from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Protection, Strength, View
+from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Protection, Strength, View, standing
 
 if TYPE_CHECKING:
     from dpadmm.privacy.ledger.history import Account
@@ -46,6 +46,7 @@ class LedgerStatement:
     `left_epsilon` is the budget less that; since epsilons do not simply add, more than it may still fit.
     `holds_adaptively`: the figure also holds if the noise of later releases was chosen after seeing earlier ones
     (C0: Gaussian releases only, or a budget with delta 0); otherwise the noise must have been planned beforehand.
+    `declared`: users' own losses and the like, on whose declared constants the figure rests: it holds if these do.
     `profiles`: how many column profiles are kept, for later fits to use at no cost.
     `version`: which one of the data is used, since `version_since` (UTC); what was spent on earlier ones is counted.
     """
@@ -61,6 +62,7 @@ class LedgerStatement:
     strengths: tuple[Strength, ...]
     holds_adaptively: bool
     silos: tuple[SiloSpending, ...]
+    declared: tuple[str, ...] = ()
     profiles: int = 0
     version: int = 1
     version_since: str = ""
@@ -69,6 +71,16 @@ class LedgerStatement:
     def strength(self) -> Strength:
         """The weakest strength among the releases' certificates; an empty ledger is fully certified."""
         return self.strengths[-1] if self.strengths else Strength.FULL
+
+    @property
+    def standing(self) -> str:
+        """Whether the figure is certified, up to what, and whether only if declared constants hold."""
+        return standing(self.strength, self.declared)
+
+    @property
+    def _standings(self) -> list[str]:
+        """Every strength there is, the weakest with what the whole figure rests on."""
+        return [*(strength.value for strength in self.strengths[:-1]), self.standing]
 
     @property
     def _people(self) -> tuple[Protection, str]:
@@ -87,7 +99,7 @@ class LedgerStatement:
             f"Protects   {hidden} from {self.protection.observer}",
             *self._colluders_lines(),
             f"Assumes    {people}",
-            f"Strength   {'; '.join(strength.value for strength in self.strengths) or self.strength.value}; {planned}",
+            f"Strength   {'; '.join(self._standings)}; {planned}",
             f"Releases   {self.releases} recorded, {self.refusals} refusals",
         ]
         if self.version > 1:
@@ -118,6 +130,7 @@ class LedgerStatement:
             "protection": self.protection.content(),
             "budget": asdict(self.budget),
             "spent_epsilon": self.spent_epsilon,
+            "declared": list(self.declared),
             "head": self.head,
             "entries": entries,
         }
@@ -143,6 +156,7 @@ def draw_statement(account: "Account", meter: Meter) -> LedgerStatement:
             SiloSpending(silo=silo, releases=pile.releases, spent_epsilon=meter.epsilon(pile, budget))
             for silo, pile in reached
         ),
+        declared=tuple(sorted(piles.declared)),
         profiles=len(account.profiles),
         version=account.newest.number,
         version_since=account.newest.since,
@@ -159,6 +173,7 @@ def version_words(number: int, since: str) -> str:
 class RunSpending:
     """What one run has recorded in the log, and what it would have cost alone at the budget's delta.
 
+    `declared`: the user's own parts on whose declared constants its figure rests.
     `profile_epsilon` is what its column profile (round 0) would have cost alone, a part of that; None without one.
     `version`: of the data that it was about.
     """
@@ -172,6 +187,7 @@ class RunSpending:
     last_time: str
     profile_epsilon: float | None = None
     version: int = 1
+    declared: tuple[str, ...] = ()
 
 
 @dataclass
@@ -211,6 +227,7 @@ class RunAccount:
             first_time=self.first_time,
             last_time=self.last_time,
             version=self.version,
+            declared=tuple(sorted(self.piles.declared)),
         )
 
 

@@ -12,7 +12,6 @@ differential privacy knows every record but one, so a guess is cheap. Without th
 key *and* the ledger they confirm a guess: keep the key as well as you keep the data.
 """
 
-import fcntl
 import hashlib
 import hmac
 import os
@@ -22,9 +21,12 @@ import sqlite3
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
+from io import FileIO
 from pathlib import Path
 from urllib.parse import quote
+
+from filelock import lock_descriptor
 
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger.entries import Entry, Key, key_of
@@ -45,6 +47,7 @@ _KEYS = (
 KEY_BYTES = 32
 _NOT_OWNER = stat.S_IRWXG | stat.S_IRWXO
 _ANCHOR = re.compile(rb"(\d{16}) ([0-9a-f]{64})\n")
+_ANCHOR_BYTES = 16 + 1 + 64 + 1
 
 
 def key_path(path: Path) -> Path:
@@ -68,6 +71,8 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 def sync_directory(directory: Path) -> None:
     """Make what was created or renamed in it durable."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows, where a directory cannot be opened
+        return
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -80,6 +85,8 @@ def clear_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into `LedgerError` that says what happened and what to do."""
     try:
         yield
+    except UnicodeDecodeError as error:  # a text of the file, or of SQLite's message that quotes it
+        raise LedgerError(f"{path}: {_WHAT_TO_DO[sqlite3.SQLITE_CORRUPT]}") from error
     except sqlite3.Error as error:
         if "closed database" in str(error):
             raise LedgerError(f"This ledger object of {path} is closed. Open it again: Ledger.open(path).") from error
@@ -296,56 +303,70 @@ def anchor_text(seq: int, digest: str) -> bytes:
 
 
 @contextmanager
-def locked_anchor(path: Path, timeout: float, *, is_writing: bool) -> Iterator[int]:
-    """Hold the anchor's lock, alone for writing, and yield its descriptor.
+def locked_anchor(path: Path, timeout: float, *, is_writing: bool) -> Iterator[FileIO]:
+    """Hold the anchor's lock alone and yield the open file; closing it, or the end of the process, frees the lock.
 
     SQLite's own locks belong to the process, and closing any other descriptor of the ledger in it drops them: a backup
-    in another thread was enough to let two processes write at once. This lock belongs to the descriptor. It is taken
+    in another thread was enough to let two processes write at once. This lock belongs to the open file. It is taken
     before anything is recorded, so an anchor that cannot be written costs nothing.
+
+    On Windows nobody else can read a locked anchor, not even this process under its path: use the file yielded here.
     """
-    try:
-        descriptor = os.open(path, os.O_RDWR if is_writing else os.O_RDONLY)
-    except OSError as error:
-        raise LedgerError(
-            f"The anchor file {path} cannot be opened: {error.strerror}. Nothing was recorded; repair or restore "
-            "the file."
-        ) from error
-    try:
-        _lock(descriptor, path, timeout, fcntl.LOCK_EX if is_writing else fcntl.LOCK_SH)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def undisturbed(path: Path, anchor: tuple[int, str] | None, timeout: float) -> AbstractContextManager[object]:
-    """Keep writers away for a while; without an anchor there is nothing to lock."""
-    return locked_anchor(anchor_path(path), timeout, is_writing=False) if anchor is not None else nullcontext()
-
-
-def _lock(descriptor: int, path: Path, timeout: float, kind: int) -> None:
-    end = time.monotonic() + timeout
+    until = time.monotonic() + timeout
     while True:
         try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError as held:
-            if time.monotonic() > end:
-                raise LedgerError(
-                    f"Another process kept the ledger of {path} locked beyond the timeout; nothing was recorded. "
-                    "Try again."
-                ) from held
-            time.sleep(0.002)
-        else:
-            return
+            # NFS locks files only that are open for writing; elsewhere whoever may only read can lock, too.
+            is_writable = is_writing or os.access(path, os.W_OK)
+            file = FileIO(path, "r+" if is_writable else "r")
+        except OSError as error:
+            raise LedgerError(
+                f"The anchor file {path} cannot be opened: {error.strerror}. Nothing was recorded; repair or restore "
+                "the file."
+            ) from error
+        with file:
+            if _is_locked(file, path):
+                yield file
+                return
+        if time.monotonic() > until:
+            raise LedgerError(
+                f"Another process kept the ledger of {path} locked beyond the timeout; nothing was recorded. Try again."
+            )
+        time.sleep(0.002)
 
 
-def write_anchor(descriptor: int, seq: int, digest: str) -> None:
+def _is_locked(file: FileIO, path: Path) -> bool:
+    """Lock the file if that is possible now and it is still the one at `path`."""
+    try:
+        is_free = lock_descriptor(file.fileno(), blocking=False)
+        found = os.fstat(file.fileno())
+    except OSError as error:
+        raise LedgerError(
+            f"The anchor file {path} cannot be locked: {error.strerror}. Nothing was recorded; keep the ledger on a "
+            "file system that supports locks."
+        ) from error
+    return is_free and (found.st_dev, found.st_ino) == identity(path)
+
+
+@contextmanager
+def undisturbed(path: Path, timeout: float) -> Iterator[tuple[int, str] | None]:
+    """Keep writers away for a while and yield the anchor; without an anchor there is nothing to lock."""
+    anchor = anchor_path(path)
+    if not anchor.exists():
+        yield None
+        return
+    with locked_anchor(anchor, timeout, is_writing=False) as file:
+        yield read_anchor(file)
+
+
+def write_anchor(file: FileIO, seq: int, digest: str) -> None:
     """Overwrite the anchor in place with one small write.
 
     It is not synced: after a power cut an older anchor may come back, and that is still an ancestor of the head,
     because the ledger itself was synced first.
     """
     try:
-        os.pwrite(descriptor, anchor_text(seq, digest), 0)
+        file.seek(0)
+        file.write(anchor_text(seq, digest))
     except OSError as error:
         raise LedgerError(
             f"The entry was recorded, but its anchor could not be written: {error.strerror}. Send nothing; free some "
@@ -353,18 +374,17 @@ def write_anchor(descriptor: int, seq: int, digest: str) -> None:
         ) from error
 
 
-def read_anchor(path: Path) -> tuple[int, str] | None:
-    """Return the anchored sequence number and digest, or None without an anchor file."""
+def read_anchor(file: FileIO) -> tuple[int, str]:
+    """Return the sequence number and digest in a locked anchor."""
     try:
-        found = _ANCHOR.fullmatch(path.read_bytes())
-    except FileNotFoundError:
-        return None
+        file.seek(0)
+        found = _ANCHOR.fullmatch(file.read(_ANCHOR_BYTES + 1))
     except OSError as error:
-        raise LedgerError(f"The anchor file {path} cannot be read: {error.strerror}.") from error
+        raise LedgerError(f"The anchor file {file.name} cannot be read: {error.strerror}.") from error
     if found is None:
         raise LedgerError(
-            f"The anchor file {path} is damaged. If you know the ledger's head from a statement, move the file away "
-            "and open with expected_head."
+            f"The anchor file {file.name} is damaged. If you know the ledger's head from a statement, move the file "
+            "away and open with expected_head."
         )
     return int(found[1]), found[2].decode()
 
@@ -420,4 +440,4 @@ def key_check(key: bytes) -> str:
 
 def is_same(one: str, other: str) -> bool:
     """Return whether two fingerprints are equal, in constant time."""
-    return hmac.compare_digest(one, other)
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode(errors="replace"))

@@ -1,0 +1,70 @@
+"""Names of silos, runs and studies: people tell them apart, and every system can use them for a file or a folder."""
+
+import unicodedata
+from collections.abc import Sequence
+
+from dpadmm.checks import shown
+from dpadmm.errors import InputError
+
+LONGEST = 100
+"""Bytes of a name, in UTF-8; with its ending it is a file's name everywhere."""
+
+_SEPARATORS = set('\\/:*?"<>|')  # on one system or another
+_BLANK = set("\u115f\u1160\u2800\u3164\uffa0")  # printable, but nothing is seen
+_DEVICES = {"con", "prn", "aux", "nul", "conin$", "conout$"} | {
+    f"{port}{n}" for port in ("com", "lpt") for n in range(10)
+}
+_WRITTEN_TOGETHER = {"LATIN", "CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "HANGUL"}  # as Japanese, Chinese, Korean are
+
+# Letters of other scripts that are drawn like Latin ones, in lower case.
+_DRAWN_ALIKE = str.maketrans(
+    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0455\u0456\u0458\u0501\u051b\u051d\u04bb"
+    "\u03b1\u03b2\u03b5\u03b6\u03b7\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7",
+    "abekmhopctyxsijdqwhabezhikmnoptyx",
+)
+
+
+def check_name(what: str, name: object, longest: int = LONGEST) -> None:
+    """Refuse what is no name; what: a silo, a run or a study."""
+    reason = _fault(name, longest) if isinstance(name, str) else "is not text"
+    if reason is not None:
+        raise InputError(f"The name of a {what} {reason}; got {shown(name)}. Choose another name.")
+
+
+def check_distinct(names: Sequence[str], advice: str = "Choose other names.") -> None:
+    """Refuse names of silos of which two are the same, or look the same."""
+    drawn = [_drawn(name) for name in names]
+    if len(set(drawn)) < len(drawn):
+        twice = sorted({name for name, sign in zip(names, drawn, strict=True) if drawn.count(sign) > 1})
+        raise InputError(
+            f"Every silo needs a name that cannot be confused with another's; got {', '.join(twice):.200}. {advice}"
+        )
+
+
+def _fault(name: str, longest: int) -> str | None:
+    plain = unicodedata.normalize("NFKC", name) if name.isprintable() else ""
+    if not plain or _BLANK & set(name):
+        return "must be printable text without control or invisible characters, and not empty"
+    if len(name.encode()) > longest:
+        return f"must have at most {longest} bytes"
+    if plain.strip(" .") != plain or plain.startswith("-"):
+        return "must not begin with a dash, nor begin or end with a space or a dot"
+    if _SEPARATORS & set(plain):
+        return f"must be usable for a file, without any of {' '.join(sorted(_SEPARATORS))}"
+    if plain.split(".")[0].rstrip().casefold() in _DEVICES:
+        return "must not be one that Windows reserves for a device, such as CON or NUL"
+    scripts = {_script(sign) for sign in plain if sign.isalpha()}
+    if len(scripts) > 1 and not scripts <= _WRITTEN_TOGETHER:
+        mixed = " and ".join(sorted(script.capitalize() for script in scripts))
+        return f"must not mix letters that look alike, of {mixed} script"
+    return None
+
+
+def _script(letter: str) -> str:
+    """Return the script of a letter: the first word of its Unicode name."""
+    return unicodedata.name(letter, "UNKNOWN").split()[0].split("-")[0]
+
+
+def _drawn(name: str) -> str:
+    """Return a name by what is seen of it: two names that look the same give the same."""
+    return unicodedata.normalize("NFKC", name).casefold().translate(_DRAWN_ALIKE)

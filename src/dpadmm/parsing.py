@@ -1,0 +1,165 @@
+"""Files and texts that somebody else may have written: JSON, TOML and archives of arrays, read within limits.
+
+Whatever is wrong becomes an `InputError` with a clause that quotes no value of the file, such as "it is not UTF-8
+text". The caller adds which file it is, and what to do.
+"""
+
+import io
+import json
+import math
+import tokenize
+import tomllib
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpadmm.checks import shown
+from dpadmm.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MOST_BYTES = 2**28
+"""Of a file, and of all that it unpacks to: whatever is larger is none of this package's."""
+
+MOST_LEVELS = 64
+MOST_DIGITS = 308
+"""Of a whole number, so that it is a finite number as a float as well."""
+
+_DAMAGED_ARCHIVE = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, OverflowError, MemoryError),
+    *(RuntimeError, SyntaxError, Warning, tokenize.TokenError, zlib.error, zipfile.BadZipFile),
+)
+_LARGEST, _MANY_DIGITS = 10**MOST_DIGITS, f"it has a whole number of more than {MOST_DIGITS} digits"
+_LEVELS = f"it is nested more than {MOST_LEVELS} levels deep"
+
+
+def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Return what a file holds."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except (OSError, ValueError) as problem:  # ValueError: a path with a null character
+        why = problem.strerror if isinstance(problem, OSError) else None
+        raise InputError(why or "its name is not that of a file") from problem
+    if len(content) > most:
+        raise InputError(f"it has more than {most:,} bytes")
+    return content
+
+
+def read_text(path: Path, most: int = MOST_BYTES) -> str:
+    """Return the text of a file in UTF-8."""
+    return _decoded(read_bytes(path, most))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text: no key twice in an object, no number that is not finite.
+
+    >>> parse_json('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    >>> parse_json('{"a": 1e999}')
+    Traceback (most recent call last):
+    dpadmm.errors.InputError: it has a number that is too large
+    """
+    try:
+        value = _JSON.decode(text if isinstance(text, str) else _decoded(text))
+    except json.JSONDecodeError as problem:
+        raise InputError(f"it is not valid JSON: {problem}") from problem
+    except RecursionError as problem:
+        raise InputError(_LEVELS) from problem
+    for _ in _levels(value):
+        pass
+    return value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the values of a TOML text; no number that is not finite.
+
+    >>> parse_toml("a = [1, 2.5]")
+    {'a': [1, 2.5]}
+    """
+    try:
+        values = tomllib.loads(text, parse_float=_float)
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"it is not valid TOML: {problem}") from problem
+    except InputError:
+        raise
+    except ValueError as problem:  # of thousands of digits, or a day that no month has
+        raise InputError("it is not valid TOML: a number or a date is out of range") from problem
+    except RecursionError as problem:
+        raise InputError(_LEVELS) from problem
+    for parts in _levels(values):
+        if any(isinstance(part, int) and abs(part) >= _LARGEST for part in parts):
+            raise InputError(_MANY_DIGITS)
+    return values
+
+
+def read_arrays(content: bytes, names: Iterable[str] | None = None) -> "dict[str, NDArray[Any]]":
+    """Return the arrays of an `.npz` archive by name, all of them or those that must be there; never a pickle."""
+    import numpy as np  # late: whoever reads texts alone does not need it
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
+                raise InputError(f"it unpacks to more than {MOST_BYTES:,} bytes")
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            found = {name: file[name] for name in (file.files if names is None else names)}
+    except InputError:
+        raise
+    except _DAMAGED_ARCHIVE as problem:
+        raise InputError("it is not an archive of the expected arrays") from problem
+    if not all(isinstance(array, np.ndarray) for array in found.values()):  # of a member that is no array
+        raise InputError("it is not an archive of the expected arrays")
+    return found
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise InputError("it is not UTF-8 text") from problem
+
+
+def _float(digits: str) -> float:
+    number = float(digits)
+    if math.isnan(number) or digits.lstrip("+-") == "inf":
+        raise InputError("it has a number that is not finite")
+    if math.isinf(number):
+        raise InputError("it has a number that is too large")
+    return number
+
+
+def _int(digits: str) -> int:
+    if len(digits.lstrip("-")) > MOST_DIGITS:
+        raise InputError(_MANY_DIGITS)
+    return int(digits)
+
+
+def _constant(name: str) -> Any:
+    raise InputError(f"it has the number {name}, which is not finite")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"it has the key {shown(twice)} twice in one object")
+    return made
+
+
+_JSON = json.JSONDecoder(parse_float=_float, parse_int=_int, parse_constant=_constant, object_pairs_hook=_object)
+
+
+def _levels(value: Any) -> Iterator[list[Any]]:
+    """Yield what lists and tables hold, one level after the other; `InputError` where there are too many."""
+    level = [value]
+    for _ in range(MOST_LEVELS + 1):
+        inner = [part for part in level if isinstance(part, dict | list)]
+        if not inner:
+            return
+        level = [part for each in inner for part in (each.values() if isinstance(each, dict) else each)]
+        yield level
+    raise InputError(_LEVELS)

@@ -1,0 +1,143 @@
+"""What a user's own loss, regulariser or functions declare is refuted where it is false, and named where it is not."""
+
+import numpy as np
+import pytest
+from tests.problems.own_parts import (
+    BUILT_IN,
+    HONEST_LOSSES,
+    HONEST_REGULARISERS,
+    WRONG_LOSSES,
+    WRONG_REGULARISERS,
+    ClippedLine,
+    GroupNorm,
+    OwnRidge,
+    OwnRisk,
+    QuietRisk,
+)
+
+from dpadmm.errors import InputError
+from dpadmm.problems.declared import check_declared, declared_by, has_same_parts, is_own
+from dpadmm.problems.loss_refutation import refute_loss
+from dpadmm.problems.losses import Huber, Logistic
+from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
+from dpadmm.problems.regulariser_refutation import refute_regulariser
+from dpadmm.problems.regularisers import Box, Ridge
+from dpadmm.problems.silos import Silos
+from dpadmm.problems.softmax import Softmax, SoftmaxRisk
+
+SILOS = Silos.from_parts([np.eye(2) / 2] * 2, [np.array([1.0, -1.0])] * 2, row_norm=1.0)
+
+
+def problem(loss=None, regulariser=None, risk=EmpiricalRisk):
+    return Problem.of(risk(SILOS, loss or Huber(0.5), mu=0.1), regulariser=regulariser)
+
+
+def of_class(each):
+    return type(each).__name__
+
+
+@pytest.mark.parametrize(("loss", "found"), WRONG_LOSSES.items(), ids=of_class)
+def test_a_wrong_loss_is_refuted_with_the_point_and_what_was_found(loss, found):
+    with pytest.raises(InputError, match=found) as refusal:
+        refute_loss(loss)
+    assert str(refusal.value).startswith(f"The loss {type(loss).__name__} ")
+    assert str(refusal.value).endswith("Nothing was spent.")
+
+
+@pytest.mark.parametrize("loss", HONEST_LOSSES.values(), ids=list(HONEST_LOSSES))
+def test_an_honest_loss_is_not_refuted(loss):
+    refute_loss(loss)
+
+
+@pytest.mark.parametrize("dimension", [1, 3, 40])
+@pytest.mark.parametrize(("regulariser", "found"), WRONG_REGULARISERS.items(), ids=of_class)
+def test_a_wrong_regulariser_is_refuted(regulariser, found, dimension):
+    with pytest.raises(InputError, match=found):
+        refute_regulariser(regulariser, dimension)
+
+
+@pytest.mark.parametrize("dimension", [1, 3, 40])
+@pytest.mark.parametrize("regulariser", HONEST_REGULARISERS.values(), ids=list(HONEST_REGULARISERS))
+def test_an_honest_regulariser_is_not_refuted(regulariser, dimension):
+    refute_regulariser(regulariser, dimension)
+
+
+def test_what_is_own_is_of_a_class_of_the_users_even_if_that_inherits():
+    assert not any(is_own(each) for each in (*BUILT_IN, Ridge(1.0), Box(0, 1), problem().functions))
+    assert all(is_own(each) for each in (*WRONG_LOSSES, *HONEST_LOSSES.values(), *WRONG_REGULARISERS))
+
+
+def test_own_parts_are_named():
+    assert declared_by(problem(), Box(0, 1)) == ()
+    own = problem(ClippedLine(), OwnRidge(0.1), OwnRisk)
+    assert declared_by(own, GroupNorm()) == (
+        "functions OwnRisk",
+        "loss ClippedLine",
+        "regulariser OwnRidge",
+        "constraint GroupNorm",
+    )
+    check_declared(own)
+    public = PublicFunctions.of_loss(SILOS.sizes, 2, ClippedLine(), 1.0)
+    assert declared_by(Problem.of(public)) == ("loss ClippedLine",)
+
+
+def test_a_problem_must_have_the_parts_that_were_planned_with():
+    assert has_same_parts(problem(ClippedLine()), problem(ClippedLine()))
+    assert not has_same_parts(problem(ClippedLine()), problem(ClippedLine(low=-0.4)))
+    assert not has_same_parts(problem(ClippedLine()), problem())
+    assert not has_same_parts(problem(risk=OwnRisk), problem())
+    assert not has_same_parts(problem(regulariser=OwnRidge(0.1)), problem(regulariser=OwnRidge(0.2)))
+
+
+def test_own_functions_may_not_declare_less_than_follows_from_their_loss():
+    with pytest.raises(InputError, match=r"QuietRisk declare record_gradient 0.01, but .* norm up to 1 has 0.5"):
+        check_declared(problem(risk=QuietRisk))
+
+
+def test_own_functions_are_not_evaluated():
+    class Private(OwnRisk):
+        def value(self, w):
+            raise AssertionError("reads records")
+
+        gradient = hessian = value
+
+    check_declared(problem(risk=Private))
+
+
+def test_a_softmax_of_ones_own_has_no_theorem():
+    class MySoftmax(Softmax):
+        pass
+
+    with pytest.raises(InputError, match=r"MySoftmax reads several scores.*C13"):
+        PublicFunctions.of_loss(SILOS.sizes, 2, MySoftmax(3), 1.0)
+    silos = Silos.from_parts([np.eye(2) / 2], [np.array([0.0, 2.0])], row_norm=1.0)
+    with pytest.raises(InputError, match=r"MySoftmax reads several scores.*C13"):
+        check_declared(Problem.of(SoftmaxRisk(silos, MySoftmax(3))))
+
+
+def test_an_operator_without_a_projection_has_no_theorem():
+    class MyOperator:
+        omega = 5.0
+
+    with pytest.raises(InputError, match="constraint MyOperator is of a kind for which no certificate exists"):
+        check_declared(problem(Logistic()), MyOperator())
+
+
+def test_what_is_not_refuted_is_not_proved():
+    """A slope that is wrong where no point is tried goes unseen, which is why the statement stays conditional."""
+
+    class WrongInOnePlace(ClippedLine):
+        def slope(self, t):
+            return np.where(np.abs(t - 0.123456789) < 1e-12, 100.0, super().slope(t))
+
+    assert np.abs(WrongInOnePlace().slope(np.array([0.123456789]))) > WrongInOnePlace().slope_bound
+    refute_loss(WrongInOnePlace())
+
+
+def test_the_probe_gives_the_same_answer_every_time():
+    texts = set()
+    for _ in range(3):
+        with pytest.raises(InputError) as refusal:
+            refute_loss(next(loss for loss in WRONG_LOSSES if type(loss).__name__ == "SharpSpot"))
+        texts.add(str(refusal.value))
+    assert len(texts) == 1
