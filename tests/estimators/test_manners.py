@@ -309,3 +309,16 @@ def test_a_user_is_more_than_one_record(table):
 def test_methods_that_cannot_serve_say_why(table, options, message):
     with pytest.raises(InputError, match=message):
         PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), **options).fit(*table[:2])
+
+
+def test_the_stated_signal_reaches_the_plan_and_the_released_model(make, real_plans):
+    build, X, y = make
+    name, stated = ("expected_r2", 0.3) if "target_bounds" in build().get_params() else ("expected_auc", 0.7)
+    with pytest.warns(SimulatedNoiseWarning):
+        model = build(random_state=1, epsilon=5.0, **{name: stated}).fit(X, y)
+    assert model.plan_.expected.judged.non_private == stated
+    (kept,) = model.released_.choice.expected.signals
+    assert (kept.signal, kept.non_private) == ("stated", stated)
+    for wrong in (1.0, float("nan"), "high"):
+        with pytest.raises(InputError, match=name):
+            build(**{name: wrong}).fit(X, y)
