@@ -314,7 +314,6 @@ def test_methods_that_cannot_serve_say_why(table, options, message):
         PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), **options).fit(*table[:2])
 
 
-<<<<<<< HEAD
 def test_the_epsilon_is_always_shown():
     """Whatever differs from its default is shown, but an epsilon of 1 is no detail."""
     assert repr(PrivateLogisticRegression()) == "PrivateLogisticRegression(epsilon=1.0)"
@@ -338,7 +337,8 @@ def test_weights_of_rows_are_refused_with_what_to_do(make, tmp_path):
             each.fit(X, y, weights=np.ones(len(y)))
         assert not has_fit_parameter(each, "sample_weight")  # so that scikit-learn does not pass any
     assert not path.exists()
-=======
+
+
 def test_the_stated_signal_reaches_the_plan_and_the_released_model(make, real_plans):
     build, X, y = make
     name, stated = ("expected_r2", 0.3) if "target_bounds" in build().get_params() else ("expected_auc", 0.7)
@@ -350,4 +350,3 @@ def test_the_stated_signal_reaches_the_plan_and_the_released_model(make, real_pl
     for wrong in (1.0, float("nan"), "high"):
         with pytest.raises(InputError, match=name):
             build(**{name: wrong}).fit(X, y)
->>>>>>> w-forecast

@@ -299,7 +299,6 @@ def test_what_is_no_table_is_told(place: Path, data: object, more: dict[str, obj
         dpadmm.fit(data, asked.pop("target", None), **asked)  # type: ignore[arg-type]
 
 
-<<<<<<< HEAD
 def test_a_delta_that_is_too_large_is_named(place):
     """A part of the budget has no epsilon at such a delta; the epsilon that was given is not at fault."""
     for ask in (dpadmm.fit, dpadmm.plan):
@@ -325,7 +324,8 @@ def test_who_answers_for_it_is_kept_with_the_model(place):
         assert all(f"<dd>{said}</dd>" in page for said in words.values())
     with pytest.raises(InputError, match="purpose contains characters that are not UTF-8"):
         dpadmm.fit("north.csv", "sick", schema=KNOWN, **COST, purpose="\ud800")
-=======
+
+
 @pytest.mark.filterwarnings("ignore::dpadmm.estimators.notices.SimulatedNoiseWarning")
 def test_a_stated_signal_is_forecast_for_tables_and_arrays_and_refused_where_it_does_not_fit() -> None:
     rng = np.random.default_rng(0)
@@ -347,4 +347,3 @@ def test_a_stated_signal_is_forecast_for_tables_and_arrays_and_refused_where_it_
     for wrong in (0.5, 1.0, float("nan")):
         with pytest.raises(InputError, match="expected_auc must"):
             dpadmm.plan(frame, "y", schema=known, **asked | {"expected_auc": wrong})
->>>>>>> w-forecast
