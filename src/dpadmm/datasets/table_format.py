@@ -138,7 +138,7 @@ def _check_encoding(name: str | None) -> None:
         raise InputError(f"There is no text encoding {shown(name)}; common ones: utf-8, cp1252, latin-1.") from problem
     if name is not None and codecs.lookup(name).name.replace("-", "_").startswith(_WITH_STATE):
         raise InputError(
-            f"In the encoding {shown(name)} one cell may decide how all cells after it are read. Save the file as UTF-8."
+            f"In the encoding {shown(name)} one cell may decide how all later ones are read. Save the file as UTF-8."
         )
 
 
