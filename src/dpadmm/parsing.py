@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
@@ -40,13 +40,19 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     """Return what a file holds."""
     try:
         with path.open("rb") as file:
-            content = file.read(most + 1)
+            content = b"".join(_chunks(file, most + 1))  # in chunks: one read sets so much memory aside
     except (OSError, ValueError) as problem:  # ValueError: a path with a null character
         why = problem.strerror if isinstance(problem, OSError) else None
         raise InputError(why or "its name is not that of a file") from problem
     if len(content) > most:
         raise InputError(f"it has more than {most:,} bytes")
     return content
+
+
+def _chunks(file: BinaryIO, most: int) -> Iterator[bytes]:
+    while most and (chunk := file.read(min(most, 2**20))):
+        most -= len(chunk)
+        yield chunk
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
@@ -144,8 +150,8 @@ def _constant(name: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise InputError(f"it has the key {shown(twice)} twice in one object")
     return made
 

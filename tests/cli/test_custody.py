@@ -40,7 +40,7 @@ def terms(cli, place):
         participants=tuple(people),
         coordinator=CoordinatorFiles(place / "coordinator").key().public,
         schema=schema_digest(place / "schema.json"),
-        dimension=2,
+        dimension=3,
         edges=((0, 1),),
         mu=0.01,
     )

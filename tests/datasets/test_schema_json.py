@@ -99,7 +99,7 @@ def broken(**changes):
         (broken(constant=2), "constant must lie strictly"),
         (broken(constant="default"), "constant must be a finite number"),
         (broken(constant=False), "constant must be a finite number"),
-        (broken(constant=float("nan")), "constant must be a finite number"),
+        (broken(constant=float("nan")), "it has the number NaN, which is not finite"),
     ],
 )
 def test_broken_files_are_refused_and_named(text, message, tmp_path):

@@ -337,3 +337,16 @@ def test_weights_of_rows_are_refused_with_what_to_do(make, tmp_path):
             each.fit(X, y, weights=np.ones(len(y)))
         assert not has_fit_parameter(each, "sample_weight")  # so that scikit-learn does not pass any
     assert not path.exists()
+
+
+def test_the_stated_signal_reaches_the_plan_and_the_released_model(make, real_plans):
+    build, X, y = make
+    name, stated = ("expected_r2", 0.3) if "target_bounds" in build().get_params() else ("expected_auc", 0.7)
+    with pytest.warns(SimulatedNoiseWarning):
+        model = build(random_state=1, epsilon=5.0, **{name: stated}).fit(X, y)
+    assert model.plan_.expected.judged.non_private == stated
+    (kept,) = model.released_.choice.expected.signals
+    assert (kept.signal, kept.non_private) == ("stated", stated)
+    for wrong in (1.0, float("nan"), "high"):
+        with pytest.raises(InputError, match=name):
+            build(**{name: wrong}).fit(X, y)

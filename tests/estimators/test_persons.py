@@ -69,7 +69,8 @@ def test_keep_takes_the_first_rows_of_each_person():
     first = np.sort(np.unique(whose, return_index=True)[1])
     kept = build(keep=1).fit(X, y, persons=whose)
     alone = build().fit(X.iloc[first], y[first])
-    np.testing.assert_array_equal(kept.coef_, alone.coef_)
+    # A person may have any number of rows, so that more is allowed for the rounding of their sum.
+    np.testing.assert_allclose(kept.coef_, alone.coef_, rtol=1e-6)
     assert np.abs(build().fit(X, y, persons=whose).coef_ - alone.coef_).max() > 1e-3
 
 

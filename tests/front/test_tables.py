@@ -324,3 +324,26 @@ def test_who_answers_for_it_is_kept_with_the_model(place):
         assert all(f"<dd>{said}</dd>" in page for said in words.values())
     with pytest.raises(InputError, match="purpose contains characters that are not UTF-8"):
         dpadmm.fit("north.csv", "sick", schema=KNOWN, **COST, purpose="\ud800")
+
+
+@pytest.mark.filterwarnings("ignore::dpadmm.estimators.notices.SimulatedNoiseWarning")
+def test_a_stated_signal_is_forecast_for_tables_and_arrays_and_refused_where_it_does_not_fit() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1, 1, (400, 2))
+    labels = np.where(rows[:, 0] + 0.5 * rng.standard_normal(400) > 0, "yes", "no")
+    frame, known = (
+        pd.DataFrame(rows, columns=["a", "b"]).assign(y=labels),
+        {"a": (-1, 1), "b": (-1, 1), "y": ("yes", "no")},
+    )
+    asked: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "expected_auc": 0.9}
+    planned = dpadmm.plan(frame, "y", schema=known, **asked)
+    assert [each.non_private for each in planned.expected.signals] == [0.9]
+    model = dpadmm.fit(frame, "y", schema=known, seed=1, anyway=True, **asked)
+    assert [each.non_private for each in model.choice.expected.signals] == [0.9]
+    array = dpadmm.fit(rows, labels, bounds=(-1, 1), classes=("no", "yes"), seed=1, anyway=True, **asked)
+    assert [each.non_private for each in array.choice.expected.signals] == [0.9]
+    with pytest.raises(InputError, match="expected_auc is for classes"):
+        dpadmm.fit(rows, rows[:, 0], bounds=(-1, 1), target_bounds=(-1, 1), seed=1, **asked)
+    for wrong in (0.5, 1.0, float("nan")):
+        with pytest.raises(InputError, match="expected_auc must"):
+            dpadmm.plan(frame, "y", schema=known, **asked | {"expected_auc": wrong})

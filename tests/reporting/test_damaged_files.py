@@ -1,7 +1,6 @@
 """Damaged models, evaluations and schemas: read, or refused in one sentence that quotes no cell of the table."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -53,13 +52,6 @@ def test_models(model, tmp_path, ending, number):
     copies = damage.attempts(1, number, content, damage.of_bytes, *kinds)
     assert damage.check(used, path, copies, secret=str(CELL)) > number / 2
     used(damage.written(path, content))
-
-
-@pytest.mark.parametrize("number", NUMBER)
-def test_models_of_the_first_version(tmp_path, number):
-    content = Path(__file__).parent.joinpath("files", "model-1.json").read_bytes()
-    copies = damage.attempts(2, number, content, signed_anew("model"))
-    assert damage.check(ReleasedModel.load, tmp_path / "model.json", copies) > number / 2
 
 
 @pytest.mark.parametrize("number", NUMBER)

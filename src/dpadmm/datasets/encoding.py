@@ -228,7 +228,7 @@ class RowEncoding:
         shape = (number, self.dimension + bool(np.any(shift)))
         table = sparse.csr_array((values.ravel(), indices.ravel(), pointers), shape=shape)
         table.eliminate_zeros()
-        return CentredRows.of_stored(table, shift) if np.any(shift) else table
+        return CentredRows.of_stored(table, shift, self.share / self.radius) if np.any(shift) else table
 
     def _encoded_numbers(self, cells: Sequence[Cells], blank: Mask) -> Floats:
         """Return the encoded rows of columns of numbers, to the bits of `encode_cells`, nothing stored sparsely."""
@@ -295,7 +295,7 @@ class RowEncoding:
             constants = self.constant * (np.ones(len(factors)) if there is None else there.astype(np.float64))
             rows = sparse.csr_array(sparse.hstack([rows, sparse.csr_array(constants[:, None])], format="csr"))
             shift = np.append(shift, 0.0)
-        return CentredRows(rows, factors, shift) if np.any(shift) else rows
+        return CentredRows(rows, factors, shift, self.share / self.radius) if np.any(shift) else rows
 
 
 @dataclass(frozen=True)

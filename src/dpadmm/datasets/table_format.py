@@ -127,12 +127,19 @@ class TableFormat:
         return ", ".join(part for part in (*parts, words and f"{words} for a missing value") if part)
 
 
+_WITH_STATE = ("iso2022", "hz", "utf_7")
+
+
 def _check_encoding(name: str | None) -> None:
     try:
         if name is not None:
             "".encode(name)
     except (LookupError, TypeError, ValueError) as problem:
         raise InputError(f"There is no text encoding {shown(name)}; common ones: utf-8, cp1252, latin-1.") from problem
+    if name is not None and codecs.lookup(name).name.replace("-", "_").startswith(_WITH_STATE):
+        raise InputError(
+            f"In the encoding {shown(name)} one cell may decide how all later ones are read. Save the file as UTF-8."
+        )
 
 
 def earlier_format(path: str) -> TableFormat:

@@ -170,7 +170,7 @@ class Course:
     @property
     def declared(self) -> tuple[str, ...]:
         """The user's own parts, on whose declared constants the certificates rest."""
-        return declared_by(self.setting.problem, self.constraint)
+        return declared_by(self.setting.problem, self.constraint, self.algorithm)
 
     def statement(self) -> Statement:
         """Return what all problems together will cost the worst person."""

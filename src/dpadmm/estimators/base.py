@@ -263,7 +263,8 @@ class PrivateLinearModel(PrivateEstimator):
         table, labels, owners = rows.known
         books, known = self._books(), (table, labels, owners.groups, owners.persons)
         with ExitStack() as stack:
-            ledger = stack.enter_context(opened(None if books.is_new else self.ledger, *known))
+            is_new = books.is_new  # asked once: another process may make the file while this one plans
+            ledger = stack.enter_context(opened(None if is_new else self.ledger, *known))
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
             bought = None
@@ -273,7 +274,7 @@ class PrivateLinearModel(PrivateEstimator):
             if plan.times > 1:
                 notes.append(f"{plan.times} one-vs-rest models read every record; the epsilon covers all of them")
             self._warn(wishes, rows, plan)
-            if books.is_new:  # made when everything is planned
+            if is_new:  # made when everything is planned
                 way.check(bought)
                 opening = books.open(ledger_data(*known), wishes.target.delta, wishes.protection)
                 ledger = stack.enter_context(opening)

@@ -172,7 +172,7 @@ class Books:
         if self.path is None:
             yield None
             return
-        if self.is_new:
+        if self.is_new:  # one that another process has made since is opened as any other
             budget = Budget(epsilon=self.budget or 0.0, delta=delta)
             Ledger.create(self.path, data, budget, protection=protection).close()
         with Ledger.open(self.path) as ledger:

@@ -1,5 +1,6 @@
 """Sparse rows minus a multiple of one public vector: dense as numbers, sparse as stored."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ class CentredRows:
         and large numbers do not cancel.
     factors: a (n,), how much of the centre is taken off each row: what the row as a whole is multiplied by.
     centre: c (d,), public.
+    most_factor: a public bound of the factors. How rows are stored in silos follows from it and never from the rows
+        themselves: without a bound they are stored dense (C7).
 
     >>> rows = CentredRows(sparse.csr_array([[1.0, 0.0], [0.0, 2.0]]), np.array([1.0, 2.0]), np.array([0.5, 0.25]))
     >>> rows.toarray().tolist()
@@ -39,7 +42,7 @@ class CentredRows:
     __array_ufunc__ = None  # NumPy shall refuse these rows, not make an array of one object of them
     ndim = 2
 
-    def __init__(self, table: Any, factors: Floats, centre: Floats) -> None:
+    def __init__(self, table: Any, factors: Floats, centre: Floats, most_factor: float = math.inf) -> None:
         """Put the factors beside the table."""
         table = sparse.csr_array(table, dtype=np.float64)
         factors, centre = np.asarray(factors, dtype=np.float64), np.asarray(centre, dtype=np.float64)
@@ -52,18 +55,18 @@ class CentredRows:
             raise InputError("The centre of rows must be finite; it holds NaN or infinite values.")
         self.stored = sparse.csr_array(sparse.hstack([table, sparse.csr_array(factors[:, None])], format="csr"))
         self.stored.sum_duplicates()
-        self.centre = centre
+        self.centre, self.most_factor = centre, most_factor
 
     @classmethod
-    def of_stored(cls, stored: Any, centre: Floats) -> "CentredRows":
+    def of_stored(cls, stored: Any, centre: Floats, most_factor: float = math.inf) -> "CentredRows":
         """Return the rows of `B = [S, a]`, sorted and without duplicates, about a centre."""
         rows = cls.__new__(cls)
-        rows.stored, rows.centre = stored, centre
+        rows.stored, rows.centre, rows.most_factor = stored, centre, most_factor
         return rows
 
     def with_stored(self, stored: Any) -> "CentredRows":
         """Return other rows about the same centre."""
-        return self.of_stored(stored, self.centre)
+        return self.of_stored(stored, self.centre, self.most_factor)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -111,8 +114,8 @@ class CentredRows:
 
     @property
     def longest_shift(self) -> float:
-        """The greatest norm of `a_i c`: numbers of this size cancel in products with the rows."""
-        return float(np.abs(self._parts()[0]).max(initial=0.0) * np.linalg.norm(self.centre))
+        """The greatest norm that `a_i c` may have: numbers of this size cancel in products with the rows."""
+        return float(self.most_factor * np.linalg.norm(self.centre)) if np.any(self.centre) else 0.0
 
     def squares(self) -> Floats:
         """Return the squared norm of every row: the stored entries' part and, of the others, `a^2 c_j^2`."""

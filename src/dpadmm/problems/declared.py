@@ -35,14 +35,14 @@ def own_parts(problem: Problem) -> dict[str, Any]:
     return {kind: part for kind, part in parts.items() if part is not None and is_own(part)}
 
 
-def declared_by(problem: Problem, constraint: object = None) -> tuple[str, ...]:
-    """Return the names of the user's own parts, on whose constants certificates rest.
+def declared_by(problem: Problem, constraint: object = None, method: object = None) -> tuple[str, ...]:
+    """Return the names of the user's own parts, on whose constants or certificates the run's rest.
 
-    constraint: that of a method, where it has one.
+    constraint: that of the method, where it has one.
     """
     parts = own_parts(problem)
-    if constraint is not None and is_own(constraint):
-        parts["constraint"] = constraint
+    more = {"constraint": constraint, "method": method}
+    parts |= {kind: part for kind, part in more.items() if part is not None and is_own(part)}
     return tuple(f"{kind} {type(part).__name__}" for kind, part in parts.items())
 
 

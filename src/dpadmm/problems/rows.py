@@ -30,7 +30,8 @@ def _stacked_centred(parts: Sequence[Matrix], first: CentredRows) -> CentredRows
     """Stack rows about one centre; rows that are not centred have factor 0."""
     centre = first.centre
     whole = [
-        part if isinstance(part, CentredRows) else CentredRows(part, np.zeros(part.shape[0]), centre) for part in parts
+        part if isinstance(part, CentredRows) else CentredRows(part, np.zeros(part.shape[0]), centre, first.most_factor)
+        for part in parts
     ]
     if not all(np.array_equal(part.centre, centre) for part in whole):
         raise InputError(

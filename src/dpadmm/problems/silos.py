@@ -255,9 +255,9 @@ def _refuse_complex(name: str, values: Any) -> None:
 
 
 def _without_loss(features: Matrix, row_norm: float) -> Matrix:
-    """Return centred rows dense where more would be lost in rounding than certificates count (C7).
+    """Return centred rows dense where more could be lost in rounding than certificates count (C7).
 
-    Whether a row is near a far centre only its owner may know, so the table is stored otherwise and not refused.
+    It follows from public facts alone: if one row decided, it would change how all others are rounded.
     """
     if isinstance(features, CentredRows) and features.longest_shift > MOST_SHIFT * row_norm:
         return features.toarray()

@@ -36,6 +36,11 @@ class OtherFigure:
     value: float
     uncertainty: float = 0.0
 
+    @property
+    def is_determined(self) -> bool:
+        """Whether noise leaves enough of the figure to show it."""
+        return not _is_open(self.score, self.value, self.uncertainty)
+
     def __str__(self) -> str:
         """Say it."""
         return _figure_words(self.score, self.value, self.uncertainty)
@@ -64,19 +69,14 @@ class Measurement:
     is_recorded: bool = False
 
     @property
-    def is_determined(self) -> bool:
-        """Whether noise leaves enough of the score to show it."""
-        return not _is_open(self.score, self.value, self.uncertainty)
-
-    @property
     def headline(self) -> str:
         """The score with its noise, or that noise leaves it open."""
         return _figure_words(self.score, self.value, self.uncertainty, 3)
 
     def figure(self, score: str) -> OtherFigure | None:
-        """Return what was measured of this score, None if it was not."""
-        own = OtherFigure(self.score, self.value, self.uncertainty)
-        return next((each for each in (own, *self.others) if each.score == score), None)
+        """Return what was measured of this score, None if it was not or noise leaves it open."""
+        measured = (OtherFigure(self.score, self.value, self.uncertainty), *self.others)
+        return next((each for each in measured if each.score == score and each.is_determined), None)
 
     @property
     def is_unrecorded(self) -> bool:

@@ -152,7 +152,7 @@ def _figure(heading: str, caption: str, curves: Sequence[RoundCurve]) -> ChartPa
 
 def _scores(model: ReleasedModel) -> Markup | None:
     """Return the ranges that simulations showed and what was measured of the same score, on one scale."""
-    expected, measured = model.choice.expected, [each for each in model.measurements if each.is_determined]
+    expected, measured = model.choice.expected, model.measurements
     if expected is None and not measured:
         return None
     score, marks = measured[0].score if expected is None else expected.score, []

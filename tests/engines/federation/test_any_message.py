@@ -267,7 +267,7 @@ def test_stored_terms_that_are_refused_now_end_nothing(world, worlds, caplog):
     assert again.first.agreements() == [world.agreement]
     assert caplog.text.count("terms of an earlier version") == 1
     asked = world.key.seal(Step("bad", 0, 1, np.zeros((0, 3)), ()).encode())
-    again.refuses(asked, "InputError")
+    again.refuses(asked, "ResumeError")
     assert isinstance(again.told("s0", world.invite()), messages.Joined)
     worlds.closed(again)
 

@@ -314,9 +314,11 @@ class Agreement:
             )
         values = dict(plain)
         try:
-            values["settings"] = plain["settings"]
             for name in {"participants", "edges", "class_weights", "left"} & set(plain):
                 values[name] = term_values.listed(name, plain[name])
+            if not all(isinstance(each, Mapping) for each in values.get("participants", ())):
+                raise InputError("participants must be a list of tables with name, records and key.")
+            values["settings"] = plain["settings"]
             values["participants"] = tuple(Participant(**each) for each in values["participants"])
             values["noise"] = NoiseOrigin(plain.get("noise", "secure"))
             values["missing"] = Missing(plain.get("missing", "wait"))

@@ -43,11 +43,11 @@ def check_distinct(names: Sequence[str], advice: str = "Choose other names.") ->
 
 def _fault(name: str, longest: int) -> str | None:
     plain = unicodedata.normalize("NFKC", name) if name.isprintable() else ""
-    if not plain or _BLANK & set(name):
+    if not plain or _BLANK & set(name) or any(map(_is_ignored, name)):
         return "must be printable text without control or invisible characters, and not empty"
     if len(name.encode()) > longest:
         return f"must have at most {longest} bytes"
-    if plain.strip(" .") != plain or plain.startswith("-"):
+    if plain.strip(" .") != plain or unicodedata.category(plain[0]) == "Pd" or plain[0] == "\u2212":
         return "must not begin with a dash, nor begin or end with a space or a dot"
     if _SEPARATORS & set(plain):
         return f"must be usable for a file, without any of {' '.join(sorted(_SEPARATORS))}"
@@ -58,6 +58,15 @@ def _fault(name: str, longest: int) -> str | None:
         mixed = " and ".join(sorted(script.capitalize() for script in scripts))
         return f"must not mix letters that look alike, of {mixed} script"
     return None
+
+
+def _is_ignored(sign: str) -> bool:
+    """Return whether nothing is drawn for a sign beside others: joiners and selectors of variants."""
+    return sign in "\u034f\u17b4\u17b5" or 0x180B <= ord(sign) <= 0x180F or _is_selector(ord(sign))
+
+
+def _is_selector(code: int) -> bool:
+    return 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
 
 
 def _script(letter: str) -> str:
