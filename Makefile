@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MPLBACKEND := Agg
 
-CORE := --extend-exclude 'src/dpadmm/engines/(https|flower|cluster)/' --optional-dependencies-dev-groups cluster,dev,docs,excel,federation,flower
+CORE := --extend-exclude 'src/dpadmm/engines/(https|cluster)/' --optional-dependencies-dev-groups cluster,dev,docs,excel,federation
 # Peers' packages are imported only by workers that run in the peers' own environments.
 ALL := --exclude '\.venv|\.bench|benchmarks/peers/workers/(diffprivlib|opacus)_' --ignore DEP002,DEP004
 
@@ -33,6 +33,8 @@ lint: $(VENV)/.installed
 	$(BIN)/deptry src
 	$(BIN)/deptry src $(CORE)
 	$(BIN)/deptry src tests examples benchmarks docs $(ALL)
+	cd research && ../$(BIN)/deptry src
+	cd contrib/flower && ../../$(BIN)/deptry src
 
 test: lint
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup --durations 25 -m "not slow" --hypothesis-profile quick
