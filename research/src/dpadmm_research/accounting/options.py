@@ -139,7 +139,13 @@ def method_app(
 ) -> typer.Typer:
     """Return the typer app with one sub-command per method."""
     members = {"extra": staticmethod(extra), "act": staticmethod(act), "verb": verb}
-    return typer.Typer(cls=type("MethodGroup", (MethodGroup,), members), help=words, no_args_is_help=True)
+    app = typer.Typer(cls=type("MethodGroup", (MethodGroup,), members), help=words, no_args_is_help=True)
+    app.callback(help=words)(_nothing)  # without one typer takes it for a single command
+    return app
+
+
+def _nothing() -> None:
+    """Do nothing before a sub-command."""
 
 
 def levels_of(method: type["Method"]) -> tuple[str, ...]:
