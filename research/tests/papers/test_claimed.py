@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mypy import api as mypy_api
 
 import dpadmm
+import dpadmm_research
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Certificate, Unit, View
@@ -97,7 +98,9 @@ def check(eps: ClaimedEpsilon, noise: ClaimedNoise, bound: ClaimedSensitivity) -
     takes_certificate(bound)
     takes_number(eps.value)
 """
-    monkeypatch.setenv("MYPYPATH", str(Path(dpadmm.__file__).parents[1]))
+    monkeypatch.setenv(
+        "MYPYPATH", os.pathsep.join(str(Path(each.__file__).parents[1]) for each in (dpadmm, dpadmm_research))
+    )
     file = tmp_path / "misuse.py"
     file.write_text(source)
     options = ["--strict", "--config-file", os.devnull, "--cache-dir", str(tmp_path), "--no-error-summary"]
