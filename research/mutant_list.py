@@ -96,7 +96,7 @@ CERTIFICATES = (
         "certificates",
         "C13: the cap of a softmax loss is certified and not kept",
         "problems/softmax.py",
-        "return Logistic() if self.cap == 1 else CappedLogistic(self.cap)",
+        "return Logistic(self.cap)",
         "return Logistic()",
         ("algorithms/test_softmax.py", "-k", "neighbours"),
         ("noisy-gradients", *FEW),

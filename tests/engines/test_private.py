@@ -34,7 +34,7 @@ from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.privacy.records import Origin
-from dpadmm.problems.losses import CappedLogistic, Logistic
+from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import Ridge
 from dpadmm.problems.silos import Silos
@@ -250,7 +250,7 @@ class TestWhatACourseIsFor:
 
     def test_another_loss_is_refused_even_if_its_constants_are_no_worse(self):
         """Objective perturbation has a branch that is proved for the logistic loss alone (C2)."""
-        other = Problem.of(EmpiricalRisk(self.silos(100), CappedLogistic(0.5)))
+        other = Problem.of(EmpiricalRisk(self.silos(100), Logistic(0.5)))
         assert not other.is_within(self.course(Protection(view=View.PUBLIC)).setting.problem)
         constants = other.functions.constants
         unknown = Problem.of(PublicFunctions(np.full(3, 100), 3, constants))

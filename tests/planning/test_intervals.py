@@ -15,7 +15,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View
 from dpadmm.problems.aims import Aim
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import Ridge
 from dpadmm.problems.softmax import Softmax
 
@@ -98,7 +98,7 @@ def test_other_methods_are_refused(method):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"loss": CappedLogistic(0.7)}, "plain logistic"),
+        ({"loss": Logistic(0.7)}, "plain logistic"),
         ({"loss": SmoothedHinge(0.5)}, "plain logistic"),
         ({"loss": Huber(0.5)}, "plain logistic"),
         ({"loss": Softmax(3)}, "plain logistic"),

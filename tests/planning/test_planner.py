@@ -14,7 +14,7 @@ from dpadmm.planning.forecast import SignalScores
 from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, ElasticNet
 
 SPREAD = Protection(records_per_person=2, silos_per_person=2)
@@ -131,7 +131,7 @@ def test_dubious_budgets_and_graphs_that_are_not_used_are_warned_about():
 
 
 def test_losses_are_capped_only_where_noise_matters():
-    assert plan(TASK).task.loss == CappedLogistic(0.5)
+    assert plan(TASK).task.loss == Logistic(0.5)
     assert any("capped at 0.5" in reason for reason in plan(TASK).reasons)
     assert plan(replace(TASK, target=Target(1e6, 1e-5))).task.loss == Logistic()
     assert plan(TASK, method="dvp").task.loss == Logistic()

@@ -235,9 +235,7 @@ class ShiftedLogistic(Logistic):
 class LyingLogistic(Logistic):
     """A subclass of a built-in loss that changes a constant alone."""
 
-    def __init__(self):
-        super().__init__()
-        object.__setattr__(self, "slope_bound", 0.1)
+    slope_bound = 0.1
 
 
 class NotFinite(ClippedLine):

@@ -9,7 +9,6 @@ from dpadmm import _offer
 _HOMES = {
     "Aim": "aims",
     "Box": "regularisers",
-    "CappedLogistic": "losses",
     "Constants": "functions",
     "ElasticNet": "regularisers",
     "EmpiricalRisk": "problem",

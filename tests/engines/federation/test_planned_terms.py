@@ -21,7 +21,7 @@ from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.planning.task import ProfileRule, TableShape
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import L1, Box, ElasticNet, Ridge
 from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.federation import federation_model
@@ -229,7 +229,7 @@ def test_every_release_of_a_plan_with_a_profile_is_the_plans(noise):
 @pytest.mark.parametrize("noise", list(NoiseOrigin))
 @pytest.mark.parametrize(
     ("loss", "fitted"),
-    [(Logistic(), CappedLogistic(0.5)), (Huber(0.3), Huber(0.3)), (SmoothedHinge(), SmoothedHinge())],
+    [(Logistic(), Logistic(0.5)), (Huber(0.3), Huber(0.3)), (SmoothedHinge(), SmoothedHinge())],
 )
 def test_every_release_is_the_plans(loss, fitted, noise):
     made = planned(loss=loss, protection=Protection(records_per_person=3, silos_per_person=2))

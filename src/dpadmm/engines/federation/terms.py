@@ -36,7 +36,7 @@ from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import NoisyRelease, SummedGaussianRelease
 from dpadmm.problems.declared import is_own
 from dpadmm.problems.loss_records import LOSS_KINDS
-from dpadmm.problems.losses import CappedLogistic, Huber, Loss
+from dpadmm.problems.losses import Huber, Logistic, Loss
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import L1, ElasticNet, NoRegulariser, Regulariser, Ridge
 from dpadmm.problems.softmax import AnyLoss, Softmax
@@ -47,7 +47,7 @@ SOFTMAX = "softmax"
 LOSSES: dict[str, type[Any]] = {name: kind for name, kind in LOSS_KINDS.items() if name != SOFTMAX}
 """The other losses that terms can name."""
 
-_CHOSEN_SLOPE = (Huber, CappedLogistic)  # their only number is the slope bound
+_CHOSEN_SLOPE = (Huber, Logistic)  # their only number is the slope bound
 
 PROFILE_ROUND = 0
 """The round before the first of training, in which columns are counted."""
