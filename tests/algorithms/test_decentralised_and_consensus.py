@@ -15,7 +15,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks import complete, erdos_renyi, grid, path, ring, star
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.regularisers import L1, Box, Ridge
+from dpadmm.problems.regularisers import Box, ElasticNet
 
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=5))
 
@@ -112,7 +112,7 @@ class TestSmall:
     def test_ridge_as_regulariser_equals_ridge_in_the_functions(self, small):
         _, silos = small
         inside = Problem.of(EmpiricalRisk(silos, Logistic(), mu=0.05))
-        outside = Problem.of(EmpiricalRisk(silos, Logistic()), regulariser=Ridge(0.05))
+        outside = Problem.of(EmpiricalRisk(silos, Logistic()), regulariser=ElasticNet(l2=0.05))
         stopping = Stopping(rounds=300, residual=1e-8)
         for method, network in ((ConsensusADMM(rho=0.05), None), (DecentralisedADMM(eta=0.03), complete(5))):
             one = QUIET.run(method, inside, stopping, network).estimate
@@ -136,7 +136,7 @@ class TestLasso:
 
     def test_users_with_one_record(self):
         planted = sparse_regression(400, 20, rng=np.random.default_rng(2), support=4)
-        problem = Problem.of(EmpiricalRisk(planted.users(), Squared()), Weighting.AVERAGE, L1(2e-3))
+        problem = Problem.of(EmpiricalRisk(planted.users(), Squared()), Weighting.AVERAGE, ElasticNet(l1=2e-3))
         run = QUIET.run(ConsensusADMM(rho=2e-4), problem, Stopping(rounds=6000, residual=1e-10))
         expected = self.reference(planted.data, 2e-3)
         np.testing.assert_allclose(run.estimate, expected, atol=1e-6)
@@ -145,7 +145,7 @@ class TestLasso:
     def test_silos(self):
         planted = sparse_regression(300, 30, rng=np.random.default_rng(3), support=5)
         silos = planted.data.silos(iid(300, 6, np.random.default_rng(4)))
-        problem = Problem.of(EmpiricalRisk(silos, Squared()), regulariser=L1(1e-3))
+        problem = Problem.of(EmpiricalRisk(silos, Squared()), regulariser=ElasticNet(l1=1e-3))
         run = QUIET.run(ConsensusADMM(rho=5e-3), problem, Stopping(rounds=6000, residual=1e-11))
         np.testing.assert_allclose(run.estimate, self.reference(planted.data, 1e-3), atol=1e-6)
 
@@ -214,8 +214,8 @@ class TestRefusals:
                 DecentralisedADMM(eta=bad)
 
     def test_decentralised_refuses_a_non_smooth_regulariser(self, small):
-        problem = Problem.of(EmpiricalRisk(small[1], Logistic()), regulariser=L1(0.1))
-        with pytest.raises(InputError, match=r"L1.*ConsensusADMM"):
+        problem = Problem.of(EmpiricalRisk(small[1], Logistic()), regulariser=ElasticNet(l1=0.1))
+        with pytest.raises(InputError, match=r"l1=0.1.*ConsensusADMM"):
             QUIET.run(DecentralisedADMM(0.1), problem, Stopping(rounds=1), ring(5))
 
     def test_network_of_another_size(self, small):

@@ -18,7 +18,7 @@ from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.regularisers import L1, Ridge
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
 
 ENGINE = LocalEngine(progress=False, threads=1, recording=Recording(every=5), tolerance=1e-11)
@@ -98,7 +98,7 @@ class ConvergenceContract:
 
     @pytest.mark.parametrize("loss", [SmoothedHinge(), Huber(0.5)], ids=lambda v: type(v).__name__)
     def test_zero_noise_is_optimal_for_other_losses_weights_and_a_shared_ridge(self, loss):
-        problem = Problem.of(risk(loss, mu=0.0), Weighting.AVERAGE, Ridge(0.05))
+        problem = Problem.of(risk(loss, mu=0.0), Weighting.AVERAGE, ElasticNet(l2=0.05))
         run = ENGINE.run(self.method, problem, Stopping(rounds=self.rounds), complete(5))
         assert problem.optimality(run.estimate)[0] <= 1e-6
 
@@ -186,7 +186,7 @@ class PrivateContract:
     def test_what_cannot_be_protected_is_refused(self):
         with pytest.raises(InputError, match="no bound"):
             plan_noise(self.method, Problem.of(risk(Squared())), 3, self.target, ring(5))
-        with pytest.raises(InputError, match="L1"):
-            plan_noise(self.method, Problem.of(risk(), regulariser=L1(0.1)), 3, self.target, ring(5))
+        with pytest.raises(InputError, match=r"l1=0\.1"):
+            plan_noise(self.method, Problem.of(risk(), regulariser=ElasticNet(l1=0.1)), 3, self.target, ring(5))
         with pytest.raises(InputError, match="needs a network"):
             plan_noise(self.method, Problem.of(risk()), 3, self.target)

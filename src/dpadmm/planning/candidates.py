@@ -255,7 +255,7 @@ def why_not(task: Task, method: type[Method]) -> str | None:
         return f"{about.name} needs a ridge, a weight alpha above 0"
     penalty = left_regulariser(task)
     if penalty is not None and not about.takes_any_regulariser:
-        return f"{about.name} has no proximal step for {type(penalty).__name__}"
+        return f"{about.name} has no proximal step for {penalty}"
     return None
 
 

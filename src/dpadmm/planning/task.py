@@ -190,7 +190,9 @@ class Task:
             raise InputError("unit must be record, person or user; the function unit is for the consensus methods.")
         self._check_relation()
         if self.regulariser is not None and not hasattr(self.regulariser, "prox"):
-            raise InputError(f"regulariser must be a regulariser such as Ridge(0.01), got {shown(self.regulariser)}.")
+            raise InputError(
+                f"regulariser must be a regulariser such as ElasticNet(l2=0.01), got {shown(self.regulariser)}."
+            )
 
     def _check_relation(self) -> None:
         """Refuse what nothing is certified for where records are added or removed."""

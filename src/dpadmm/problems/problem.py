@@ -18,7 +18,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants, LocalFunctions
 from dpadmm.problems.losses import LabelKind, Loss, certified_form
-from dpadmm.problems.regularisers import NoRegulariser, Regulariser
+from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.problems.rows import gram_sum, row_block, row_products, row_squares, row_sums, scaled_rows, scores
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk, check_softmax
@@ -292,7 +292,7 @@ class Problem:
     ) -> "Problem":
         """Build a problem with weights by rule and, unless given, no regulariser."""
         _check_functions(functions)
-        chosen = regulariser if regulariser is not None else NoRegulariser()
+        chosen = regulariser if regulariser is not None else ElasticNet()
         return cls(functions, weighting.weights(functions.sizes), chosen)
 
     @property
