@@ -77,7 +77,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C1: of persons, the first rows of the table are kept",
-        "problems/persons.py",
+        "problems/silos.py",
         "kept = np.flatnonzero(place < most)",
         "kept = np.arange(min(most * len(counts), len(codes)))",
         ("problems/test_persons.py", "-k", "kept"),
@@ -239,7 +239,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C7: what rounding costs does not grow with the rows",
-        "problems/summation.py",
+        "problems/rows.py",
         "return min(rows, _MOST_IN_RUNS + dimension) + _OTHERS",
         "return _OTHERS",
         ("algorithms/test_rounding.py",),

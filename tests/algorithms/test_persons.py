@@ -19,9 +19,8 @@ from dpadmm.privacy.certificates import LocalFunction, objective_perturbation, s
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.neighbours import FAR
-from dpadmm.problems.persons import PersonRows
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm_research.audit.catalogue import _subject
 from dpadmm_research.audit.sensitivity import check_sensitivity
 

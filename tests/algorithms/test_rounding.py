@@ -25,9 +25,9 @@ from dpadmm.privacy.protection import Protection, Relation, Strength, Unit
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, risk_of
+from dpadmm.problems.rows import MOST_RIDGE, RUN, SPARSE_RUN, PairwiseSum, most_additions
 from dpadmm.problems.silos import MOST_SHIFT, Silos
 from dpadmm.problems.softmax import Softmax
-from dpadmm.problems.summation import MOST_RIDGE, RUN, SPARSE_RUN, PairwiseSum, most_additions
 from dpadmm.solvers.passes import _column_sum, _sparse_sum
 
 SLOPE = 0.5

@@ -17,10 +17,9 @@ from tests.problems.own_parts import (
 
 from dpadmm.errors import InputError
 from dpadmm.problems.declared import check_declared, declared_by, has_same_parts, is_own
-from dpadmm.problems.loss_refutation import refute_loss
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
-from dpadmm.problems.regulariser_refutation import refute_regulariser
+from dpadmm.problems.refutation import refute_loss, refute_regulariser
 from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.softmax import Softmax, SoftmaxRisk

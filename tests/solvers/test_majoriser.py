@@ -17,8 +17,8 @@ from tests.contracts.solver_contract import (
 from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.rows import RUN
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.summation import RUN
 from dpadmm.solvers import majoriser
 from dpadmm.solvers.majoriser import MajoriserSolver
 from dpadmm.solvers.newton import NewtonColumns

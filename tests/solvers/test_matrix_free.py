@@ -16,10 +16,9 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.networks import ring
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.persons import PersonRows
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.rows import gram
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.solvers import matrix_free, solution
 from dpadmm.solvers.closed_forms import RankOneSolver, SquaredSolver
 from dpadmm.solvers.columns import SingleColumns

@@ -16,11 +16,10 @@ from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.networks import complete
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.persons import PersonRows
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.rows import PART
+from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.problems.softmax import Softmax, SoftmaxRisk
-from dpadmm.problems.summation import PART
 from dpadmm.solvers import row_blocks
 from dpadmm.solvers.closed_forms import SquaredSolver
 from dpadmm.solvers.columns import SingleColumns

@@ -2,7 +2,7 @@
 
 For records `f_i` is an empirical risk, `f_i(w) = (1/n_i) sum_m loss(w; a_m, y_m) + (mu/2) ||w||^2`. Where the number
 of records is secret, n_i is a nominal number, and the sum goes over the records there are. Where a person may have
-several rows, n_i is the number of persons, and each row's loss counts its weight (`dpadmm.problems.persons`).
+several rows, n_i is the number of persons, and each row's loss counts its weight (`dpadmm.problems.silos`).
 """
 
 from collections.abc import Iterator

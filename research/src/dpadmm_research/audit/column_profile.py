@@ -24,8 +24,8 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.masked import Shares
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.persons import PersonRows, PersonWeights
 from dpadmm.problems.problem import Problem, PublicFunctions
+from dpadmm.problems.silos import PersonRows, PersonWeights
 from dpadmm_research.audit.attacks import LikelihoodRatio, Worlds
 from dpadmm_research.audit.insider import SILOS, Insider, among
 from dpadmm_research.audit.subjects import Subject
