@@ -28,7 +28,7 @@ from dpadmm.noise.promises import CaoOptimal, Family
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.certificates import consensus_broadcast_records
+from dpadmm.privacy.certificates.hidden_state import consensus_broadcast_records
 from dpadmm.privacy.protection import Protection, Strength, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

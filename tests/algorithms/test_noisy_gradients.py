@@ -20,7 +20,7 @@ from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.masks import pairwise_masks
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.neighbours import TRUSTED_SUM
+from dpadmm.privacy.certificates.local import TRUSTED_SUM
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import GaussianRelease, SummedGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic

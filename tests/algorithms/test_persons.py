@@ -15,7 +15,9 @@ from dpadmm.networks import complete
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates import LocalFunction, objective_perturbation, sampled_gradient
+from dpadmm.privacy.certificates.gradients import sampled_gradient
+from dpadmm.privacy.certificates.local import LocalFunction
+from dpadmm.privacy.certificates.objective import objective_perturbation
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.neighbours import FAR

@@ -20,7 +20,7 @@ from dpadmm.algorithms.linearised import LinearisedADMM
 from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.noise.promises import Family
-from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic

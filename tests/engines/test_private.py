@@ -30,7 +30,7 @@ from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.plan import calibrated, check_reach
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.privacy.records import Origin

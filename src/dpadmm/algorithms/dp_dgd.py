@@ -21,7 +21,7 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Geometric, Promise, Row
-from dpadmm.privacy.certificates import gradient_step
+from dpadmm.privacy.certificates.gradients import gradient_step
 from dpadmm.privacy.protection import Certificate, Strength, in_l1_norm, with_spherical_noise
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats

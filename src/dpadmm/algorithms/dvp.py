@@ -18,7 +18,7 @@ from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.certificates import dvp, solver_smoothing
+from dpadmm.privacy.certificates.objective import dvp, solver_smoothing
 from dpadmm.privacy.protection import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats

@@ -18,7 +18,7 @@ from dpadmm.algorithms.anatomy import MESSAGE
 from dpadmm.algorithms.decentralised import DecentralisedADMM, edge_penalty
 from dpadmm.algorithms.method import ROWS, About, Setting, Topology, WorstCase
 from dpadmm.noise.promises import Family, Promise
-from dpadmm.privacy.certificates import p_admm
+from dpadmm.privacy.certificates.local import p_admm
 from dpadmm.privacy.protection import Certificate, Protection, Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.losses import SmoothedHinge

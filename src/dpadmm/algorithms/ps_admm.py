@@ -34,7 +34,7 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.noise.split import share_at
-from dpadmm.privacy.certificates import ps_admm_correction, ps_admm_full_gradient
+from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import Certificate, Strength
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats

@@ -29,7 +29,7 @@ from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.planning.task import Task
 from dpadmm.planning.worlds import STANDARD, RowForm
-from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Relation, Unit, View
 from dpadmm.problems.losses import LabelKind, Logistic

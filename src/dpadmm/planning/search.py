@@ -35,7 +35,7 @@ from dpadmm.planning.planner import plan as make_plan
 from dpadmm.planning.task import Task
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.selection import score_differences
+from dpadmm.privacy.certificates.sums import score_differences
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.privacy.protection import Unit

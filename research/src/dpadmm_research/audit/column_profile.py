@@ -21,7 +21,7 @@ from dpadmm.engines.round_zero import ProfileRound, noisy_counts
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.masked import Shares
+from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, PublicFunctions

@@ -20,7 +20,7 @@ from dpadmm.algorithms.method import About, Method, Setting, Topology, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.certificates import coordinate_gradient
+from dpadmm.privacy.certificates.gradients import coordinate_gradient
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
