@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import Lasso, LogisticRegression
+from tests.contracts.random_network import random_network
 
 from dpadmm.algorithms.anatomy import Agents, Silence, take
 from dpadmm.algorithms.consensus import ConsensusADMM
@@ -12,7 +13,7 @@ from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes, iid
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
-from dpadmm.networks import complete, erdos_renyi, grid, path, ring, star
+from dpadmm.networks import complete, grid, path, ring, star
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box, ElasticNet
@@ -52,8 +53,8 @@ class TestAdult:
             (5, None, 0.01, 40),
             (20, None, 0.0025, 50),
             (5, ring(5), 0.003, 70),
-            (5, erdos_renyi(5, 0.5, seed=0), 0.003, 90),
-            (20, erdos_renyi(20, 0.5, seed=0), 0.00075, 150),
+            (5, random_network(5, 0.5, seed=0), 0.003, 90),
+            (20, random_network(20, 0.5, seed=0), 0.00075, 150),
             (20, ring(20), 0.003, 260),
         ],
         ids=["star-5", "star-20", "ring-5", "random-5", "random-20", "ring-20"],
@@ -76,7 +77,7 @@ class TestAdult:
 
 class TestSmall:
     @pytest.mark.parametrize(
-        "network", [ring(5), path(5), star(5), complete(5), erdos_renyi(5, 0.6, seed=1)], ids=lambda n: repr(n)[:30]
+        "network", [ring(5), path(5), star(5), complete(5), random_network(5, 0.6, seed=1)], ids=lambda n: repr(n)[:30]
     )
     def test_decentralised_on_any_graph(self, small, network):
         table, silos = small

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.contracts.random_network import random_network
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.algorithms.method import by_name
@@ -11,7 +12,7 @@ from dpadmm.datasets.partition import by_sizes
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.engines.private import plan_noise, run_private
 from dpadmm.errors import InputError
-from dpadmm.networks import complete, erdos_renyi, ring, star
+from dpadmm.networks import complete, ring, star
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
@@ -22,7 +23,7 @@ from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
 
 ENGINE = LocalEngine(progress=False, threads=1, recording=Recording(every=5), tolerance=1e-11)
-GRAPHS = [ring(5), star(5), complete(5), erdos_renyi(5, 0.6, seed=1)]
+GRAPHS = [ring(5), star(5), complete(5), random_network(5, 0.6, seed=1)]
 MU = 0.05
 
 _TABLE = logistic_table(300, 6, rng=np.random.default_rng(5)).data

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpadmm.networks import Network, erdos_renyi
+from dpadmm.networks import Network
 from dpadmm.privacy.calibration import PureTarget
 from dpadmm.privacy.records import GaussianRelease
 from dpadmm.problems.losses import Logistic
@@ -12,6 +12,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm_research.comparison.adult import AdultData
 from dpadmm_research.comparison.contenders import Arena, Contender, trial
+from dpadmm_research.networks import erdos_renyi
 from dpadmm_research.reproduction.figure import Order
 from dpadmm_research.reproduction.table import Reading, Rows, Table, chosen
 from dpadmm_research.reproduction.trials import Trial, run_trials
