@@ -15,7 +15,7 @@ from dpadmm.problems.arrays import Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk
-from dpadmm.problems.regularisers import NoRegulariser
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
 from table import Row
 
@@ -37,7 +37,7 @@ def agents(rows: Matrix) -> Agents:
     """Seat one agent whose gradients are asked for; nothing is solved."""
     labels = np.random.default_rng(1).choice([-1.0, 1.0], N)
     risk = EmpiricalRisk(Silos.from_parts([rows], [labels], row_norm=2.0), Logistic())
-    return Agents(risk, np.ones(1), NoRegulariser(), None, np.arange(1), np.zeros(1, dtype=np.int64), 1)  # type: ignore[arg-type]
+    return Agents(risk, np.ones(1), ElasticNet(), None, np.arange(1), np.zeros(1, dtype=np.int64), 1)  # type: ignore[arg-type]
 
 
 def rows() -> list[Row]:

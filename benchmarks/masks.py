@@ -12,7 +12,7 @@ import numpy as np
 from dpadmm.noise import Draw, Recipients, SecureSampler, Slot, grid_for
 from dpadmm.noise.masks import MaskKey, PairwiseMasks
 from dpadmm.noise.sums import masked, to_words
-from dpadmm.privacy.certificates.masked import Shares, masked_sum
+from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, Unit, View
 from dpadmm.privacy.records import SummedGaussianRelease
 from table import Row

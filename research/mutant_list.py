@@ -32,7 +32,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C1: a record moves a gradient by G, not 2G",
-        "privacy/certificates/neighbours.py",
+        "privacy/certificates/local.py",
         "moved = (2 if self.relation is Relation.REPLACE_ONE else 1) * bounded(",
         "moved = 1 * bounded(",
         ("privacy/certificates/test_p_admm.py",),
@@ -77,7 +77,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C1: of persons, the first rows of the table are kept",
-        "problems/persons.py",
+        "problems/silos.py",
         "kept = np.flatnonzero(place < most)",
         "kept = np.arange(min(most * len(counts), len(codes)))",
         ("problems/test_persons.py", "-k", "kept"),
@@ -96,7 +96,7 @@ CERTIFICATES = (
         "certificates",
         "C13: the cap of a softmax loss is certified and not kept",
         "problems/softmax.py",
-        "return Logistic() if self.cap == 1 else CappedLogistic(self.cap)",
+        "return Logistic(self.cap)",
         "return Logistic()",
         ("algorithms/test_softmax.py", "-k", "neighbours"),
         ("noisy-gradients", *FEW),
@@ -122,7 +122,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C14: the matrix that a record leaves behind is not counted",
-        "privacy/certificates/curvature.py",
+        "privacy/certificates/sums.py",
         "moved = math.sqrt(2) if first.relation is Relation.REPLACE_ONE else 1.0",
         "moved = 1.0",
         ("privacy/certificates/test_curvature.py",),
@@ -131,7 +131,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C14: a person is in one silo, whatever is stated",
-        "privacy/certificates/curvature.py",
+        "privacy/certificates/sums.py",
         "for each in exact), reverse=True)[:people]\n    errors",
         "for each in exact), reverse=True)[:1]\n    errors",
         ("privacy/certificates/test_curvature.py",),
@@ -185,7 +185,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C1: the penalty's curvature is counted twice",
-        "privacy/certificates/neighbours.py",
+        "privacy/certificates/local.py",
         'return 2 * checks.positive("edge_penalty"',
         'return 4 * checks.positive("edge_penalty"',
         ("privacy/certificates/test_p_admm.py",),
@@ -203,7 +203,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C3: the first round's bound for all rounds",
-        "privacy/certificates/consensus.py",
+        "privacy/certificates/hidden_state.py",
         "for drift in hidden_drift(spectrum, push, k)[:k]",
         "for drift in hidden_drift(spectrum, push, k)[:1] * k",
         ("privacy/certificates/test_consensus.py",),
@@ -212,7 +212,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C5: the bound of x - z for the release of 2 (x - z)",
-        "privacy/certificates/fixed_point.py",
+        "privacy/certificates/hidden_state.py",
         "        2 * min(moved, 2 * _clip(clip)),",
         "        min(moved, 2 * _clip(clip)),",
         ("privacy/certificates/test_fixed_point.py",),
@@ -221,7 +221,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C6: 1/N is counted twice",
-        "privacy/certificates/fixed_point.py",
+        "privacy/certificates/hidden_state.py",
         "local.certify(silos * min(record, reach) / n,",
         "local.certify(silos * min(record, reach) / n**2,",
         ("privacy/certificates/test_fixed_point.py",),
@@ -230,7 +230,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C7: the solver's error is not counted",
-        "privacy/certificates/neighbours.py",
+        "privacy/certificates/local.py",
         " / self.n_records + 2 * tolerance_of(self.solver_tolerance)",
         " / self.n_records",
         ("privacy/certificates/test_p_admm.py", "privacy/test_traps.py"),
@@ -239,7 +239,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C7: what rounding costs does not grow with the rows",
-        "problems/summation.py",
+        "problems/rows.py",
         "return min(rows, _MOST_IN_RUNS + dimension) + _OTHERS",
         "return _OTHERS",
         ("algorithms/test_rounding.py",),
@@ -284,7 +284,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C9: a person is in the first silos, not in those that move the sum most",
-        "privacy/certificates/baselines.py",
+        "privacy/certificates/gradients.py",
         "math.fsum(sorted((each.gap for each in exact), reverse=True)[:people])",
         "math.fsum([each.gap for each in exact][:people])",
         ("privacy/certificates/test_baselines.py",),
@@ -860,7 +860,7 @@ SEARCH = (
     Mutant(
         "search",
         "C15: a record moves the scores by C, not 2C",
-        "privacy/certificates/selection.py",
+        "privacy/certificates/sums.py",
         "bound=changed * (2 * top if is_replaced else top),",
         "bound=changed * top,",
         ("privacy/certificates/test_selection.py",),
@@ -1182,7 +1182,7 @@ PROFILE = (
     Mutant(
         "profile",
         "C11: a record leaves its bin, and enters none",
-        "privacy/certificates/profile.py",
+        "privacy/certificates/sums.py",
         "bound=changed * math.sqrt(2 * squared if is_replaced else squared),",
         "bound=changed * math.sqrt(squared),",
         ("privacy/certificates/test_profile.py",),
@@ -1191,7 +1191,7 @@ PROFILE = (
     Mutant(
         "profile",
         "C11: a person has one record, whatever is stated",
-        "privacy/certificates/profile.py",
+        "privacy/certificates/sums.py",
         "records = protection.records_per_person if protection.unit is Unit.RECORD else 1",
         "records = 1",
         ("privacy/certificates/test_profile.py",),
@@ -1209,7 +1209,7 @@ PROFILE = (
     Mutant(
         "profile",
         "C11: the rounding of persons' shares is not counted",
-        "privacy/certificates/profile.py",
+        "privacy/certificates/sums.py",
         "is_exact = certificate.unit is Unit.RECORD and grid",
         "is_exact = certificate.unit is not Unit.USER and grid",
         ("privacy/certificates/test_profile.py", "-k", "Grid"),

@@ -19,7 +19,7 @@ from dpadmm.noise import SimulatedSampler, Tail
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import Target
-from dpadmm.problems.losses import CappedLogistic
+from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 
 RUNS, SILOS = 10, 5
@@ -31,7 +31,7 @@ def train(adult):
 
 
 def mean_loss(silos, train, epsilon, eta, mu, rounds=40):
-    problem = Problem.of(EmpiricalRisk(silos, CappedLogistic(0.7), mu=mu))
+    problem = Problem.of(EmpiricalRisk(silos, Logistic(0.7), mu=mu))
     engine = LocalEngine(replicas=RUNS, progress=False, recording=Recording(every=0), tolerance=1e-7)
     # Weights n_i/n are 1/5 here, so eta / 5 is the penalty the papers' unweighted form calls eta.
     method, network = PADMM(eta=eta / SILOS), complete(SILOS)

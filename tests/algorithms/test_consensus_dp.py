@@ -28,13 +28,12 @@ from dpadmm.noise.promises import CaoOptimal, Family
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.certificates import consensus_broadcast_records
+from dpadmm.privacy.certificates.hidden_state import consensus_broadcast_records
 from dpadmm.privacy.protection import Protection, Strength, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.regularisers import L1, Box, Ridge
+from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.planner import optimal_schedule, plan_consensus
@@ -59,7 +58,7 @@ def logistic_problem(weighting=Weighting.POOLED, regulariser=None):
 
 def quadratic_problem(n_agents=40, dimension=4, regulariser=None, seed=0):
     agents = random_quadratics(n_agents, dimension, rng=np.random.default_rng(seed))
-    return Problem.of(agents, Weighting.EQUAL, L1(30.0) if regulariser is None else regulariser)
+    return Problem.of(agents, Weighting.EQUAL, ElasticNet(l1=30.0) if regulariser is None else regulariser)
 
 
 def ended(run):
@@ -85,7 +84,9 @@ class TestWithoutNoise:
         run = EXACT.run(ConsensusDPADMM(0.05, place=place), problem, Stopping(rounds=150))
         np.testing.assert_allclose(run.estimate, model.fit(table.features, table.labels).coef_.T, atol=1e-6)
 
-    @pytest.mark.parametrize("regulariser", [L1(30.0), Box([-9.0, -60.0, -60.0, -60.0], 5.0), Ridge(10.0)], ids=repr)
+    @pytest.mark.parametrize(
+        "regulariser", [ElasticNet(l1=30.0), Box([-9.0, -60.0, -60.0, -60.0], 5.0), ElasticNet(l2=10.0)], ids=repr
+    )
     def test_quadratics_log_linearly(self, regulariser):
         problem = quadratic_problem(regulariser=regulariser)
         method = ConsensusDPADMM(2.0, FunctionsDiffer(1.0))
@@ -208,7 +209,7 @@ class TestSameTranscript:
         for t in range(18):
             weighting = list(Weighting)[t % 3]
             pair = neighbours(rng, sizes=(1 + t % 3, 3, 4), weighting=weighting, mu=float(rng.choice([0.0, 0.01, 0.3])))
-            pair = [Problem(p.functions, p.weights, [Ridge(0.0), L1(1e-3)][t % 2]) for p in pair]
+            pair = [Problem(p.functions, p.weights, [ElasticNet(l2=0.0), ElasticNet(l1=1e-3)][t % 2]) for p in pair]
             method = ConsensusDPADMM(pair[0].weights[0] * 10.0 ** rng.uniform(-1.5, 1), place=place)
             size = 10.0 ** rng.uniform(0, 3, 40)
             transcript = rng.standard_normal((5, 1, 3, 40)) - size * np.eye(3)[0][:, None]
@@ -226,7 +227,7 @@ class TestSameTranscript:
         slopes, move = rng.standard_normal((3, 2)), np.zeros((3, 2))
         move[0, 0] = 0.8
         pair = [
-            Problem.of(QuadraticAgents(matrices, own, (0.3, 3.0)), Weighting.EQUAL, Ridge(0.0))
+            Problem.of(QuadraticAgents(matrices, own, (0.3, 3.0)), Weighting.EQUAL, ElasticNet(l2=0.0))
             for own in (slopes, slopes + move)
         ]
         transcript = 10 * rng.standard_normal((8, 1, 2, 5))
@@ -245,7 +246,7 @@ class TestSameTranscript:
         moved = agents.slopes.copy()
         moved[2] += 0.8 * np.array([0.6, -0.8, 0.0])
         other = QuadraticAgents(agents.curvatures, moved, agents.bounds)
-        for g in (L1(1.0), Box(-0.5, 0.5), Quadratic(np.diag([0.0, 1.0, 5.0]), np.ones(3))):
+        for g in (ElasticNet(l1=1.0), Box(-0.5, 0.5), Quadratic(np.diag([0.0, 1.0, 5.0]), np.ones(3))):
             pair = [Problem.of(functions, Weighting.EQUAL, g) for functions in (agents, other)]
             ratios = worst_ratios(
                 ConsensusDPADMM(2.0, LinearTermsDiffer(0.8)), pair, rng.standard_normal((8, 1, 3, 50))
@@ -258,7 +259,10 @@ class TestPlaces:
         rng = np.random.default_rng(0)
         slopes = np.c_[rng.uniform(5, 10, 40), rng.uniform(-0.5, 0.5, 40), rng.uniform(-9, -5, 40)]
         agents = QuadraticAgents(np.tile(np.eye(3), (40, 1, 1)), slopes)
-        for g, keeps in ((L1(60.0), lambda x: x[1] == 0), (Box(-1.0, 1.0), lambda x: np.abs(x).max(axis=0) <= 1)):
+        for g, keeps in (
+            (ElasticNet(l1=60.0), lambda x: x[1] == 0),
+            (Box(-1.0, 1.0), lambda x: np.abs(x).max(axis=0) <= 1),
+        ):
             problem = Problem.of(agents, Weighting.EQUAL, g)
             for place in NoisePlace:
                 method = ConsensusDPADMM(2.0, LinearTermsDiffer(1.0), place=place)
@@ -333,7 +337,7 @@ class TestRuns:
 
 @pytest.fixture(scope="module")
 def lasso():
-    problem = quadratic_problem(10_000, 5, L1(100.0))
+    problem = quadratic_problem(10_000, 5, ElasticNet(l1=100.0))
     engine = LocalEngine(progress=False, recording=SILENT)
     optimum = engine.run(ConsensusADMM(1.5), problem, Stopping(rounds=80)).estimate[:, 0]
     assert problem.optimality(optimum[:, None])[0] < 1e-5

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import Lasso, LogisticRegression
+from tests.contracts.random_network import random_network
 
 from dpadmm.algorithms.anatomy import Agents, Silence, take
 from dpadmm.algorithms.consensus import ConsensusADMM
@@ -12,10 +13,10 @@ from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import by_sizes, iid
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
-from dpadmm.networks import complete, erdos_renyi, grid, path, ring, star
+from dpadmm.networks import complete, grid, path, ring, star
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.regularisers import L1, Box, Ridge
+from dpadmm.problems.regularisers import Box, ElasticNet
 
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=5))
 
@@ -52,8 +53,8 @@ class TestAdult:
             (5, None, 0.01, 40),
             (20, None, 0.0025, 50),
             (5, ring(5), 0.003, 70),
-            (5, erdos_renyi(5, 0.5, seed=0), 0.003, 90),
-            (20, erdos_renyi(20, 0.5, seed=0), 0.00075, 150),
+            (5, random_network(5, 0.5, seed=0), 0.003, 90),
+            (20, random_network(20, 0.5, seed=0), 0.00075, 150),
             (20, ring(20), 0.003, 260),
         ],
         ids=["star-5", "star-20", "ring-5", "random-5", "random-20", "ring-20"],
@@ -76,7 +77,7 @@ class TestAdult:
 
 class TestSmall:
     @pytest.mark.parametrize(
-        "network", [ring(5), path(5), star(5), complete(5), erdos_renyi(5, 0.6, seed=1)], ids=lambda n: repr(n)[:30]
+        "network", [ring(5), path(5), star(5), complete(5), random_network(5, 0.6, seed=1)], ids=lambda n: repr(n)[:30]
     )
     def test_decentralised_on_any_graph(self, small, network):
         table, silos = small
@@ -112,7 +113,7 @@ class TestSmall:
     def test_ridge_as_regulariser_equals_ridge_in_the_functions(self, small):
         _, silos = small
         inside = Problem.of(EmpiricalRisk(silos, Logistic(), mu=0.05))
-        outside = Problem.of(EmpiricalRisk(silos, Logistic()), regulariser=Ridge(0.05))
+        outside = Problem.of(EmpiricalRisk(silos, Logistic()), regulariser=ElasticNet(l2=0.05))
         stopping = Stopping(rounds=300, residual=1e-8)
         for method, network in ((ConsensusADMM(rho=0.05), None), (DecentralisedADMM(eta=0.03), complete(5))):
             one = QUIET.run(method, inside, stopping, network).estimate
@@ -136,7 +137,7 @@ class TestLasso:
 
     def test_users_with_one_record(self):
         planted = sparse_regression(400, 20, rng=np.random.default_rng(2), support=4)
-        problem = Problem.of(EmpiricalRisk(planted.users(), Squared()), Weighting.AVERAGE, L1(2e-3))
+        problem = Problem.of(EmpiricalRisk(planted.users(), Squared()), Weighting.AVERAGE, ElasticNet(l1=2e-3))
         run = QUIET.run(ConsensusADMM(rho=2e-4), problem, Stopping(rounds=6000, residual=1e-10))
         expected = self.reference(planted.data, 2e-3)
         np.testing.assert_allclose(run.estimate, expected, atol=1e-6)
@@ -145,7 +146,7 @@ class TestLasso:
     def test_silos(self):
         planted = sparse_regression(300, 30, rng=np.random.default_rng(3), support=5)
         silos = planted.data.silos(iid(300, 6, np.random.default_rng(4)))
-        problem = Problem.of(EmpiricalRisk(silos, Squared()), regulariser=L1(1e-3))
+        problem = Problem.of(EmpiricalRisk(silos, Squared()), regulariser=ElasticNet(l1=1e-3))
         run = QUIET.run(ConsensusADMM(rho=5e-3), problem, Stopping(rounds=6000, residual=1e-11))
         np.testing.assert_allclose(run.estimate, self.reference(planted.data, 1e-3), atol=1e-6)
 
@@ -214,8 +215,8 @@ class TestRefusals:
                 DecentralisedADMM(eta=bad)
 
     def test_decentralised_refuses_a_non_smooth_regulariser(self, small):
-        problem = Problem.of(EmpiricalRisk(small[1], Logistic()), regulariser=L1(0.1))
-        with pytest.raises(InputError, match=r"L1.*ConsensusADMM"):
+        problem = Problem.of(EmpiricalRisk(small[1], Logistic()), regulariser=ElasticNet(l1=0.1))
+        with pytest.raises(InputError, match=r"l1=0.1.*ConsensusADMM"):
             QUIET.run(DecentralisedADMM(0.1), problem, Stopping(rounds=1), ring(5))
 
     def test_network_of_another_size(self, small):

@@ -19,7 +19,7 @@ from dpadmm.noise.promises import Custom, Promise
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.records import objective_epsilon
-from dpadmm.problems.losses import SmoothedHinge
+from dpadmm.problems.losses import Logistic, SmoothedHinge
 from dpadmm.problems.problem import Problem
 
 
@@ -88,6 +88,7 @@ def test_the_jacobian_is_free_for_the_logistic_loss_only():
         return plan.releases[OBJECTIVE, 1][0].certificate
 
     assert certificate(None).jacobian_free_rate is not None
+    assert certificate(Logistic(cap=0.7)).jacobian_free_rate is None
     hinge = certificate(SmoothedHinge(0.5))
     assert hinge.jacobian_free_rate is None
     assert hinge.log_jacobian == pytest.approx(np.log1p(0.5 * 2.0 / (150 * (4 * 0.01 + 0.5 * 0.05))))

@@ -29,9 +29,8 @@ from dpadmm.privacy.protection import Norm
 from dpadmm.privacy.records import CoordinateLaplaceRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.regularisers import L1, Box, Ridge
+from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 from dpadmm.problems.silos import Silos
 
 MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5
@@ -116,7 +115,7 @@ class TestWithoutNoise:
             np.testing.assert_allclose(run.estimate.mean(axis=1), optimum[:, 0], atol=0.005)
 
     def test_l1_by_the_proximal_methods(self, problem):
-        sparse_problem = replace(problem, regulariser=L1(0.02))
+        sparse_problem = replace(problem, regulariser=ElasticNet(l1=0.02))
         for method in (DPGD(step=4.0), LinearisedADMM(rho=0.05, step=4.0)):
             run = QUIET.run(method, sparse_problem, Stopping(rounds=400))
             assert sparse_problem.optimality(run.estimate).max() < 1e-7
@@ -125,7 +124,7 @@ class TestWithoutNoise:
     def test_a_ridge_regulariser_equals_one_inside_the_functions(self, problem):
         silos = problem.functions.silos
         inside = Problem.of(EmpiricalRisk(silos, Logistic(), mu=MU), Weighting.AVERAGE)
-        outside = Problem.of(EmpiricalRisk(silos, Logistic()), Weighting.AVERAGE, Ridge(MU))
+        outside = Problem.of(EmpiricalRisk(silos, Logistic()), Weighting.AVERAGE, ElasticNet(l2=MU))
         cases = ((DPSGD(step=2.0, batches=ALL), None), (DPDGD(step=2.0, decay=0.99), complete(4)))
         for method, network in (*cases, (OutputPerturbation(), None)):
             one, two = (QUIET.run(method, task, Stopping(rounds=20), network).estimate for task in (inside, outside))
@@ -370,7 +369,11 @@ class TestBadInput:
             (DPDGD(step=1.0, decay=0.9), ring(4)),
             (OutputPerturbation(), None),
         )
-        for regulariser in (L1(0.1), Quadratic(np.eye(6), np.ones(6)), Quadratic(np.eye(6) + 0.5, np.zeros(6))):
+        for regulariser in (
+            ElasticNet(l1=0.1),
+            Quadratic(np.eye(6), np.ones(6)),
+            Quadratic(np.eye(6) + 0.5, np.zeros(6)),
+        ):
             for method, network in methods:
                 with pytest.raises(InputError, match="ridge"):
                     QUIET.run(method, replace(problem, regulariser=regulariser), Stopping(rounds=1), network)

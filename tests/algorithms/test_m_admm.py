@@ -14,7 +14,7 @@ from dpadmm.engines.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.networks import ring, star
 from dpadmm.privacy.calibration import PureTarget
-from dpadmm.privacy.certificates import m_admm_linear_rate
+from dpadmm.privacy.certificates.objective import m_admm_linear_rate
 from dpadmm.problems.problem import Problem
 
 OWN = (0.01, 0.012, 0.02, 0.01, 0.015)

@@ -20,12 +20,12 @@ from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.masks import pairwise_masks
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.neighbours import TRUSTED_SUM
+from dpadmm.privacy.certificates.local import TRUSTED_SUM
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import GaussianRelease, SummedGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.regularisers import L1, NonNegative, NoRegulariser, Ridge
+from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
 
 MU, SIZES, ONE = 0.1, (120, 80, 60, 40), Target(epsilon=1.0, delta=1e-5)
@@ -76,9 +76,9 @@ def reference(problem, method, prox, pushes):
 
 PROXES = {
     "none": (None, lambda v, step: v),
-    "l1": (L1(0.05), lambda v, step: np.sign(v) * np.maximum(np.abs(v) - 0.05 * step, 0)),
-    "ridge": (Ridge(0.3), lambda v, step: v / (1 + 0.3 * step)),
-    "positive": (NonNegative(), lambda v, step: np.maximum(v, 0)),
+    "l1": (ElasticNet(l1=0.05), lambda v, step: np.sign(v) * np.maximum(np.abs(v) - 0.05 * step, 0)),
+    "ridge": (ElasticNet(l2=0.3), lambda v, step: v / (1 + 0.3 * step)),
+    "positive": (Box(0.0, np.inf), lambda v, step: np.maximum(v, 0)),
 }
 
 
@@ -120,7 +120,7 @@ class TestWithoutNoise:
         np.testing.assert_allclose(run.estimate, fit.fit(table.features, table.labels).coef_.T, atol=1e-8)
 
     def test_with_l1(self, problem):
-        sparse = replace(problem, regulariser=L1(0.02))
+        sparse = replace(problem, regulariser=ElasticNet(l1=0.02))
         run = QUIET.run(NoisyGradients(step=3.0, momentum=0.6), sparse, Stopping(rounds=400))
         assert sparse.optimality(run.estimate).max() < 1e-8
         assert (run.estimate == 0).any()
@@ -138,7 +138,7 @@ class TestWithoutNoise:
     def test_a_ridge_outside_equals_one_inside(self, problem):
         silos = problem.functions.silos
         inside = Problem.of(EmpiricalRisk(silos, Logistic(), mu=MU), Weighting.AVERAGE)
-        outside = Problem.of(EmpiricalRisk(silos, Logistic()), Weighting.AVERAGE, Ridge(MU))
+        outside = Problem.of(EmpiricalRisk(silos, Logistic()), Weighting.AVERAGE, ElasticNet(l2=MU))
         ends = [QUIET.run(METHOD, task, Stopping(rounds=200)).estimate for task in (inside, outside)]
         np.testing.assert_allclose(*ends, atol=1e-9)
 
@@ -207,7 +207,7 @@ class TestSameTranscript:
             labels = [np.array([sign * 1e4, sign * 1e4, 1e4]), np.array([sign * 1e4, sign * 1e4]), np.array([1e4])]
             silos = Silos.from_parts([np.ones((len(y), 1)) for y in labels], labels, row_norm=1.0)
             task = EmpiricalRisk(silos, Huber(1.0))
-            worlds.append(Problem(task, task.sizes.astype(float), NoRegulariser()))  # sums, not means
+            worlds.append(Problem(task, task.sizes.astype(float), ElasticNet()))  # sums, not means
         hooks = [Prescribed(np.ones((2, 1))) for _ in worlds]
         for problem, hook in zip(worlds, hooks, strict=True):
             QUIET.run(NoisyGradients(step=0.1), problem, Stopping(2), noise=hook)

@@ -13,7 +13,7 @@ from dpadmm.networks import ring
 from dpadmm.noise.promises import Geometric
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import Strength
-from dpadmm.problems.losses import CappedLogistic, Logistic
+from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem
 
 
@@ -29,10 +29,10 @@ def test_same_transcript_stays_within_the_certificate():
 
 def test_a_capped_loss_has_the_smaller_certificate_and_keeps_it():
     """The bounds of the plain loss times the cap, and nearly attained."""
-    assert 0.98 <= worst_c1_ratio(PADMM(eta=0.02), loss=CappedLogistic(0.7)) <= 1 + 1e-9
+    assert 0.98 <= worst_c1_ratio(PADMM(eta=0.02), loss=Logistic(0.7)) <= 1 + 1e-9
     bounds = [
         PADMM(eta=0.02).promises(Setting(Problem.of(risk(loss)), 1, 1e-15, ring(5)))[0].rows[0].certificates[0].bound
-        for loss in (CappedLogistic(0.7), Logistic())
+        for loss in (Logistic(0.7), Logistic())
     ]
     assert bounds[0] == pytest.approx(0.7 * bounds[1], rel=1e-9)
 

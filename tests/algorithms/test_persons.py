@@ -15,13 +15,14 @@ from dpadmm.networks import complete
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates import LocalFunction, objective_perturbation, sampled_gradient
+from dpadmm.privacy.certificates.gradients import sampled_gradient
+from dpadmm.privacy.certificates.local import LocalFunction
+from dpadmm.privacy.certificates.objective import objective_perturbation
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.neighbours import FAR
-from dpadmm.problems.persons import PersonRows
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm_research.audit.catalogue import _subject
 from dpadmm_research.audit.sensitivity import check_sensitivity
 

@@ -34,8 +34,7 @@ from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.records import GaussianRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.quadratic_regulariser import Quadratic
-from dpadmm.problems.regularisers import L1, Box, NonNegative
+from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 from dpadmm.problems.silos import Silos
 
 MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5
@@ -90,7 +89,7 @@ class TestWithoutNoise:
         assert 1 - np.var(y - slope * x - intercept) / np.var(y) > 0.9
 
     def test_l1_and_a_constraint(self, problem):
-        sparse_problem = replace(problem, regulariser=L1(0.02))
+        sparse_problem = replace(problem, regulariser=ElasticNet(l1=0.02))
         run = QUIET.run(method(), sparse_problem, Stopping(rounds=200))
         assert sparse_problem.optimality(run.estimate)[0] < 1e-7
         walls = (-0.05, 0.1)
@@ -323,7 +322,7 @@ class TestSameTranscript:
 class TestBatchOfAgents:
     @pytest.mark.parametrize("kind", list(BatchKind))
     def test_a_silo_alone_takes_the_same_steps(self, problem, kind):
-        chosen = method(batches=Batches(10, seed=1, kind=kind), constraint=NonNegative())
+        chosen = method(batches=Batches(10, seed=1, kind=kind), constraint=Box(0.0, math.inf))
         plan = plan_noise(method(noise_ratio=1.4), problem, 2, Target(1.0, DELTA))
         agents, noise = Agents.of(problem, None, 1e-9, 1), PlannedNoise(plan, SimulatedSampler(4), replicas=3)
         state, inbox = chosen.start(agents, 3)
@@ -370,7 +369,7 @@ class TestBadInput:
     def test_a_constraint_with_a_regulariser_that_is_not_separable(self, problem):
         coupled = replace(problem, regulariser=Quadratic(np.eye(6) + 0.5, np.zeros(6)))
         with pytest.raises(InputError, match="separable"):
-            QUIET.run(method(constraint=NonNegative()), coupled, Stopping(rounds=1))
+            QUIET.run(method(constraint=Box(0.0, math.inf)), coupled, Stopping(rounds=1))
 
     def test_budgets_that_do_not_fit(self, problem):
         with pytest.raises(InputError, match="delta"):

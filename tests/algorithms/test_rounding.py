@@ -20,14 +20,14 @@ from dpadmm.algorithms.linearised import LinearisedADMM
 from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.noise.promises import Family
-from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, risk_of
+from dpadmm.problems.rows import MOST_RIDGE, RUN, SPARSE_RUN, PairwiseSum, most_additions
 from dpadmm.problems.silos import MOST_SHIFT, Silos
 from dpadmm.problems.softmax import Softmax
-from dpadmm.problems.summation import MOST_RIDGE, RUN, SPARSE_RUN, PairwiseSum, most_additions
 from dpadmm.solvers.passes import _column_sum, _sparse_sum
 
 SLOPE = 0.5

@@ -19,9 +19,8 @@ from dpadmm.networks import complete
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
-from dpadmm.problems.persons import PersonRows
 from dpadmm.problems.problem import Problem, PublicFunctions
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.problems.softmax import Softmax, SoftmaxRisk
 
 ONE = Target(1.0, 1e-5)

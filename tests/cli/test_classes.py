@@ -91,7 +91,7 @@ def test_a_model_for_each_class(cli, place, tmp_path):
         cli.ask("plan", *words(place, "--no-curve", *more)) for more in ((), ("--multi-class", "one-vs-rest"))
     )
     assert one["task"]["loss"].startswith("Softmax(n_classes=3")
-    assert several["task"]["loss"].startswith(("Logistic", "CappedLogistic"))
+    assert several["task"]["loss"].startswith("Logistic")
     assert several["task"]["epsilon"] < one["task"]["epsilon"]
     refused = cli.run(
         "fit", *words(place, "--loss", "svm", "--multi-class", "softmax", "--out", str(tmp_path / "x.json"))

@@ -12,7 +12,7 @@ import pytest
 
 from dpadmm.algorithms.dvp import DVP
 from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, store
 from dpadmm.privacy.ledger.entries import GENESIS, Kind, Writer, encode_release
 from dpadmm.privacy.ledger.store import anchor_text

@@ -3,7 +3,7 @@
 import math
 from dataclasses import fields
 
-from dpadmm.privacy.certificates import LocalFunction
+from dpadmm.privacy.certificates.local import LocalFunction
 
 _LOCAL = {each.name for each in fields(LocalFunction)}
 

@@ -16,7 +16,7 @@ from scipy import optimize, sparse
 from tests.contracts.centred_rows import as_array, random_centred
 
 from dpadmm.errors import SolverError
-from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.silos import Silos
@@ -35,12 +35,8 @@ def plain_slope(loss, t):
 def _(loss: Logistic, t):
     # Written for both signs of t, so that nothing overflows.
     small = np.exp(-np.abs(t))
-    return np.where(t > 0, -small / (1 + small), -1 / (1 + small))
-
-
-@plain_slope.register
-def _(loss: CappedLogistic, t):
-    return np.maximum(plain_slope(Logistic(), t), -t.dtype.type(loss.cap))
+    plain = np.where(t > 0, -small / (1 + small), -1 / (1 + small))
+    return np.maximum(plain, -t.dtype.type(loss.cap))
 
 
 @plain_slope.register

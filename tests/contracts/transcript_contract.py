@@ -15,7 +15,7 @@ from dpadmm.algorithms.method import Setting
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.networks import path, ring
 from dpadmm.problems.problem import Weighting
-from dpadmm.problems.regularisers import Ridge
+from dpadmm.problems.regularisers import ElasticNet
 
 TOLERANCE = 1e-12
 EXACT = LocalEngine(progress=False, threads=1, recording=Recording(every=0), tolerance=TOLERANCE)
@@ -49,7 +49,7 @@ def worst_c1_ratio(method, tries=30, rounds=4, loss=None):
         mu = float(rng.choice([0.0, 0.01, 0.3]))
         pair = neighbours(rng, sizes=(1 + t % 3, 3, 4), weighting=weighting, mu=mu, loss=loss)
         if t % 2:  # of which a third belongs to every agent
-            pair = [replace(problem, regulariser=Ridge(3.0)) for problem in pair]
+            pair = [replace(problem, regulariser=ElasticNet(l2=3.0)) for problem in pair]
         (promise,) = method.promises(Setting(pair[0], rounds, TOLERANCE, network))
         hooks = [Prescribed(far_transcript(np.random.default_rng(t), rounds)) for _ in pair]
         ends = [EXACT.run(method, p, Stopping(rounds), network, h) for p, h in zip(pair, hooks, strict=True)]

@@ -27,7 +27,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, View
-from dpadmm.problems.losses import CappedLogistic, Logistic
+from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
 from dpadmm.problems.silos import Silos
 
@@ -117,7 +117,7 @@ class TestPlan:
 
     def test_a_cap_on_the_slope_is_none_on_the_curvature(self):
         """Whatever a record's pull is held to, it bends as much as at its steepest."""
-        loss, norm, n = CappedLogistic(0.75), 2.0, 300
+        loss, norm, n = Logistic(0.75), 2.0, 300
         functions = PublicFunctions.of_loss(np.array([n]), D, loss, norm)
         (release,) = course_of(Problem.of(functions)).curvature_plan(is_secure=False)
         steepest = loss.curvature(np.linspace(-20, 20, 100_001)).max()

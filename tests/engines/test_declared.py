@@ -37,7 +37,7 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
-from dpadmm.problems.regularisers import Ridge
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
 
 X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 3))
@@ -100,7 +100,7 @@ def test_an_honest_loss_is_certified_if_its_constants_hold(loss):
 def test_built_in_parts_are_certified_without_a_condition():
     for loss in BUILT_IN:
         if np.isfinite(loss.slope_bound):
-            said = run(problem(loss, Ridge(0.1))).statement
+            said = run(problem(loss, ElasticNet(l2=0.1))).statement
             assert (said.declared, said.standing) == ((), "certified")
 
 
@@ -187,9 +187,9 @@ def test_a_planner_keeps_a_subclass_of_the_logistic_loss():
 
 
 def test_terms_of_a_federation_do_not_take_a_subclass_for_the_penalty_it_inherits_from():
-    assert penalty_words(Ridge(0.1)) == (0.0, 0.1)
+    assert penalty_words(ElasticNet(l2=0.1)) == (0.0, 0.1)
     with pytest.raises(InputError, match="Terms cannot describe the penalty"):
-        penalty_words(OwnRidge(0.1))
+        penalty_words(OwnRidge(l2=0.1))
 
 
 def test_secure_noise_is_conditional_too():

@@ -30,13 +30,13 @@ from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.plan import calibrated, check_reach
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.privacy.records import Origin
-from dpadmm.problems.losses import CappedLogistic, Logistic
+from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, Weighting
-from dpadmm.problems.regularisers import Ridge
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import kernels
 
@@ -239,10 +239,10 @@ class TestWhatACourseIsFor:
     def test_less_curvature_is_refused_and_more_is_not(self):
         """P-ADMM's models move by gap/(2 eta deg + mu): with a smaller ridge, of functions or shared, by more."""
         public = PublicFunctions.of_loss(np.full(3, 100), 3, Logistic(), 1.0, mu=0.1)
-        setting = RunSetting(Problem.of(public, regulariser=Ridge(0.3)), 2, 1e-9, complete(3), Protection())
+        setting = RunSetting(Problem.of(public, regulariser=ElasticNet(l2=0.3)), 2, 1e-9, complete(3), Protection())
         course = Course(PADMM(eta=0.1), setting, Target(1.0, 1e-5))
         for mu, ridge, is_refused in ((0.05, 0.3, True), (0.1, 0.2, True), (0.1, 0.3, False)):
-            problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu), regulariser=Ridge(ridge))
+            problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu), regulariser=ElasticNet(l2=ridge))
             assert problem.is_within(setting.problem) is not is_refused
             if is_refused:
                 with pytest.raises(InputError, match="not the one for which the noise was planned"):
@@ -250,7 +250,7 @@ class TestWhatACourseIsFor:
 
     def test_another_loss_is_refused_even_if_its_constants_are_no_worse(self):
         """Objective perturbation has a branch that is proved for the logistic loss alone (C2)."""
-        other = Problem.of(EmpiricalRisk(self.silos(100), CappedLogistic(0.5)))
+        other = Problem.of(EmpiricalRisk(self.silos(100), Logistic(0.5)))
         assert not other.is_within(self.course(Protection(view=View.PUBLIC)).setting.problem)
         constants = other.functions.constants
         unknown = Problem.of(PublicFunctions(np.full(3, 100), 3, constants))

@@ -12,9 +12,8 @@ from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.errors import InputError
 from dpadmm.estimators import PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.persons import PersonRows
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.solvers.solution import Subproblem, prepare
 
 WORDS = {"epsilon": 5.0, "delta": 1e-5, "row_norm": 1.0, "random_state": 0}

@@ -24,7 +24,7 @@ from dpadmm.estimators import (
 )
 from dpadmm.estimators.evaluation import NONE_LISTED, ScoredRows
 from dpadmm.estimators.owners import Owners
-from dpadmm.privacy.certificates import cell_counts
+from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin

@@ -5,16 +5,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contracts.random_network import random_network
 
 from dpadmm.errors import SolverError
 from dpadmm.networks import (
     Network,
     SpectralFacts,
     complete,
-    erdos_renyi,
     grid,
     path,
-    random_geometric,
     ring,
     spectrum,
     star,
@@ -105,8 +104,8 @@ def binary_tree():
 
 
 LARGE = {
-    "expander": lambda: erdos_renyi(700, 0.02, seed=1),
-    "geometric": lambda: random_geometric(900, 0.08, seed=2),
+    "expander": lambda: random_network(700, 0.02, seed=1),
+    "geometric": lambda: Network.from_graph(nx.random_geometric_graph(900, 0.08, seed=2)),
     "bipartite": lambda: Network.from_graph(nx.complete_bipartite_graph(200, 450)),
     "barbell": barbell,
     "tree": binary_tree,
@@ -131,7 +130,7 @@ def test_the_cheap_factorisation_is_chosen_for_thin_graphs_only():
     assert spectrum._has_cheap_factors(ring(2000).adjacency)
     assert spectrum._has_cheap_factors(grid(10, 600).adjacency)
     assert spectrum._has_cheap_factors(binary_tree().adjacency)
-    assert not spectrum._has_cheap_factors(erdos_renyi(2000, 0.01, seed=0).adjacency)
+    assert not spectrum._has_cheap_factors(random_network(2000, 0.01, seed=0).adjacency)
 
 
 def test_lanczos_that_does_not_converge_says_so(monkeypatch):

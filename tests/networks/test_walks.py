@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tests.contracts.random_network import random_network
 
 from dpadmm.errors import InputError
 from dpadmm.networks import (
     WalkKind,
     complete,
-    erdos_renyi,
     grid,
     participations,
     path,
@@ -31,7 +31,7 @@ def generator(seed=0):
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.sampled_from(KINDS), st.integers(0, 10**6), st.integers(1, 200))
 def test_walks_move_along_edges_only(kind, seed, steps):
-    network = erdos_renyi(15, 0.3, seed=seed)
+    network = random_network(15, 0.3, seed=seed)
     walk = random_walk(network, steps, generator(seed), kind=kind)
     assert walk.shape == (steps,)
     assert walk.dtype == np.int64
@@ -81,7 +81,7 @@ def test_transition_frequencies(make, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("make", [lambda: star(6), lambda: path(5), lambda: erdos_renyi(8, 0.4, seed=3)])
+@pytest.mark.parametrize("make", [lambda: star(6), lambda: path(5), lambda: random_network(8, 0.4, seed=3)])
 def test_stationary_law_is_invariant(make, kind):
     network = make()
     law = stationary_law(network, kind)

@@ -12,7 +12,9 @@ from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.certificates import dvp, full_gradient, p_admm
+from dpadmm.privacy.certificates.gradients import full_gradient
+from dpadmm.privacy.certificates.local import p_admm
+from dpadmm.privacy.certificates.objective import dvp
 from dpadmm.privacy.records import PoissonSampling
 
 MESSAGE, OTHER = Slot("message"), Slot("other")

@@ -15,7 +15,9 @@ from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.accounting import by_agent, compose
 from dpadmm.privacy.calibration import PureTarget, Target, calibrate_gaussian
-from dpadmm.privacy.certificates import dvp, p_admm, sampled_gradient
+from dpadmm.privacy.certificates.gradients import sampled_gradient
+from dpadmm.privacy.certificates.local import p_admm
+from dpadmm.privacy.certificates.objective import dvp
 from dpadmm.privacy.curves import GaussianCurve, m_of
 from dpadmm.privacy.records import Origin, PoissonSampling
 

@@ -25,7 +25,7 @@ from tests.contracts.noise_contract import (
 from dpadmm.errors import InputError
 from dpadmm.noise import SecureSampler, grid_for, secure
 from dpadmm.noise.exact import GAUSSIAN, LAPLACE
-from dpadmm.privacy.certificates import full_gradient
+from dpadmm.privacy.certificates.gradients import full_gradient
 from dpadmm.privacy.protection import Strength, secure_grid
 from dpadmm.privacy.records import GaussianRelease, Origin
 

@@ -17,7 +17,7 @@ from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.noise.sums import from_words, sum_words
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.certificates.masked import Shares
+from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Certificate, Unit, View
 from dpadmm.privacy.records import Origin

@@ -13,7 +13,7 @@ from dpadmm.noise.promises import Family, Geometric, Promise, Row
 from dpadmm.noise.split import best_split, is_free_split
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import PureTarget, Target, calibrate_scale
-from dpadmm.privacy.certificates import ps_admm_correction, ps_admm_full_gradient
+from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import in_l1_norm
 from dpadmm.privacy.records import CoordinateLaplaceRelease, FixedSizeSampling, PoissonSampling
 

@@ -20,7 +20,7 @@ from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.regularisers import L1
+from dpadmm.problems.regularisers import ElasticNet
 
 SIZES = (80, 50, 40)
 
@@ -112,7 +112,7 @@ def test_seeded_runs_can_be_repeated(make_silos):
 
 @pytest.mark.parametrize(
     "facts",
-    [{}, {"protection": Protection(view=View.PUBLIC)}, {"regulariser": L1(0.01)}],
+    [{}, {"protection": Protection(view=View.PUBLIC)}, {"regulariser": ElasticNet(l1=0.01)}],
     ids=["peers", "public", "l1"],
 )
 def test_the_history_is_computed_from_released_messages_alone(make_silos, facts):

@@ -14,7 +14,7 @@ from dpadmm.planning.forecast import Extent
 from dpadmm.planning.signals import MOST_SIGNAL_ROUNDS
 from dpadmm.planning.simulations import MOST_RECORDS, MOST_WIDTH, score_models
 from dpadmm.privacy.calibration import Target
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.softmax import Softmax
 
 TASK = Task(sizes=(300, 250), dimension=5, loss=Logistic(), target=Target(1.0, 1e-5))
@@ -27,7 +27,7 @@ def predicted():
     return np.round(rng.standard_normal((400, 3)) + 0.7 * labels[:, None], 1), labels  # rounded: there are ties
 
 
-@pytest.mark.parametrize("loss", [Logistic(), CappedLogistic(0.5), CappedLogistic(0.7), SmoothedHinge()], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), Logistic(0.5), Logistic(0.7), SmoothedHinge()], ids=repr)
 def test_scores_are_those_of_scikit_learn(predicted, loss):
     scores, labels = predicted
     accuracy, mean_loss, area = score_models(loss, scores, labels)

@@ -15,8 +15,8 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View
 from dpadmm.problems.aims import Aim
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
-from dpadmm.problems.regularisers import Ridge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.softmax import Softmax
 
 TARGET = Target(1.0, 1e-5)
@@ -98,11 +98,11 @@ def test_other_methods_are_refused(method):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"loss": CappedLogistic(0.7)}, "plain logistic"),
+        ({"loss": Logistic(0.7)}, "plain logistic"),
         ({"loss": SmoothedHinge(0.5)}, "plain logistic"),
         ({"loss": Huber(0.5)}, "plain logistic"),
         ({"loss": Softmax(3)}, "plain logistic"),
-        ({"regulariser": Ridge(0.1)}, "penalty"),
+        ({"regulariser": ElasticNet(l2=0.1)}, "penalty"),
         ({"who": Protection(unit=Unit.PERSON)}, "independent"),
         ({"who": Protection(unit=Unit.USER), "sizes": (10, 10)}, "independent"),
         ({"network": ring(3), "sizes": (9000,) * 3, "who": Protection(view=View.PUBLIC)}, "graph"),

@@ -10,7 +10,7 @@ from dpadmm.planning import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge
-from dpadmm.problems.regularisers import L1, ElasticNet, Ridge
+from dpadmm.problems.regularisers import ElasticNet
 
 TARGET = Target(1e6, 1e-5)
 
@@ -48,17 +48,17 @@ ONE, FOUR = (1000,), (400, 300, 200, 100)
 @pytest.mark.parametrize(
     ("sizes", "loss", "regulariser", "ridge", "l1"),
     [
-        (ONE, Logistic(), Ridge(0.02), 0.02, 0.0),
-        (FOUR, Logistic(), Ridge(0.02), 0.02, 0.0),
-        (ONE, Huber(0.7), Ridge(0.02), 0.02, 0.0),
-        (FOUR, Huber(0.7), Ridge(0.02), 0.02, 0.0),
-        (ONE, SmoothedHinge(), Ridge(0.02), 0.02, 0.0),
-        (FOUR, SmoothedHinge(), Ridge(0.02), 0.02, 0.0),
+        (ONE, Logistic(), ElasticNet(l2=0.02), 0.02, 0.0),
+        (FOUR, Logistic(), ElasticNet(l2=0.02), 0.02, 0.0),
+        (ONE, Huber(0.7), ElasticNet(l2=0.02), 0.02, 0.0),
+        (FOUR, Huber(0.7), ElasticNet(l2=0.02), 0.02, 0.0),
+        (ONE, SmoothedHinge(), ElasticNet(l2=0.02), 0.02, 0.0),
+        (FOUR, SmoothedHinge(), ElasticNet(l2=0.02), 0.02, 0.0),
         (FOUR, Logistic(), ElasticNet(0.005, 0.02), 0.02, 0.005),
-        (ONE, Huber(0.7), L1(0.01), 0.0, 0.01),
+        (ONE, Huber(0.7), ElasticNet(l1=0.01), 0.0, 0.01),
         (FOUR, Huber(0.7), ElasticNet(0.01, 0.02), 0.02, 0.01),
         (ONE, SmoothedHinge(), ElasticNet(0.01, 0.02), 0.02, 0.01),
-        (FOUR, Huber(0.7), L1(0.01), 0.0, 0.01),
+        (FOUR, Huber(0.7), ElasticNet(l1=0.01), 0.0, 0.01),
     ],
     ids=str,
 )

@@ -14,8 +14,8 @@ from dpadmm.planning.forecast import SignalScores
 from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
-from dpadmm.problems.regularisers import L1, ElasticNet
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+from dpadmm.problems.regularisers import ElasticNet
 
 SPREAD = Protection(records_per_person=2, silos_per_person=2)
 TASK = Task(sizes=(200, 150), dimension=4, loss=Logistic(), target=Target(1.0, 1e-5))
@@ -91,7 +91,7 @@ def test_output_perturbation_gets_a_ridge_that_its_noise_needs():
         ("no-such", {}, "choose one of"),
         ("consensus", {}, "choose one of"),
         ("p-admm", {"sizes": (350,)}, "at least 2 silos"),
-        ("p-admm", {"regulariser": L1(0.1)}, "no proximal step for L1"),
+        ("p-admm", {"regulariser": ElasticNet(l1=0.1)}, r"no proximal step for ElasticNet\(l1=0.1, "),
         ("p-admm", {"protection": Protection(unit=Unit.USER)}, "not certified for the unit user"),
         ("fp-coordinator", {}, "not certified against the eavesdropper"),
     ],
@@ -125,13 +125,13 @@ def test_dubious_budgets_and_graphs_that_are_not_used_are_warned_about():
     large = plan(sizes=(200, 150), dimension=4, loss=Logistic(), epsilon=50.0, delta=0.01)
     assert any("above 1/n" in w for w in large.warnings)
     assert any("gives hardly any protection" in w for w in large.warnings)
-    star = plan(replace(TASK, network=complete(2), regulariser=L1(0.01)))
+    star = plan(replace(TASK, network=complete(2), regulariser=ElasticNet(l1=0.01)))
     assert any("not over the given graph" in w for w in star.warnings)
     assert plan(TASK).warnings == ()
 
 
 def test_losses_are_capped_only_where_noise_matters():
-    assert plan(TASK).task.loss == CappedLogistic(0.5)
+    assert plan(TASK).task.loss == Logistic(0.5)
     assert any("capped at 0.5" in reason for reason in plan(TASK).reasons)
     assert plan(replace(TASK, target=Target(1e6, 1e-5))).task.loss == Logistic()
     assert plan(TASK, method="dvp").task.loss == Logistic()

@@ -17,7 +17,7 @@ from dpadmm.planning.task import ProfileRule, TableShape
 from dpadmm.planning.worlds import STANDARD
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import m_of
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic
+from dpadmm.problems.losses import Huber, Logistic
 
 TABLE = TableShape(5, (3, 4))
 TASK = Task(sizes=(4000,) * 3, dimension=13, loss=Logistic(), target=Target(1.0, 1e-5), table=TABLE)
@@ -134,8 +134,8 @@ def test_caps_are_compared_and_the_strongest_kept_unless_it_clearly_loses(monkey
     def prefer(best):
         monkeypatch.setattr(planner, "run_simulation", lambda one, _: scores(0.33 if one.loss == best else 0.4))
 
-    for best in (CappedLogistic(0.5), CappedLogistic(0.7)):
+    for best in (Logistic(0.5), Logistic(0.7)):
         prefer(best)
         assert plan(TASK).task.loss == best
     monkeypatch.setattr(planner, "run_simulation", lambda one, _: scores(0.4 - 0.01 * one.loss.slope_bound))
-    assert plan(TASK).task.loss == CappedLogistic(0.5)
+    assert plan(TASK).task.loss == Logistic(0.5)

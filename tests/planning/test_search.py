@@ -18,14 +18,14 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
-from dpadmm.problems.regularisers import Ridge
+from dpadmm.problems.regularisers import ElasticNet
 
 TARGET = Target(1.0, 1e-5)
 
 
 def tasks(n=20_000, alphas=(1e-5, 1e-3, 1.0), sizes=None, table=None, **facts):
     task = Task(sizes=sizes or (n,), dimension=6, loss=Logistic(), target=TARGET, table=table, **facts)
-    return [replace(task, regulariser=Ridge(alpha)) for alpha in alphas]
+    return [replace(task, regulariser=ElasticNet(l2=alpha)) for alpha in alphas]
 
 
 def planned(some, **options):

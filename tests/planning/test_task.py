@@ -31,7 +31,7 @@ FACTS = {"sizes": (40, 60), "dimension": 3, "loss": Logistic(), "target": Target
         ({"protection": View.PUBLIC}, "must be a Protection"),
         ({"network": ring(3)}, "has 3 agents, but there are 2 silos"),
         ({"network": np.ones((2, 2))}, "must be a Network"),
-        ({"regulariser": 0.1}, r"such as Ridge\(0.01\)"),
+        ({"regulariser": 0.1}, r"such as ElasticNet\(l2=0.01\)"),
         ({"row_norm": 0.0}, "row_norm must be greater than 0"),
         ({"protection": Protection(silos_per_person=3)}, "at most the number of silos, 2"),
     ],

@@ -8,7 +8,7 @@ from dpadmm.engines.bought import statement_with
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.certificates.masked import Shares, masked_sum
+from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.records import GaussianRelease, Origin, SphericalLaplaceRelease, SummedGaussianRelease

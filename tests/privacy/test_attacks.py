@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 from tests.contracts.local_facts import of
 
 from dpadmm.privacy.accounting import by_agent, compose, worst_person
-from dpadmm.privacy.certificates import consensus_broadcast_records, fixed_point_mean_record
-from dpadmm.privacy.certificates.recursion import SpectralInterval, hidden_drift
+from dpadmm.privacy.certificates.hidden_state import (
+    SpectralInterval,
+    consensus_broadcast_records,
+    fixed_point_mean_record,
+    hidden_drift,
+)
 from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, delta_of_epsilon, epsilon_of_delta
 from dpadmm.privacy.protection import Certificate, Unit, View
 from dpadmm.privacy.records import (

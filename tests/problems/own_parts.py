@@ -12,7 +12,7 @@ from scipy.special import expit
 from dpadmm.problems.functions import Constants
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SlopeForm, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
-from dpadmm.problems.regularisers import L1, Box, Ridge
+from dpadmm.problems.regularisers import Box, ElasticNet
 
 
 @dataclass(frozen=True)
@@ -235,9 +235,7 @@ class ShiftedLogistic(Logistic):
 class LyingLogistic(Logistic):
     """A subclass of a built-in loss that changes a constant alone."""
 
-    def __init__(self):
-        super().__init__()
-        object.__setattr__(self, "slope_bound", 0.1)
+    slope_bound = 0.1
 
 
 class NotFinite(ClippedLine):
@@ -304,7 +302,7 @@ WRONG_LOSSES = {
 
 
 @dataclass(frozen=True)
-class OwnRidge(Ridge):
+class OwnRidge(ElasticNet):
     """A subclass that changes nothing."""
 
 
@@ -356,17 +354,17 @@ class Ball(GroupNorm):
         return np.where(norm[..., 0, :] >= self.weight * (1 - 1e-6), on_edge, np.linalg.norm(g, axis=-2))
 
 
-HONEST_REGULARISERS = {"ridge": OwnRidge(0.3), "group norm": GroupNorm(), "ball": Ball(2.0)}
+HONEST_REGULARISERS = {"ridge": OwnRidge(l2=0.3), "group norm": GroupNorm(), "ball": Ball(2.0)}
 
 
-class TooConvex(Ridge):
+class TooConvex(ElasticNet):
     """Declares ten times its modulus."""
 
-    strong_convexity = property(lambda self: 10 * self.strength)
-    smoothness = property(lambda self: 10 * self.strength)
+    strong_convexity = property(lambda self: 10 * self.l2)
+    smoothness = property(lambda self: 10 * self.l2)
 
 
-class NotConvex(Ridge):
+class NotConvex(ElasticNet):
     """Bends downwards."""
 
     strong_convexity = 0.0
@@ -376,7 +374,7 @@ class NotConvex(Ridge):
         return -super().value(x)
 
 
-class ProxOfAnother(L1):
+class ProxOfAnother(ElasticNet):
     """Thresholds twice as far."""
 
     def prox(self, v, step):
@@ -393,44 +391,44 @@ class Expanding(Box):
         return np.zeros(np.asarray(x).shape[1:])
 
 
-class TooFlat(L1):
+class TooFlat(ElasticNet):
     """Declares half its Lipschitz constant."""
 
     def lipschitz(self, d):
         return 0.5 * super().lipschitz(d) / np.sqrt(d)
 
 
-class TooSmooth(Ridge):
+class TooSmooth(ElasticNet):
     """Declares less smoothness than it has."""
 
-    smoothness = property(lambda self: 0.5 * self.strength)
+    smoothness = property(lambda self: 0.5 * self.l2)
     strong_convexity = 0.0
 
 
-class Dithered(Ridge):
+class Dithered(ElasticNet):
     """Never answers the same twice."""
 
     def prox(self, v, step):
         return super().prox(v, step) + 1e-3 * np.random.default_rng().random()
 
 
-class InPlace(Ridge):
+class InPlace(ElasticNet):
     """Computes in its argument."""
 
     def prox(self, v, step):
-        v /= 1 + step * self.strength
+        v /= 1 + step * self.l2
         return v
 
 
 WRONG_REGULARISERS = {
-    TooConvex(0.1): "strong_convexity 1,",
-    NotConvex(0.1): "prox that does not minimise|strong_convexity",
+    TooConvex(l2=0.1): "strong_convexity 1,",
+    NotConvex(l2=0.1): "prox that does not minimise|strong_convexity",
     ProxOfAnother(0.5): "does not minimise",
     Expanding(-1.0, 1.0): "its prox takes two points",
     TooFlat(1.0): "Lipschitz constant",
-    TooSmooth(1.0): "smoothness 0.5",
-    Dithered(0.1): "answers differently",
-    InPlace(0.1): "writes into",
+    TooSmooth(l2=1.0): "smoothness 0.5",
+    Dithered(l2=0.1): "answers differently",
+    InPlace(l2=0.1): "writes into",
 }
 
 

@@ -17,11 +17,10 @@ from tests.problems.own_parts import (
 
 from dpadmm.errors import InputError
 from dpadmm.problems.declared import check_declared, declared_by, has_same_parts, is_own
-from dpadmm.problems.loss_refutation import refute_loss
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
-from dpadmm.problems.regulariser_refutation import refute_regulariser
-from dpadmm.problems.regularisers import Box, Ridge
+from dpadmm.problems.refutation import refute_loss, refute_regulariser
+from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.softmax import Softmax, SoftmaxRisk
 
@@ -63,13 +62,13 @@ def test_an_honest_regulariser_is_not_refuted(regulariser, dimension):
 
 
 def test_what_is_own_is_of_a_class_of_the_users_even_if_that_inherits():
-    assert not any(is_own(each) for each in (*BUILT_IN, Ridge(1.0), Box(0, 1), problem().functions))
+    assert not any(is_own(each) for each in (*BUILT_IN, ElasticNet(l2=1.0), Box(0, 1), problem().functions))
     assert all(is_own(each) for each in (*WRONG_LOSSES, *HONEST_LOSSES.values(), *WRONG_REGULARISERS))
 
 
 def test_own_parts_are_named():
     assert declared_by(problem(), Box(0, 1)) == ()
-    own = problem(ClippedLine(), OwnRidge(0.1), OwnRisk)
+    own = problem(ClippedLine(), OwnRidge(l2=0.1), OwnRisk)
     assert declared_by(own, GroupNorm()) == (
         "functions OwnRisk",
         "loss ClippedLine",
@@ -86,7 +85,7 @@ def test_a_problem_must_have_the_parts_that_were_planned_with():
     assert not has_same_parts(problem(ClippedLine()), problem(ClippedLine(low=-0.4)))
     assert not has_same_parts(problem(ClippedLine()), problem())
     assert not has_same_parts(problem(risk=OwnRisk), problem())
-    assert not has_same_parts(problem(regulariser=OwnRidge(0.1)), problem(regulariser=OwnRidge(0.2)))
+    assert not has_same_parts(problem(regulariser=OwnRidge(l2=0.1)), problem(regulariser=OwnRidge(l2=0.2)))
 
 
 def test_own_functions_may_not_declare_less_than_follows_from_their_loss():

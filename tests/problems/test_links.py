@@ -6,9 +6,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special
 
-from dpadmm.problems.losses import CappedLogistic, Huber, LinkedLoss, Logistic, SmoothedHinge, Squared, log_loss_of
+from dpadmm.problems.losses import Huber, LinkedLoss, Logistic, SmoothedHinge, Squared, log_loss_of
 
-LINKED = (Logistic(), *(CappedLogistic(cap) for cap in (0.999, 0.7, 0.6, 0.5, 0.2)))
+LINKED = (Logistic(), *(Logistic(cap) for cap in (0.999, 0.7, 0.6, 0.5, 0.2)))
 SCORES = np.concatenate([-np.logspace(2, -6, 200), [0.0], np.logspace(-6, 2, 200)])
 EPS = float(np.finfo(np.float64).eps)
 
@@ -44,7 +44,7 @@ def test_odds_are_the_ratio_of_the_slopes(loss):
 @example(cap=0.7, a=1e-9, b=1e-12)
 @example(cap=0.5, a=-1e-9, b=1e-9)
 def test_probabilities_are_symmetric_and_do_not_fall(cap, a, b):
-    for loss in (CappedLogistic(cap), Logistic()):
+    for loss in (Logistic(cap), Logistic()):
         low, high = loss.log_odds(np.array([min(a, b), max(a, b)]))
         assert low <= high + 4 * EPS * abs(high)
         assert loss.log_odds(np.array([-a]))[0] == -loss.log_odds(np.array([a]))[0]
@@ -55,7 +55,7 @@ def test_probabilities_are_symmetric_and_do_not_fall(cap, a, b):
 @given(cap=caps, t=scores)
 def test_the_likelier_class_is_the_one_predicted(cap, t):
     """Below 1/2, and only there, a cap makes all scores near 0 say 1/2; none ever speaks for the other class."""
-    loss = CappedLogistic(cap)
+    loss = Logistic(cap)
     says = np.sign(loss.log_odds(np.array([t]))[0])
     if abs(t) <= max(loss.floor, 1e-14):
         assert says in (0.0, np.sign(t))
@@ -74,7 +74,7 @@ def test_extreme_scores_stay_finite(loss):
 
 
 def test_a_cap_near_1_is_the_logistic_link():
-    np.testing.assert_allclose(CappedLogistic(1 - 1e-9).log_odds(SCORES), SCORES, rtol=0, atol=2e-9)
+    np.testing.assert_allclose(Logistic(1 - 1e-9).log_odds(SCORES), SCORES, rtol=0, atol=2e-9)
 
 
 @pytest.mark.parametrize("loss", LINKED, ids=repr)

@@ -8,7 +8,7 @@ from scipy import special
 from tests.contracts.loss_contract import POINTS, LossContract
 
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
 
 
 class TestLogistic(LossContract):
@@ -40,14 +40,14 @@ class TestLogistic(LossContract):
         assert abs(Logistic().prox(np.array([-3.0]), np.array([26.0]))[0] - 1.5504717446447127) <= 1e-14
 
 
-class TestCappedLogistic(LossContract):
-    instances = (CappedLogistic(0.7), CappedLogistic(0.5), CappedLogistic(0.2), CappedLogistic(0.999))
+class TestLogisticWithCap(LossContract):
+    instances = (Logistic(0.7), Logistic(0.5), Logistic(0.2), Logistic(0.999))
 
     def kinks(self, loss):
         return [loss.floor]
 
     def test_is_logistic_above_the_floor_and_linear_below(self):
-        loss, t = CappedLogistic(0.7), np.linspace(-30, 30, 601)
+        loss, t = Logistic(0.7), np.linspace(-30, 30, 601)
         above = t >= loss.floor
         np.testing.assert_array_equal(loss.value(t[above]), Logistic().value(t[above]))
         np.testing.assert_allclose(np.diff(loss.value(t[~above])), -0.7 * 0.1, rtol=1e-12)
@@ -57,14 +57,14 @@ class TestCappedLogistic(LossContract):
         """The bound 2 G of the certificates is attained by nearly opposite records that are badly wrong."""
         angle, size = 1.5, 1e3
         a, b = np.array([np.sin(angle), -np.cos(angle)]), np.array([-np.sin(angle), -np.cos(angle)])
-        slopes = CappedLogistic(0.7).slope(np.array([a[1], b[1]]) * size)
+        slopes = Logistic(0.7).slope(np.array([a[1], b[1]]) * size)
         apart = np.linalg.norm(slopes[0] * a - slopes[1] * b)
-        assert 1.39 < apart <= 2 * CappedLogistic(0.7).slope_bound
+        assert 1.39 < apart <= 2 * Logistic(0.7).slope_bound
 
-    @pytest.mark.parametrize("cap", [0.0, 1.0, -0.1, 1.5, math.nan, "half", True])
+    @pytest.mark.parametrize("cap", [0.0, -0.1, 1.0 + 1e-15, 1.5, math.nan, "half", True])
     def test_refuses_bad_caps(self, cap):
         with pytest.raises(InputError, match="cap"):
-            CappedLogistic(cap)
+            Logistic(cap)
 
 
 class TestSquared(LossContract):

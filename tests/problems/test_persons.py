@@ -15,9 +15,8 @@ from dpadmm.errors import InputError
 from dpadmm.networks import complete
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.persons import PersonRows, PersonWeights
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PersonRows, PersonWeights, Silos
 
 STORAGES = {
     "dense": lambda rows: rows,

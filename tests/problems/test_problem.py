@@ -42,7 +42,7 @@ def test_what_is_no_function_is_refused(functions):
         Problem.of(functions)
     silos = Silos.from_parts([np.eye(2)], [np.ones(2)], row_norm=1.0)
     with pytest.raises(InputError, match="got Silos"):
-        Problem(silos, np.ones(1), regularisers.NoRegulariser())
+        Problem(silos, np.ones(1), regularisers.ElasticNet())
 
 
 class TestWeights:
@@ -77,7 +77,7 @@ class TestObjective:
     @pytest.mark.parametrize("rule", list(Weighting))
     def test_sums_the_parts(self, rule):
         functions, x = EmpiricalRisk(regression()[2], Huber(0.5), 0.2), np.random.default_rng(1).normal(size=(5, 3))
-        problem = Problem.of(functions, rule, regularisers.L1(0.4))
+        problem = Problem.of(functions, rule, regularisers.ElasticNet(l1=0.4))
         for r in range(3):
             expected = 0.4 * np.abs(x[:, r]).sum()
             gradient = np.zeros(5)
@@ -93,7 +93,7 @@ class TestObjective:
         roots, slopes = rng.normal(size=(4, 3, 3)), rng.normal(size=(4, 3))
         matrices = roots @ roots.transpose(0, 2, 1) + np.eye(3)
         weights = np.array([0.5, 1.0, 2.0, 0.1])
-        problem = Problem(QuadraticAgents(matrices, slopes), weights, regularisers.NoRegulariser())
+        problem = Problem(QuadraticAgents(matrices, slopes), weights, regularisers.ElasticNet())
         best = np.linalg.solve(np.einsum("i,ijk->jk", weights, matrices), -weights @ slopes)
         assert problem.optimality(best[:, None])[0] <= 1e-13
         away = best[:, None] + 1e-3 * rng.normal(size=(3, 50))
@@ -116,7 +116,7 @@ class TestOptimality:
             C=1 / (len(rows) * mu), fit_intercept=False, tol=1e-12, solver="newton-cholesky", max_iter=1000
         ).fit(rows, labels)
         self.check(Problem.of(EmpiricalRisk(silos, Logistic(), mu)), model.coef_, 1e-10)
-        ridge = regularisers.Ridge(mu)
+        ridge = regularisers.ElasticNet(l2=mu)
         self.check(Problem.of(EmpiricalRisk(silos, Logistic()), regulariser=ridge), model.coef_, 1e-10)
 
     def test_least_squares(self):
@@ -128,7 +128,7 @@ class TestOptimality:
     def test_lasso(self, strength):
         rows, labels, silos = regression(d=8)
         model = Lasso(alpha=strength, fit_intercept=False, tol=1e-15, max_iter=100_000).fit(rows, labels)
-        problem = Problem.of(EmpiricalRisk(silos, Squared()), regulariser=regularisers.L1(strength))
+        problem = Problem.of(EmpiricalRisk(silos, Squared()), regulariser=regularisers.ElasticNet(l1=strength))
         self.check(problem, model.coef_, 1e-9)
 
     def test_huber_regression(self):
@@ -155,13 +155,13 @@ class TestRefusals:
     @pytest.mark.parametrize("weights", [np.ones(2), np.ones((3, 1)), 1.0, []])
     def test_weights_of_another_shape(self, weights):
         with pytest.raises(InputError, match=r"one number per agent \(3\), got"):
-            Problem(EmpiricalRisk(regression()[2], Squared()), weights, regularisers.NoRegulariser())
+            Problem(EmpiricalRisk(regression()[2], Squared()), weights, regularisers.ElasticNet())
 
     @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
     def test_weights_that_are_not_positive(self, bad):
         with pytest.raises(InputError, match="finite and greater than 0"):
-            Problem(EmpiricalRisk(regression()[2], Squared()), [1.0, bad, 1.0], regularisers.NoRegulariser())
+            Problem(EmpiricalRisk(regression()[2], Squared()), [1.0, bad, 1.0], regularisers.ElasticNet())
 
     def test_weights_that_are_no_numbers(self):
         with pytest.raises(InputError, match="weights must be numbers"):
-            Problem(EmpiricalRisk(regression()[2], Squared()), ["a", "b", "c"], regularisers.NoRegulariser())
+            Problem(EmpiricalRisk(regression()[2], Squared()), ["a", "b", "c"], regularisers.ElasticNet())

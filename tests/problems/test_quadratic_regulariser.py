@@ -8,8 +8,7 @@ from tests.contracts.regulariser_contract import RegulariserContract
 
 from dpadmm.datasets.control import random_control
 from dpadmm.errors import InputError
-from dpadmm.problems.quadratic_regulariser import Quadratic
-from dpadmm.problems.regularisers import Ridge
+from dpadmm.problems.regularisers import ElasticNet, Quadratic
 
 DENSE = np.array([[2.0, 0.5, -0.3], [0.5, 1.0, 0.2], [-0.3, 0.2, 0.7]])
 SINGULAR = np.outer([1.0, 2.0, -1.0], [1.0, 2.0, -1.0])
@@ -40,7 +39,7 @@ class TestQuadratic(RegulariserContract):
 
     def test_a_multiple_of_the_identity_is_a_ridge(self):
         x, g = np.random.default_rng(1).standard_normal((2, 3, 5))
-        ours, ridge = Quadratic(1.7 * np.eye(3), np.zeros(3)), Ridge(1.7)
+        ours, ridge = Quadratic(1.7 * np.eye(3), np.zeros(3)), ElasticNet(l2=1.7)
         np.testing.assert_allclose(ours.value(x), ridge.value(x), rtol=1e-14)
         np.testing.assert_allclose(ours.prox(x, 0.4), ridge.prox(x, 0.4), rtol=1e-14)
         np.testing.assert_allclose(ours.subgradient_residual(x, g), ridge.subgradient_residual(x, g), rtol=1e-14)

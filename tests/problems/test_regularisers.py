@@ -8,58 +8,42 @@ from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from tests.contracts.regulariser_contract import RegulariserContract
 
 from dpadmm.errors import InputError
-from dpadmm.problems.regularisers import L1, Box, ElasticNet, NonNegative, NoRegulariser, Ridge
-
-
-class TestNoRegulariser(RegulariserContract):
-    instances = (NoRegulariser(),)
-
-    def test_constants(self):
-        g = NoRegulariser()
-        assert (g.strong_convexity, g.smoothness, g.lipschitz(4), g.is_smooth) == (0, 0, 0, True)
-
-
-class TestRidge(RegulariserContract):
-    instances = (Ridge(0.5), Ridge(3.0), Ridge(0.0))
-
-    def test_constants(self):
-        g = Ridge(2.0)
-        assert (g.strong_convexity, g.smoothness, g.lipschitz(4), g.is_smooth) == (2, 2, math.inf, True)
-        assert Ridge(0.0).lipschitz(4) == 0
-
-    def test_values(self):
-        np.testing.assert_array_equal(Ridge(2.0).value([[3.0, 1.0], [4.0, 0.0]]), [25, 1])
-
-
-class TestL1(RegulariserContract):
-    instances = (L1(0.5), L1(2.0), L1(0.0))
-
-    def test_constants(self):
-        g = L1(2.0)
-        assert (g.strong_convexity, g.smoothness, g.lipschitz(9), g.is_smooth) == (0, math.inf, 6, False)
-        assert (L1(0.0).smoothness, L1(0.0).lipschitz(9), L1(0.0).is_smooth) == (0, 0, True)
-
-    def test_values(self):
-        np.testing.assert_array_equal(L1(2.0).value([[3.0, -1.0], [-4.0, 0.0]]), [14, 2])
-
-    def test_prox_has_exact_zeros(self):
-        p = L1(1.0).prox([[0.3, -0.3, -0.0, 0.1 + 0.2]], step=0.1 + 0.2)
-        assert (p == 0).all()
-        assert not np.signbit(p).any()
+from dpadmm.problems.regularisers import Box, ElasticNet
 
 
 class TestElasticNet(RegulariserContract):
-    instances = (ElasticNet(0.5, 2.0), ElasticNet(1.0, 0.0), ElasticNet(0.0, 1.5), ElasticNet(0.0, 0.0))
+    instances = (ElasticNet(0.5, 2.0), ElasticNet(l1=1.0), ElasticNet(l2=1.5), ElasticNet())
+
+    @pytest.mark.parametrize(
+        ("g", "expected"),
+        [
+            (ElasticNet(), (0, 0, 0, True)),
+            (ElasticNet(l2=2.0), (2, 2, math.inf, True)),
+            (ElasticNet(l1=2.0), (0, math.inf, 6, False)),
+        ],
+    )
+    def test_constants_without_a_part(self, g, expected):
+        assert (g.strong_convexity, g.smoothness, g.lipschitz(9), g.is_smooth) == expected
+
+    def test_values(self):
+        x = [[3.0, -1.0], [-4.0, 0.0]]
+        for g, expected in ((ElasticNet(l1=2.0), [14, 2]), (ElasticNet(l2=2.0), [25, 1]), (ElasticNet(), [0, 0])):
+            np.testing.assert_array_equal(g.value(x), expected)
+
+    def test_prox_has_exact_zeros(self):
+        p = ElasticNet(l1=1.0).prox([[0.3, -0.3, -0.0, 0.1 + 0.2]], step=0.1 + 0.2)
+        assert (p == 0).all()
+        assert not np.signbit(p).any()
 
     def test_constants(self):
         g = ElasticNet(1.0, 2.0)
         assert (g.strong_convexity, g.smoothness, g.lipschitz(9), g.is_smooth) == (2, math.inf, math.inf, False)
 
     @pytest.mark.parametrize(("l1", "l2"), [(0.3, 0.7), (0.0, 1.2), (0.9, 0.0)])
-    def test_ends_are_ridge_and_l1(self, l1, l2):
+    def test_is_the_ridge_after_the_lasso(self, l1, l2):
         rng = np.random.default_rng(0)
         x, g = rng.standard_normal((2, 5, 4))
-        net, lasso, ridge = ElasticNet(l1, l2), L1(l1), Ridge(l2)
+        net, lasso, ridge = ElasticNet(l1, l2), ElasticNet(l1=l1), ElasticNet(l2=l2)
         np.testing.assert_allclose(net.value(x), lasso.value(x) + ridge.value(x), rtol=1e-14)
         # The proximal map of the sum is the ridge map after the lasso map.
         expected = ridge.prox(lasso.prox(x, 0.4), 0.4)
@@ -87,6 +71,7 @@ class TestBox(RegulariserContract):
         Box([-1.0, 0.0, 0.5], [0.5, 2.0, math.inf]),
         Box(-math.inf, [1.0, -0.5, 2.0]),
         Box(0.5, 0.5),
+        Box(0.0, math.inf),
     )
 
     def test_constants(self):
@@ -137,23 +122,10 @@ class TestBox(RegulariserContract):
                 call()
 
 
-class TestNonNegative(RegulariserContract):
-    instances = (NonNegative(),)
-
-    def test_constants(self):
-        g = NonNegative()
-        assert (g.strong_convexity, g.smoothness, g.lipschitz(4), g.is_smooth) == (0, math.inf, math.inf, False)
-
-    def test_values(self):
-        np.testing.assert_array_equal(NonNegative().value([[0.0, 1.0, -1.0], [2.0, 0.0, 3.0]]), [0, 0, math.inf])
-
-
 @pytest.mark.parametrize("bad", [-1e-9, math.nan, math.inf, "1", None, True])
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (Ridge, "strength"),
-        (L1, "strength"),
         (lambda s: ElasticNet(s, 1.0), "l1"),
         (lambda s: ElasticNet(1.0, s), "l2"),
     ],

@@ -13,7 +13,7 @@ from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 from dpadmm.cli.evaluation import measurement_of, text_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
-from dpadmm.privacy.certificates import cell_counts
+from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.protection import Relation, Strength, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.evaluation import PrivateEvaluation

@@ -17,7 +17,7 @@ from dpadmm.datasets.encoding import RowEncoding, TargetScale
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import Origin
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.rows import dense
 from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
@@ -31,7 +31,7 @@ COLUMNS = (
     Categorical("code", ("01", "7", "x y")),
 )
 SICK, PRICE = BinaryLabel("sick", ("yes", "y"), ("no",)), RealLabel("price", -3, 40)
-LOSSES = {"logistic": Logistic(), "capped": CappedLogistic(0.7), "machine": SmoothedHinge(), "number": Huber(0.5)}
+LOSSES = {"logistic": Logistic(), "capped": Logistic(0.7), "machine": SmoothedHinge(), "number": Huber(0.5)}
 BLOCKED = """
 import sys, joblib, numpy, pandas
 class Blocked:
@@ -186,7 +186,7 @@ def test_policies_that_it_cannot_have_are_refused(base, words, message):
 
 
 def test_a_cap_that_ties_scores_is_refused(base):
-    model = replace(of_table(base, "capped"), loss=CappedLogistic(0.4))
+    model = replace(of_table(base, "capped"), loss=Logistic(0.4))
     with pytest.raises(InputError, match="Export the model as JSON"):
         model.to_sklearn()
 

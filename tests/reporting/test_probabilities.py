@@ -10,7 +10,7 @@ from scipy.special import expit
 from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.schema import numbered_names
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import CappedLogistic, Huber, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.files import encode, signed
 from dpadmm.reporting.model import ReleasedModel
@@ -33,7 +33,7 @@ def of_array(model, classes, weights, loss):
 
 
 def test_two_classes_follow_the_link(model, tmp_path):
-    made = of_array(model, ("no", "yes"), (700.0, 300.0, 0.5), CappedLogistic(0.7))
+    made = of_array(model, ("no", "yes"), (700.0, 300.0, 0.5), Logistic(0.7))
     scores = made.decision_function(ROWS)
     chances = made.predict_proba(ROWS)
     np.testing.assert_allclose(chances[:, 1], by_slopes(scores, 0.7), rtol=1e-12)
@@ -42,13 +42,13 @@ def test_two_classes_follow_the_link(model, tmp_path):
     assert made.predict(ROWS).tolist() == np.where(chances[:, 1] > 0.5, "yes", "no").tolist()
     for name in ("m.json", "m.npz"):
         again = ReleasedModel.load(made.save(tmp_path / name))
-        assert again.linked == CappedLogistic(0.7)
+        assert again.linked == Logistic(0.7)
         assert again.predict_proba(ROWS).tolist() == chances.tolist()
 
 
 def test_several_classes_follow_the_link_and_sum_to_one(model, tmp_path):
     weights = np.array([[600.0, 0.0, 0.1], [-300.0, 200.0, 0.0], [0.0, -200.0, 0.3]])
-    made = of_array(model, ("a", "b", "c"), weights, CappedLogistic(0.55))
+    made = of_array(model, ("a", "b", "c"), weights, Logistic(0.55))
     alone = by_slopes(made.decision_function(ROWS), 0.55)
     again = ReleasedModel.load(made.save(tmp_path / "m.json"))
     np.testing.assert_allclose(again.predict_proba(ROWS), alone / alone.sum(axis=1, keepdims=True), rtol=1e-12)
@@ -67,13 +67,13 @@ def test_losses_without_a_link_have_no_probabilities(model):
 
 def test_the_file_holds_the_record_and_the_description_changes_nothing(model, tmp_path, monkeypatch):
     """The regular expression that once read the sentence back would have fallen back to log-odds here."""
-    made = of_array(model, ("no", "yes"), (700.0, 300.0, 0.5), CappedLogistic(0.7))
+    made = of_array(model, ("no", "yes"), (700.0, 300.0, 0.5), Logistic(0.7))
     wanted = made.predict_proba(ROWS).tolist()
     monkeypatch.setattr("dpadmm.reporting.model.loss_description", lambda _: "logistic something else")
     place = made.save(tmp_path / "m.json")
-    assert json.loads(place.read_text())["model"]["loss"] == {"kind": "capped-logistic", "cap": 0.7}
+    assert json.loads(place.read_text())["model"]["loss"] == {"kind": "logistic", "cap": 0.7}
     again = ReleasedModel.load(place)
-    assert again.loss == CappedLogistic(0.7)
+    assert again.loss == Logistic(0.7)
     assert again.loss_description == "logistic something else"
     assert again.predict_proba(ROWS).tolist() == wanted
 
@@ -86,9 +86,7 @@ def test_a_loss_that_does_not_fit_the_label_is_refused(model, classes, loss):
         of_array(model, classes, weights, loss)
 
 
-@pytest.mark.parametrize(
-    "loss", ["logistic regression", None, {"kind": "logistic", "cap": 0.5}, {"kind": "capped-logistic"}]
-)
+@pytest.mark.parametrize("loss", ["logistic regression", None, {"kind": "logistic"}, {"kind": "logistic", "cap": 1.5}])
 def test_a_file_with_another_loss_is_refused(model, tmp_path, loss):
     (tmp_path / "m.json").write_bytes(signed(encode(model) | {"loss": loss}))
     with pytest.raises(InputError, match=r"m\.json\.loss"):

@@ -55,5 +55,5 @@ def test_the_page_draws_them(fitted):
     assert page.count("<h3>") == 2
     assert f"cost ε = {model.released_.guarantee.profile.epsilon:.4g}" in page
     assert "a part of the ε of this run" in page  # simulated noise: there is no ε above
-    assert "NoRegulariser" not in page
+    assert "ElasticNet" not in page
     assert "<dt>further penalty</dt><dd>none</dd>" in page

@@ -15,10 +15,10 @@ from tests.contracts.solver_contract import (
 )
 
 from dpadmm.errors import InputError, SolverError
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.rows import RUN
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.summation import RUN
 from dpadmm.solvers import majoriser
 from dpadmm.solvers.majoriser import MajoriserSolver
 from dpadmm.solvers.newton import NewtonColumns
@@ -26,7 +26,7 @@ from dpadmm.solvers.newton_kernel import newton_steps
 from dpadmm.solvers.solution import Subproblem, prepare
 
 STORES = (np.asarray, sparse.csr_array, centred)
-HARD_LOSSES = (Logistic(), CappedLogistic(0.6), Huber(0.05), SmoothedHinge(0.5), SmoothedHinge(0.01))
+HARD_LOSSES = (Logistic(), Logistic(0.6), Huber(0.05), SmoothedHinge(0.5), SmoothedHinge(0.01))
 
 
 class TestMajoriserSolver(SolverContract):
@@ -38,8 +38,8 @@ class TestMajoriserSolver(SolverContract):
             (Logistic(), (12, 30, 7), 5, True, 4.0, 0.0),
             (Logistic(), (4, 2, 3), 9, False, 1.0, 0.0),
             (Logistic(), (4, 20, 1), 9, True, 1.0, 0.05),
-            (CappedLogistic(0.6), (12, 30, 7), 5, True, 4.0, 0.05),
-            (CappedLogistic(0.55), (12, 30, 7), 5, False, 9.0, 0.0),
+            (Logistic(0.6), (12, 30, 7), 5, True, 4.0, 0.05),
+            (Logistic(0.55), (12, 30, 7), 5, False, 9.0, 0.0),
             (Huber(0.5), (12, 30, 7), 5, False, 1.0, 0.0),
             (Huber(0.5), (4, 12, 2), 9, True, 2.0, 0.05),
             (SmoothedHinge(0.5), (12, 30, 7), 5, True, 1.0, 0.0),
@@ -49,7 +49,7 @@ class TestMajoriserSolver(SolverContract):
         risk(loss, sizes, d, is_centred=True, row_norm=row_norm, mu=mu)
         for loss, sizes, d, row_norm, mu in (
             (Logistic(), (12, 30, 7), 5, 4.0, 0.0),
-            (CappedLogistic(0.6), (4, 20, 1), 9, 1.0, 0.05),
+            (Logistic(0.6), (4, 20, 1), 9, 1.0, 0.05),
             (Huber(0.5), (4, 12, 2), 9, 2.0, 0.05),
             (SmoothedHinge(0.5), (12, 30, 7), 5, 1.0, 0.0),
         )

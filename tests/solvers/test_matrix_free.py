@@ -15,11 +15,10 @@ from tests.solvers.test_watched import LOSSES, risks, subproblems
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.networks import ring
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.persons import PersonRows
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.rows import gram
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.solvers import matrix_free, solution
 from dpadmm.solvers.closed_forms import RankOneSolver, SquaredSolver
 from dpadmm.solvers.columns import SingleColumns
@@ -44,7 +43,7 @@ class TestMatrixFreeSolver(SolverContract):
         for loss, sizes, d, is_sparse, is_centred, row_norm, mu in (
             (Logistic(), (12, 30, 7), 5, False, False, 1.0, 0.05),
             (Logistic(), (12, 30, 7), 20, True, False, 4.0, 0.0),
-            (CappedLogistic(0.6), (12, 30, 7), 5, False, True, 4.0, 0.05),
+            (Logistic(0.6), (12, 30, 7), 5, False, True, 4.0, 0.05),
             (Huber(0.5), (4, 12, 2), 9, True, False, 2.0, 0.05),
             (SmoothedHinge(0.5), (4, 12, 2), 9, False, False, 1.0, 0.05),
             (Squared(), (12, 30, 7), 5, False, True, 1.0, 0.0),

@@ -15,12 +15,11 @@ from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.engines.local import LocalEngine, Stopping
 from dpadmm.networks import complete
-from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.persons import PersonRows
+from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.rows import PART
+from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.problems.softmax import Softmax, SoftmaxRisk
-from dpadmm.problems.summation import PART
 from dpadmm.solvers import row_blocks
 from dpadmm.solvers.closed_forms import SquaredSolver
 from dpadmm.solvers.columns import SingleColumns
@@ -34,7 +33,7 @@ from dpadmm.solvers.threads import over_blocks
 
 SIZES = (301, 45, 60)
 KINDS = ({}, {"is_sparse": True}, {"is_sparse": True, "is_centred": True})
-LOSSES = (Logistic(), CappedLogistic(0.6), Huber(0.5), SmoothedHinge(0.5))
+LOSSES = (Logistic(), Logistic(0.6), Huber(0.5), SmoothedHinge(0.5))
 
 
 @pytest.fixture(autouse=True)

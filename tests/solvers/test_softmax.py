@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import SolverError
-from dpadmm.problems.persons import PersonRows
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.problems.softmax import Softmax, SoftmaxRisk
 from dpadmm.solvers.softmax import SoftmaxSolver
 from dpadmm.solvers.solution import Subproblem, prepare

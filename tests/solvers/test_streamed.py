@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import SolverError
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.softmax import Softmax
@@ -75,7 +75,7 @@ def subproblem(d: int, pull: float, agents=(0, 1, 2), replicas: int = 1, seed: i
 
 
 WEIGHTS = np.array([0.5, 0.3, 0.2])
-LOSSES = [Logistic(), SmoothedHinge(), CappedLogistic(0.5), Huber(0.1), Squared(), Softmax(3), Softmax(3, 0.5)]
+LOSSES = [Logistic(), SmoothedHinge(), Logistic(0.5), Huber(0.1), Squared(), Softmax(3), Softmax(3, 0.5)]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

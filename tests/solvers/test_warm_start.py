@@ -5,12 +5,12 @@ import pytest
 from tests.contracts.solver_contract import columns, residual_norms, risk, seated, subproblem, weights_of
 
 from dpadmm.errors import SolverError
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.solvers import majoriser
 from dpadmm.solvers.majoriser import MajoriserSolver, _Columns
 from dpadmm.solvers.solution import Subproblem
 
-LOSSES = (Logistic(), CappedLogistic(0.7), Huber(0.5), SmoothedHinge(0.5))
+LOSSES = (Logistic(), Logistic(0.7), Huber(0.5), SmoothedHinge(0.5))
 SIZES = (40, 25, 60)
 
 

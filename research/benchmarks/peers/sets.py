@@ -19,7 +19,7 @@ from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
 from dpadmm.datasets.schema import Screening
 from dpadmm.datasets.tables import screen_cells
-from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection
 

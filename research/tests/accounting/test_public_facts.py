@@ -13,7 +13,7 @@ from dpadmm.algorithms.method import by_name
 from dpadmm.errors import InputError
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import PureTarget, Target, largest_rate
-from dpadmm.privacy.certificates import consensus_broadcast_records
+from dpadmm.privacy.certificates.hidden_state import consensus_broadcast_records
 from dpadmm.privacy.protection import Strength, Unit
 from dpadmm.privacy.records import objective_epsilon
 from dpadmm_research.accounting.facts import NoiseName

@@ -20,7 +20,7 @@ from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.regularisers import L1, NoRegulariser, Ridge
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm_research.audit import reconstruction as functions
 from dpadmm_research.audit import record_reconstruction as records
@@ -57,7 +57,7 @@ def others_of(problem, secret=SECRET):
 
 @pytest.mark.parametrize(
     ("regulariser", "weights"),
-    [(NoRegulariser(), None), (Ridge(0.7), None), (NoRegulariser(), np.linspace(0.5, 1.5, N))],
+    [(ElasticNet(), None), (ElasticNet(l2=0.7), None), (ElasticNet(), np.linspace(0.5, 1.5, N))],
 )
 def test_an_agents_quadratic_is_recovered_from_broadcasts(regulariser, weights):
     problem = quadratics(regulariser, weights)
@@ -70,7 +70,7 @@ def test_an_agents_quadratic_is_recovered_from_broadcasts(regulariser, weights):
 
 
 def test_the_trail_holds_the_gradients_of_the_secret_function():
-    problem = quadratics(NoRegulariser())
+    problem = quadratics(ElasticNet())
     method = ConsensusADMM(rho=RHO)
     tape = broadcasts(method, problem, rounds=5)[:, :, 0]
     points, gradients = functions.follow(method, others_of(problem), tape, weight=1.0).gradients()
@@ -80,7 +80,7 @@ def test_the_trail_holds_the_gradients_of_the_secret_function():
 
 def test_fewest_rounds_suffice_and_fewer_are_refused():
     """d+1 = 4 rounds: B is known on the differences of the points, which must span the space."""
-    problem, method = quadratics(NoRegulariser()), ConsensusADMM(rho=RHO)
+    problem, method = quadratics(ElasticNet()), ConsensusADMM(rho=RHO)
     tape = broadcasts(method, problem, rounds=4)[:, :, 0]
     found = functions.reconstruct_quadratic(functions.follow(method, others_of(problem), tape, weight=1.0))
     np.testing.assert_allclose(found.curvature, problem.functions.curvatures[SECRET], atol=1e-6)
@@ -90,7 +90,7 @@ def test_fewest_rounds_suffice_and_fewer_are_refused():
 
 def test_the_attack_on_functions_dies_as_epsilon_falls():
     """Noise for one agent's linear term (C3): from a perfect copy of c to no better than the guess beforehand."""
-    problem, replicas, budgets = quadratics(NoRegulariser()), 6, (1e6, 100.0, 1.0)
+    problem, replicas, budgets = quadratics(ElasticNet()), 6, (1e6, 100.0, 1.0)
     method = ConsensusDPADMM(rho=RHO, neighbours=LinearTermsDiffer(1.0), family=Family.GAUSSIAN)
     plans = [plan_noise(method, problem, 10, Target(eps, 1e-5)) for eps in budgets]
     hook = PlannedNoise.by_budget(plans, SimulatedSampler(seed=1), replicas)
@@ -111,7 +111,7 @@ def test_the_attack_on_functions_dies_as_epsilon_falls():
 
 
 def test_the_most_probable_quadratic_is_the_exact_one_when_noise_is_tiny():
-    problem, method = quadratics(NoRegulariser()), ConsensusADMM(rho=RHO)
+    problem, method = quadratics(ElasticNet()), ConsensusADMM(rho=RHO)
     tape = broadcasts(method, problem, rounds=8)[:, :, 0]
     trail = functions.follow(method, others_of(problem), tape, weight=1.0, noise_std=1e-7)
     supposed = functions.Supposition(functions.QuadraticFunction(1.5 * np.eye(D), np.zeros(D)), 0.3, 1.2)
@@ -121,14 +121,14 @@ def test_the_most_probable_quadratic_is_the_exact_one_when_noise_is_tiny():
 
 
 def test_bad_input_of_the_function_attack_is_refused():
-    problem, method = quadratics(NoRegulariser()), ConsensusADMM(rho=RHO)
+    problem, method = quadratics(ElasticNet()), ConsensusADMM(rho=RHO)
     others, tape = others_of(problem), np.zeros((4, D))
     with pytest.raises(InputError, match="rounds \\+ 1"):
         functions.follow(method, others, tape[:, :2], weight=1.0)
     with pytest.raises(InputError, match="all but one"):
         functions.follow(method, others.take(np.arange(3)), tape, weight=1.0)
-    with pytest.raises(InputError, match="L1 hides the mean"):
-        functions.follow(method, others_of(quadratics(L1(0.1))), tape, weight=1.0)
+    with pytest.raises(InputError, match=r"l1=0.1, l2=0.0\) hides the mean"):
+        functions.follow(method, others_of(quadratics(ElasticNet(l1=0.1))), tape, weight=1.0)
     with pytest.raises(InputError, match="weight"):
         functions.follow(method, others, tape, weight=0.0)
     bare = functions.follow(method, others, tape, weight=1.0)
@@ -173,7 +173,7 @@ def gossip(problem, rounds, network=None):
 
 
 @pytest.mark.parametrize("network", [ring(4), star(4)], ids=["ring", "star"])
-@pytest.mark.parametrize("regulariser", [None, Ridge(2e-3)], ids=["plain", "shared ridge"])
+@pytest.mark.parametrize("regulariser", [None, ElasticNet(l2=2e-3)], ids=["plain", "shared ridge"])
 def test_gradients_are_read_off_the_broadcasts(clinics, network, regulariser):
     problem = clinics(20, regulariser)
     heard = gossip(problem, 6, network)

@@ -11,7 +11,7 @@ from dpadmm.algorithms.method import Setting
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.functions import Constants
 from dpadmm.problems.problem import Problem, PublicFunctions
-from dpadmm.problems.regularisers import NoRegulariser
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm_research.claims.registry import claims_of
 from dpadmm_research.papers.fixed_point.agent import block_lipschitz
 
@@ -25,7 +25,7 @@ def setting(rounds=4):
         record_gradient=G, record_curvature=0.25, smoothness=L, strong_convexity=MU, assumption="as told"
     )
     functions = PublicFunctions(np.array([10, 20, 30]), 2, constants, None)
-    return Setting(Problem(functions, WEIGHTS, NoRegulariser()), rounds, 1e-9)
+    return Setting(Problem(functions, WEIGHTS, ElasticNet()), rounds, 1e-9)
 
 
 def test_a_record_moves_a_weighted_gradient_by_2g_over_n():

@@ -26,8 +26,8 @@ from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
+from dpadmm.problems.rows import MOST_RIDGE
 from dpadmm.problems.softmax import SoftmaxRisk
-from dpadmm.problems.summation import MOST_RIDGE
 
 
 class BatchKind(Enum):

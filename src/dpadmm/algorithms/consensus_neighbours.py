@@ -13,12 +13,12 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.algorithms.method import Setting
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates import (
-    LocalFunction,
+from dpadmm.privacy.certificates.hidden_state import (
     consensus_broadcast,
     consensus_broadcast_quadratic,
     consensus_broadcast_records,
 )
+from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection
 from dpadmm.problems.quadratics import QuadraticAgents
 

@@ -29,7 +29,7 @@ class GraphMethod(Method):
         """The regulariser must be one that can be split among the agents."""
         if not is_ridge(problem.regulariser, problem.dimension):
             raise InputError(
-                f"{type(self).__name__} cannot split {type(problem.regulariser).__name__} among agents: each agent "
+                f"{type(self).__name__} cannot split {problem.regulariser} among agents: each agent "
                 "adds its share of the regulariser to its penalty. Use ConsensusADMM, or a ridge regulariser."
             )
 

@@ -21,12 +21,12 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Geometric, Promise, Row
-from dpadmm.privacy.certificates import gradient_step
+from dpadmm.privacy.certificates.gradients import gradient_step
 from dpadmm.privacy.protection import Certificate, Strength, in_l1_norm, with_spherical_noise
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.regularisers import Box, NonNegative
+from dpadmm.problems.regularisers import Box
 
 
 class DGDState(NamedTuple):
@@ -70,7 +70,7 @@ class DPDGD(GraphMethod):
     decay: float
     noise_decay: float = 1.0
     noise: Family = Family.COORDINATE
-    constraint: Box | NonNegative | None = None
+    constraint: Box | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers and the kind of noise."""

@@ -14,7 +14,7 @@ from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.algorithms.gradient_method import GradientMethod
 from dpadmm.algorithms.method import ROWS, About, Setting, Topology, WorstCase
 from dpadmm.noise.promises import Family, Promise
-from dpadmm.privacy.certificates import full_gradient
+from dpadmm.privacy.certificates.gradients import full_gradient
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 

@@ -19,7 +19,7 @@ from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.certificates import sampled_gradient
+from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.protection import Strength
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats

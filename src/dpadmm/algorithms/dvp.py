@@ -18,7 +18,7 @@ from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.certificates import dvp, solver_smoothing
+from dpadmm.privacy.certificates.objective import dvp, solver_smoothing
 from dpadmm.privacy.protection import Certificate
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
@@ -156,6 +156,7 @@ def tilted_broadcasts(
 def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bool) -> Certificate:
     """C2 from the public facts of agent i in a round with this penalty."""
     functions = setting.problem.functions
+    loss = getattr(functions, "linear_loss", None)
     if not hasattr(functions, "linear_loss") or functions.constants.scores > 1:
         raise InputError(
             f"Objective perturbation is certified for losses of a linear predictor, got {type(functions).__name__}. "
@@ -166,7 +167,7 @@ def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bo
         curvature_bound=functions.constants.record_curvature,
         edge_penalty=eta,
         degree=setting.degree(i),
-        is_logistic=type(functions.linear_loss) is Logistic,
+        is_logistic=type(loss) is Logistic and loss.cap == 1,  # a cap is not proved
         is_smoothed=is_smoothed,
     )
 

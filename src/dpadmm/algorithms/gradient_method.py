@@ -100,4 +100,4 @@ def refuse_all_but_ridge(name: str, regulariser: Regulariser, dimension: int, in
     origin = np.zeros((dimension, 1))
     is_ridge = regulariser.is_smooth and regulariser.smoothness == regulariser.strong_convexity
     if not is_ridge or regulariser.subgradient_residual(origin, origin)[0] != 0:
-        raise InputError(f"{name} needs a ridge regulariser or none, got {type(regulariser).__name__}. {instead}")
+        raise InputError(f"{name} needs a ridge regulariser or none, got {regulariser}. {instead}")

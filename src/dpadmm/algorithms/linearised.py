@@ -18,7 +18,7 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.certificates import linearised_admm
+from dpadmm.privacy.certificates.gradients import linearised_admm
 from dpadmm.privacy.protection import Certificate, Strength
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats

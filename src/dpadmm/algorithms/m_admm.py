@@ -20,7 +20,7 @@ from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Custom, Family, Promise
-from dpadmm.privacy.certificates import m_admm
+from dpadmm.privacy.certificates.objective import m_admm
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem

@@ -20,7 +20,7 @@ from dpadmm.algorithms.rounding import added_up, evaluated, longest_ridge
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.certificates import LocalFunction
+from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Unit, View
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem

@@ -21,7 +21,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.certificates.baselines import gradient_sum
+from dpadmm.privacy.certificates.gradients import gradient_sum
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats

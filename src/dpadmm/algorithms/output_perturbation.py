@@ -18,7 +18,7 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise
-from dpadmm.privacy.certificates import output_perturbation
+from dpadmm.privacy.certificates.gradients import output_perturbation
 from dpadmm.privacy.protection import Certificate, with_spherical_noise
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats

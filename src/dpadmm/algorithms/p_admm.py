@@ -18,11 +18,11 @@ from dpadmm.algorithms.anatomy import MESSAGE
 from dpadmm.algorithms.decentralised import DecentralisedADMM, edge_penalty
 from dpadmm.algorithms.method import ROWS, About, Setting, Topology, WorstCase
 from dpadmm.noise.promises import Family, Promise
-from dpadmm.privacy.certificates import p_admm
+from dpadmm.privacy.certificates.local import p_admm
 from dpadmm.privacy.protection import Certificate, Protection, Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.losses import SmoothedHinge
-from dpadmm.problems.regularisers import Ridge
+from dpadmm.problems.regularisers import ElasticNet
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class PADMM(DecentralisedADMM):
         method, firm = cls(eta=0.5), cls(eta=5.0)
         hinge = neighbours.misclassified(SmoothedHinge(), 4, 1e3)
         uneven, weights = neighbours.saturated(3, records=3, at=2), np.array([0.25, 0.5, 1.0])
-        first, second = (replace(world, regulariser=Ridge(1.0), weights=weights) for world in uneven)
+        first, second = (replace(world, regulariser=ElasticNet(l2=1.0), weights=weights) for world in uneven)
         return (
             WorstCase(neighbours.SMALLEST, method, neighbours.saturated(), 1),
             WorstCase(f"{neighbours.PULLED}, 20 rounds", method, (first, second), 20),

@@ -34,19 +34,19 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.noise.split import share_at
-from dpadmm.privacy.certificates import ps_admm_correction, ps_admm_full_gradient
+from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import Certificate, Strength
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.regularisers import L1, Box, ElasticNet, NonNegative, NoRegulariser, Ridge
+from dpadmm.problems.regularisers import Box, ElasticNet
 
 FULL = "full gradient"
 CORRECTION = "correction"
 
 # For these the minimiser over a box is the projection of the unconstrained one, coordinate by coordinate.
-_SEPARABLE = (NoRegulariser, Ridge, L1, ElasticNet, Box, NonNegative)
+_SEPARABLE = (ElasticNet, Box)
 
 
 class Averaging(Enum):
@@ -122,7 +122,7 @@ class PSADMM(Method):
     averaging: Averaging = Averaging.EXTRAPOLATED
     full_noise: FullNoise = FullNoise.EVERY_STEP
     clip: float | None = None
-    constraint: Box | NonNegative | None = None
+    constraint: Box | None = None
     output: Output = Output.LAST
     noise_ratio: float | None = None
 

@@ -28,7 +28,7 @@ from dpadmm.algorithms.m_admm import check_growth, check_theta, grown
 from dpadmm.algorithms.method import About, Setting, Topology, WorstCase
 from dpadmm.algorithms.recycled import RecycledState
 from dpadmm.noise.promises import Family, Promise
-from dpadmm.privacy.certificates import r_admm
+from dpadmm.privacy.certificates.objective import r_admm
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 

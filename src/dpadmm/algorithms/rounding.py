@@ -8,9 +8,9 @@ at most, in any order of the additions, so a sum is off by that part of the sum 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL, LocalFunction, tolerance_of
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, LocalFunction, tolerance_of
+from dpadmm.problems.rows import MOST_RIDGE, UNIT, most_additions, rounding_share
 from dpadmm.problems.silos import MOST_SHIFT
-from dpadmm.problems.summation import MOST_RIDGE, UNIT, most_additions, rounding_share
 
 _TERM = 2.0**-38
 """What a term may be longer than its bound: rows by 1e-12 (`ROW_NORM_SLACK`), slopes and products by a few ulps."""

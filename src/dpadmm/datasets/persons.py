@@ -17,7 +17,7 @@ from dpadmm.checks import plural, setting
 from dpadmm.datasets.cells import is_empty
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Ints
-from dpadmm.problems.persons import PersonRows
+from dpadmm.problems.silos import PersonRows
 
 _WHOLE = re.compile(r"([+-]?\d+)\.0*", re.ASCII)
 _EXACT = 2**53

@@ -27,7 +27,7 @@ from dpadmm.datasets.cells import Cells, Mask
 from dpadmm.datasets.column_statistics import ColumnStatistics
 from dpadmm.datasets.columns import Categorical, Column, ColumnScale, Numeric, record_of
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates.profile import CATEGORY_WEIGHT
+from dpadmm.privacy.certificates.sums import CATEGORY_WEIGHT
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.rows import dense
 

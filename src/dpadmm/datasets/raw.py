@@ -12,8 +12,7 @@ from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
 from dpadmm.privacy.ledger import ProfiledColumns
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Floats, Matrix
-from dpadmm.problems.persons import PersonWeights
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PersonWeights, Silos
 from dpadmm.problems.streams import SiloStream
 
 

@@ -27,9 +27,9 @@ from dpadmm.datasets.workers import ThreadWorkers, Workers
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.rows import PairwiseSum
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import BatchTask, SiloStream
-from dpadmm.problems.summation import PairwiseSum
 
 
 @dataclass(frozen=True)

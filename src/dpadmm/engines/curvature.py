@@ -18,8 +18,7 @@ from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan, calibrated
 from dpadmm.noise.promises import Constant, Family, Promise, Row
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.curvature import curvature_sum
-from dpadmm.privacy.certificates.masked import Shares
+from dpadmm.privacy.certificates.sums import Shares, curvature_sum
 from dpadmm.privacy.records import seen_noise
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import EmpiricalRisk, Problem

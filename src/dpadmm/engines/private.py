@@ -30,8 +30,8 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.noise.sums import Masks
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.certificates.masked import Shares
-from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
+from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.privacy.records import Origin, SampledGaussianRelease

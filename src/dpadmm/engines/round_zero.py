@@ -18,8 +18,7 @@ from dpadmm.noise.promises import Constant, Family, Promise, Row
 from dpadmm.noise.secure import grid_for
 from dpadmm.noise.sums import Masks
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.masked import Shares
-from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
+from dpadmm.privacy.certificates.sums import Shares, column_profile, profile_on_grid
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import ProfiledColumns
 from dpadmm.privacy.protection import Certificate

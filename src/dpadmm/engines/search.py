@@ -28,7 +28,7 @@ from dpadmm.noise.plan import NoisePlan, check_reach
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.selection import score_differences, scores_on_grid
+from dpadmm.privacy.certificates.sums import score_differences, scores_on_grid
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.privacy.protection import Certificate
 from dpadmm.problems.arrays import Floats

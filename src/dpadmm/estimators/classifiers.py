@@ -23,7 +23,7 @@ from dpadmm.estimators.parameters import Wishes
 from dpadmm.estimators.wishes import check_class_weight, class_weights_of, problems_of
 from dpadmm.problems.aims import aim_of
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import CappedLogistic, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.losses import Logistic, Loss, SmoothedHinge
 from dpadmm.problems.softmax import AnyLoss, Softmax
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainLabel
@@ -235,7 +235,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         self._take(locals())
 
     def _loss(self) -> Loss:
-        return Logistic() if self.slope_cap is None else CappedLogistic(checks.open_unit("slope_cap", self.slope_cap))
+        return Logistic() if self.slope_cap is None else Logistic(checks.open_unit("slope_cap", self.slope_cap))
 
     def _wishes(self, *, has_persons: bool) -> Wishes:
         problems_of(self.multi_class, self.method, 2)  # refuses words and methods that do not fit

@@ -14,7 +14,7 @@ from dpadmm.estimators.data import opened
 from dpadmm.estimators.metrics import compared_answers, labels_of
 from dpadmm.estimators.noisy_sums import Asked, measured, noisy_sum
 from dpadmm.estimators.owners import Owners
-from dpadmm.privacy.certificates import cell_counts
+from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation_figures import EvaluatedFigure

@@ -16,7 +16,7 @@ from dpadmm.estimators.data import labelled, opened, own_words
 from dpadmm.estimators.metrics import labels_of
 from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone, measured, noisy_sum
 from dpadmm.estimators.owners import Owners
-from dpadmm.privacy.certificates import cell_counts
+from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation import PrivateEvaluation

@@ -13,7 +13,7 @@ from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import compared, labelled, own_words
 from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone, measured, noisy_sum
-from dpadmm.privacy.certificates import bounded_sum
+from dpadmm.privacy.certificates.sums import bounded_sum
 from dpadmm.privacy.protection import Norm
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import PrivacyStatement

@@ -32,7 +32,7 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.reasons import large_delta_words
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
-from dpadmm.privacy.certificates.masked import Shares, masked_sum
+from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View, secure_grid
 from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin
 from dpadmm.problems.arrays import Floats, Ints

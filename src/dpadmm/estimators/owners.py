@@ -13,7 +13,7 @@ from dpadmm import checks
 from dpadmm.datasets.persons import Persons
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Ints
-from dpadmm.problems.persons import PersonWeights
+from dpadmm.problems.silos import PersonWeights
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from dpadmm.planning.task import nominal_sizes
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, SiloColumns, open_for_reading
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
 from dpadmm.problems.aims import Aim
-from dpadmm.problems.regularisers import L1, ElasticNet, Regulariser, Ridge
+from dpadmm.problems.regularisers import ElasticNet, Regulariser
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
 _AUTO = "auto"
@@ -289,9 +289,7 @@ def penalty_of(alpha: Any, l1_ratio: Any) -> Regulariser | None:
             )
         return None
     weight = checks.non_negative("alpha", alpha)
-    if ratio == 0:
-        return Ridge(weight)
-    return L1(weight) if ratio == 1 else ElasticNet(weight * ratio, weight * (1 - ratio))
+    return ElasticNet(l1=weight * ratio, l2=weight * (1 - ratio))
 
 
 def boolean(name: str, value: Any) -> bool:

@@ -167,7 +167,7 @@ def _loss(given: str | Loss) -> Loss:
         raise InputError(
             f"loss must be a loss or one of {', '.join(LOSSES)}, got {shown(given)}.{nearest(given, LOSSES)}"
         )
-    made: Loss = LOSSES[given](0.5) if given in ("huber", "capped-logistic") else LOSSES[given]()
+    made: Loss = LOSSES[given](0.5) if given == "huber" else LOSSES[given]()
     return made
 
 

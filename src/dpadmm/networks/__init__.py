@@ -1,6 +1,6 @@
 """Who talks to whom: networks of agents, their spectra, and token walks over them."""
 
-from dpadmm.networks.graph import Network, complete, erdos_renyi, grid, path, random_geometric, ring, star
+from dpadmm.networks.graph import Network, complete, grid, path, ring, star
 from dpadmm.networks.spectrum import SpectralFacts
 from dpadmm.networks.walks import WalkKind, participations, random_walk, stationary_law, uniform_walk
 
@@ -9,11 +9,9 @@ __all__ = [
     "SpectralFacts",
     "WalkKind",
     "complete",
-    "erdos_renyi",
     "grid",
     "participations",
     "path",
-    "random_geometric",
     "random_walk",
     "ring",
     "star",

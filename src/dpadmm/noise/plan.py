@@ -28,7 +28,7 @@ from dpadmm.privacy.calibration import (
     calibrate_objective,
     calibrate_scale,
 )
-from dpadmm.privacy.certificates.masked import Shares, masked_sum
+from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, secure_grid
 from dpadmm.privacy.records import NoisyRelease, ObjectiveRelease, SummedGaussianRelease
 

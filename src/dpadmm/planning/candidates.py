@@ -29,10 +29,10 @@ from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.planning.task import Task
 from dpadmm.planning.worlds import STANDARD, RowForm
-from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Relation, Unit, View
-from dpadmm.problems.losses import CappedLogistic, LabelKind, Logistic
+from dpadmm.problems.losses import LabelKind, Logistic
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.softmax import AnyLoss, Softmax
 
@@ -255,7 +255,7 @@ def why_not(task: Task, method: type[Method]) -> str | None:
         return f"{about.name} needs a ridge, a weight alpha above 0"
     penalty = left_regulariser(task)
     if penalty is not None and not about.takes_any_regulariser:
-        return f"{about.name} has no proximal step for {type(penalty).__name__}"
+        return f"{about.name} has no proximal step for {penalty}"
     return None
 
 
@@ -346,7 +346,7 @@ def noise_of_sum(task: Task, method: type[Method], bound: float) -> float:
 def losses_for(task: Task, method: type[Method]) -> tuple[AnyLoss, ...]:
     """Return the losses that may be fitted: relatives whose records pull less, where noise is what hurts.
 
-    `CappedLogistic` holds the pull of badly misclassified records at `cap` instead of 1: all noise shrinks by that
+    `Logistic(cap)` holds the pull of badly misclassified records at `cap` instead of 1: all noise shrinks by that
     factor, for a bias that noise drowns; so does a capped softmax. Where there is hardly any noise, or a cap is not
     proved (C2), the loss asked for is kept, so that its optimum is found.
     """
@@ -354,6 +354,6 @@ def losses_for(task: Task, method: type[Method]) -> tuple[AnyLoss, ...]:
         has_room = task.loss.cap < 1 or room(task, method) >= _MOST_ROOM
         return (task.loss,) if has_room else (*(Softmax(task.n_classes, cap) for cap in _CAPS), task.loss)
     is_settled = method.about.is_pure or task.aim.wants_intervals
-    if is_settled or type(task.loss) is not Logistic or room(task, method) >= _MOST_ROOM:
+    if is_settled or type(task.loss) is not Logistic or task.loss.cap < 1 or room(task, method) >= _MOST_ROOM:
         return (task.loss,)
-    return (*(CappedLogistic(cap) for cap in _CAPS), task.loss)
+    return (*(Logistic(cap) for cap in _CAPS), task.loss)

@@ -9,7 +9,7 @@ from dpadmm.engines.round_zero import share_out
 from dpadmm.errors import InputError
 from dpadmm.planning.task import Task
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.masked import Shares
+from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.protection import View
 from dpadmm.privacy.records import seen_noise
 from dpadmm.problems.problem import Problem

@@ -7,7 +7,7 @@ from dpadmm.planning.candidates import Candidate, unit_noise
 from dpadmm.planning.forecast import Forecast, ScoreKind
 from dpadmm.planning.task import Task
 from dpadmm.privacy.protection import Unit
-from dpadmm.problems.losses import CappedLogistic
+from dpadmm.problems.losses import Logistic
 from dpadmm.problems.softmax import Softmax
 
 
@@ -31,7 +31,7 @@ def reasons(chosen: Candidate, n_tried: int, share: float) -> tuple[str, ...]:
         said.append(f"a share of {share:.2g} of the squared budget pays for a column profile, to centre and scale rows")
     elif task.table is not None and task.profile.is_wanted and not task.profile.is_bought:
         said.append("no column profile: its noise would hide too much to be worth the cost")
-    if isinstance(task.loss, CappedLogistic | Softmax) and task.loss.cap < 1:
+    if isinstance(task.loss, Logistic | Softmax) and task.loss.cap < 1:
         cap = f"{task.loss.cap:g} instead of 1"
         said.append(f"the pull of badly misclassified records is capped at {cap}, so that less noise is needed")
     return (

@@ -44,9 +44,8 @@ from dpadmm.planning.worlds import (
 )
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind
-from dpadmm.problems.persons import PersonWeights
 from dpadmm.problems.problem import risk_of
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PersonWeights, Silos
 from dpadmm.problems.softmax import SoftmaxRisk
 
 _CENSUS, _CLINIC, _LAB = WORLDS

@@ -29,7 +29,7 @@ from dpadmm.planning.worlds import STANDARD, RowForm, SyntheticWorld, draw, shru
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, LinkedLoss, Logistic, log_loss_of
+from dpadmm.problems.losses import Huber, LabelKind, LinkedLoss, Logistic, log_loss_of
 from dpadmm.problems.problem import EmpiricalRisk, risk_of
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk
@@ -152,7 +152,7 @@ def judged_by(loss: AnyLoss) -> AnyLoss:
     """Return the loss without a cap: what a fit of `loss` stands in for."""
     if isinstance(loss, Softmax):
         return replace(loss, cap=1.0)
-    return Logistic() if isinstance(loss, CappedLogistic) else loss
+    return Logistic() if type(loss) is Logistic else loss
 
 
 @dataclass(frozen=True, eq=False)

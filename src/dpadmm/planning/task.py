@@ -13,7 +13,7 @@ from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.aims import Aim
-from dpadmm.problems.losses import CappedLogistic, Huber, LabelKind, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, risk_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
@@ -190,7 +190,9 @@ class Task:
             raise InputError("unit must be record, person or user; the function unit is for the consensus methods.")
         self._check_relation()
         if self.regulariser is not None and not hasattr(self.regulariser, "prox"):
-            raise InputError(f"regulariser must be a regulariser such as Ridge(0.01), got {shown(self.regulariser)}.")
+            raise InputError(
+                f"regulariser must be a regulariser such as ElasticNet(l2=0.01), got {shown(self.regulariser)}."
+            )
 
     def _check_relation(self) -> None:
         """Refuse what nothing is certified for where records are added or removed."""
@@ -216,7 +218,7 @@ class Task:
         if self.loss != Logistic():
             raise InputError(
                 f"{inference} tells intervals for the plain logistic regression of two classes, not for a "
-                f"{'capped ' if isinstance(self.loss, CappedLogistic) else ''}{loss_kind(self.loss)}. Use two classes, "
+                f"{'capped ' if isinstance(self.loss, Logistic) else ''}{loss_kind(self.loss)}. Use two classes, "
                 "the logistic loss and no cap, or leave it out."
             )
         if self.regulariser is not None:
@@ -314,7 +316,7 @@ def loss_kind(loss: AnyLoss) -> str:
     match loss:
         case Softmax():
             return f"softmax regression of {loss.n_classes} classes"
-        case Logistic() | CappedLogistic():
+        case Logistic():
             return "logistic regression"
         case SmoothedHinge():
             return "linear support vector machine"

@@ -375,7 +375,8 @@ def secure_grid(certificate: Certificate, *, grid: float, dimension: int) -> Cer
     `grid sqrt(d)` in the L2 norm and by `grid d` in the L1 norm. `grid` must be a power of two (rounding is then
     exact in binary). Objective perturbation is refused: its noise is not added to the value.
 
-    >>> from dpadmm.privacy.certificates import LocalFunction, full_gradient
+    >>> from dpadmm.privacy.certificates.local import LocalFunction
+    >>> from dpadmm.privacy.certificates.gradients import full_gradient
     >>> secure_grid(full_gradient(LocalFunction(gradient_bound=1, n_records=8)), grid=0.0625, dimension=4).bound
     0.375
     """
@@ -402,7 +403,8 @@ def secure_grid(certificate: Certificate, *, grid: float, dimension: int) -> Cer
 def in_l1_norm(certificate: Certificate, *, dimension: int) -> Certificate:
     """Return an L2 certificate as an L1 one, for independent noise on coordinates: `||v||_1 <= sqrt(d) ||v||_2`.
 
-    >>> from dpadmm.privacy.certificates import LocalFunction, full_gradient
+    >>> from dpadmm.privacy.certificates.local import LocalFunction
+    >>> from dpadmm.privacy.certificates.gradients import full_gradient
     >>> in_l1_norm(full_gradient(LocalFunction(gradient_bound=1, n_records=8)), dimension=4).bound
     0.5
     """
@@ -421,7 +423,8 @@ def with_spherical_noise(certificate: Certificate) -> Certificate:
     There is no exact sampler for density `exp(-rate ||v||)`; a certificate that is only proved up to solver error
     keeps that weaker label.
 
-    >>> from dpadmm.privacy.certificates import LocalFunction, full_gradient
+    >>> from dpadmm.privacy.certificates.local import LocalFunction
+    >>> from dpadmm.privacy.certificates.gradients import full_gradient
     >>> with_spherical_noise(full_gradient(LocalFunction(gradient_bound=1, n_records=8))).strength.value
     'certified up to floating point'
     """

@@ -11,9 +11,8 @@ from typing import Any
 
 from dpadmm.errors import InputError
 from dpadmm.problems.functions import Constants
-from dpadmm.problems.loss_refutation import refute_loss
 from dpadmm.problems.problem import EmpiricalRisk, Problem, linear_constants
-from dpadmm.problems.regulariser_refutation import refute_regulariser
+from dpadmm.problems.refutation import refute_loss, refute_regulariser
 from dpadmm.problems.softmax import Softmax, check_softmax
 
 _BOUNDS = ("record_gradient", "record_curvature", "gradient_range", "smoothness")

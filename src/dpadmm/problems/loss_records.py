@@ -7,15 +7,14 @@ from typing import Any, TypeAlias, cast
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.softmax import AnyLoss, Softmax
 
-ReleasedLoss: TypeAlias = Logistic | CappedLogistic | Softmax | SmoothedHinge | Huber
+ReleasedLoss: TypeAlias = Logistic | Softmax | SmoothedHinge | Huber
 """The losses that a released model may have been fitted with; every one has a bounded slope."""
 
 LOSS_KINDS: Mapping[str, type[ReleasedLoss]] = {
     "logistic": Logistic,
-    "capped-logistic": CappedLogistic,
     "softmax": Softmax,
     "smoothed-hinge": SmoothedHinge,
     "huber": Huber,
@@ -35,8 +34,8 @@ def released_loss(loss: AnyLoss) -> ReleasedLoss:
 def loss_record(loss: ReleasedLoss) -> dict[str, Any]:
     """Return the kind of a loss with all of its parameters, as JSON values.
 
-    >>> loss_record(CappedLogistic(0.5))
-    {'kind': 'capped-logistic', 'cap': 0.5}
+    >>> loss_record(Logistic(0.5))
+    {'kind': 'logistic', 'cap': 0.5}
     """
     kind = next(name for name, each in LOSS_KINDS.items() if each is type(loss))
     return {"kind": kind} | {name: read(name, getattr(loss, name)) for name, read in _parameters(type(loss)).items()}
@@ -75,16 +74,14 @@ def _parameters(kind: type[ReleasedLoss]) -> dict[str, Any]:
 def loss_description(loss: ReleasedLoss) -> str:
     """Return what kind of model a loss makes, for readers; a file states it by `loss_record`.
 
-    >>> loss_description(CappedLogistic(0.7))
+    >>> loss_description(Logistic(0.7))
     'logistic regression (per-record loss slope capped at 0.7)'
     """
     match loss:
         case Softmax():
-            return f"softmax regression of {loss.n_classes} classes{_cap(loss.cap) if loss.cap < 1 else ''}"
-        case CappedLogistic():
-            return f"logistic regression{_cap(loss.cap)}"
+            return f"softmax regression of {loss.n_classes} classes{_cap(loss.cap)}"
         case Logistic():
-            return "logistic regression"
+            return f"logistic regression{_cap(loss.cap)}"
         case SmoothedHinge():
             return f"linear support vector machine (smoothed hinge, width {loss.width:g})"
         case Huber():
@@ -92,4 +89,4 @@ def loss_description(loss: ReleasedLoss) -> str:
 
 
 def _cap(cap: float) -> str:
-    return f" (per-record loss slope capped at {cap:g})"
+    return f" (per-record loss slope capped at {cap:g})" if cap < 1 else ""

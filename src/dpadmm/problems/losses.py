@@ -178,81 +178,35 @@ def log_loss_of(loss: LinkedLoss, scores: Floats, labels: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Logistic:
-    """`log(1 + exp(-t))` of the margin: slope in (-1, 0), curvature at most 1/4.
+    """`log(1 + exp(-t))` of the margin, with its slope held at `-cap` for margins below `floor = log((1 - cap)/cap)`.
 
-    >>> Logistic().slope(np.array([0.0]))
-    array([-0.5])
-    """
+    Without a cap (`cap = 1`) the slope lies in (-1, 0) and the curvature is at most 1/4. With one, a record that the
+    model gets badly wrong pulls with at most `cap` instead of 1, so every sensitivity, and with it the noise, shrinks
+    by that factor; records with margins above the floor are treated as ever. Where noise matters this gains more than
+    the bias costs. Scores are then drawn further out than log-odds, since what holds a confident score back is the
+    pull of the records that it gets wrong: see `log_odds`.
 
-    # Not arguments: a caller's own bound would make every constant and certificate built on it false.
-    target: LabelKind = field(default=LabelKind.SIGNS, init=False, repr=False)
-    slope_bound: float = field(default=1.0, init=False, repr=False)
-    curvature_bound: float = field(default=0.25, init=False, repr=False)
-    form: SlopeForm = field(default=SlopeForm(is_logistic=True), init=False, repr=False)
-
-    def value(self, t: Floats) -> Floats:
-        """Return log(1 + exp(-t)) without overflow."""
-        return np.logaddexp(0.0, -t)
-
-    def slope(self, t: Floats) -> Floats:
-        """Return -1 / (1 + exp(t))."""
-        return -np.asarray(expit(-t))
-
-    def curvature(self, t: Floats) -> Floats:
-        """Return sigma(t) sigma(-t)."""
-        return np.asarray(expit(t) * expit(-t))
-
-    def log_odds(self, t: Floats) -> Floats:
-        """Return t: the odds are sigma(t) / sigma(-t) = exp(t)."""
-        return np.asarray(t, dtype=float)
-
-    def prox(self, t: Floats, step: Floats) -> Floats:
-        """Solve s = t + step * sigma(-s) by Newton kept inside the bracket [t, t + step], or else by bisection."""
-        t, step = np.broadcast_arrays(np.asarray(t, dtype=float), np.asarray(step, dtype=float))
-        low, high = t.copy(), t + step
-        s, move = 0.5 * (low + high), step
-        for _ in range(200):
-            residual = s - t - step * expit(-s)
-            low, high = np.where(residual <= 0, s, low), np.where(residual >= 0, s, high)
-            newton = s - residual / (1.0 + step * self.curvature(s))
-            # Newton alone can jump from one end of the bracket to the other for ever: each move must halve the last.
-            settles = (newton >= low) & (newton <= high) & (np.abs(newton - s) <= 0.5 * move)
-            proposal = np.where(settles, newton, 0.5 * (low + high))
-            move = np.abs(proposal - s)
-            if np.all(move <= 4e-16 * np.maximum(1.0, np.abs(s))):
-                return proposal
-            s = proposal
-        return s
-
-
-@dataclass(frozen=True)
-class CappedLogistic:
-    """The logistic loss with its slope held at `-cap` for margins below `floor = log((1 - cap)/cap)`.
-
-    A record that the model gets badly wrong pulls with at most `cap` instead of 1, so every sensitivity, and with it
-    the noise, shrinks by that factor; records with margins above the floor are treated as ever. Where noise matters
-    this gains more than the bias costs; as cap goes to 1 it becomes `Logistic`. Scores are drawn further out than
-    log-odds, since what holds a confident score back is the pull of the records that it gets wrong: see `log_odds`.
-
-    cap: in (0, 1); values from 0.6 to 0.8 serve well under strict budgets. Below 1/2, scores within `floor` of 0 all
+    cap: in (0, 1]; values from 0.6 to 0.8 serve well under strict budgets. Below 1/2, scores within `floor` of 0 all
     have equal odds.
 
-    >>> CappedLogistic(0.75).slope(np.array([-9.0, 0.0]))
+    >>> Logistic().slope(np.array([-9.0, 0.0])).round(4)
+    array([-0.9999, -0.5   ])
+    >>> Logistic(cap=0.75).slope(np.array([-9.0, 0.0]))
     array([-0.75, -0.5 ])
-    >>> CappedLogistic(0.75).log_odds(np.array([-9.0, 0.5]))
+    >>> Logistic(cap=0.75).log_odds(np.array([-9.0, 0.5]))
     array([-8.71244133,  0.5       ])
     """
 
-    cap: float
+    cap: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse caps outside (0, 1)."""
-        checks.open_unit("cap", self.cap)
+        """Refuse caps outside (0, 1]."""
+        checks.half_open_unit("cap", self.cap)
 
     @property
     def floor(self) -> float:
-        """The margin below which the slope is constant."""
-        return float(np.log1p(-self.cap) - np.log(self.cap))
+        """The margin below which the slope is constant, -inf without a cap."""
+        return float(np.log1p(-self.cap) - np.log(self.cap)) if self.cap < 1 else -float("inf")
 
     @property
     def target(self) -> LabelKind:
@@ -276,7 +230,7 @@ class CappedLogistic:
         return SlopeForm(low=self.floor, is_logistic=True)
 
     def value(self, t: Floats) -> Floats:
-        """Return the logistic loss, continued by its tangent below the floor."""
+        """Return the logistic loss without overflow, continued by its tangent below the floor."""
         return np.logaddexp(0.0, -np.maximum(t, self.floor)) + self.cap * np.maximum(self.floor - t, 0.0)
 
     def slope(self, t: Floats) -> Floats:
@@ -285,10 +239,10 @@ class CappedLogistic:
 
     def curvature(self, t: Floats) -> Floats:
         """Return sigma(t) sigma(-t) above the floor, 0 below."""
-        return np.where(t >= self.floor, expit(t) * expit(-t), 0.0)
+        return np.where(t < self.floor, 0.0, expit(t) * expit(-t))
 
     def log_odds(self, t: Floats) -> Floats:
-        """Return log(min(sigma(t), cap) / min(sigma(-t), cap)).
+        """Return log(min(sigma(t), cap) / min(sigma(-t), cap)): t itself without a cap.
 
         For t > 0 that is t while sigma(t) <= cap, log(cap / sigma(-t)) beyond, and 0 where both slopes are capped.
         """
@@ -297,8 +251,24 @@ class CappedLogistic:
         return np.copysign(np.clip(beyond, 0.0, size), t)
 
     def prox(self, t: Floats, step: Floats) -> Floats:
-        """Return the logistic prox where it is above the floor, else t + step * cap."""
-        s = Logistic().prox(t, step)
+        """Return the prox without a cap where it is above the floor, else t + step * cap.
+
+        Without a cap s = t + step * sigma(-s), solved by Newton kept inside the bracket [t, t + step], or else by
+        bisection.
+        """
+        t, step = np.broadcast_arrays(np.asarray(t, dtype=float), np.asarray(step, dtype=float))
+        low, high = t.copy(), t + step
+        s, move = 0.5 * (low + high), step
+        for _ in range(200):
+            residual = s - t - step * expit(-s)
+            low, high = np.where(residual <= 0, s, low), np.where(residual >= 0, s, high)
+            newton = s - residual / (1.0 + step * (expit(s) * expit(-s)))
+            # Newton alone can jump from one end of the bracket to the other for ever: each move must halve the last.
+            settles = (newton >= low) & (newton <= high) & (np.abs(newton - s) <= 0.5 * move)
+            proposal = np.where(settles, newton, 0.5 * (low + high))
+            move, size, s = np.abs(proposal - s), np.abs(s), proposal
+            if np.all(move <= 4e-16 * np.maximum(1.0, size)):
+                break
         return np.where(s >= self.floor, s, t + step * self.cap)
 
 

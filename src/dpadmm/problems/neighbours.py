@@ -14,12 +14,10 @@ import numpy as np
 
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
-from dpadmm.problems.persons import PersonRows
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.quadratic_regulariser import Quadratic
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.regularisers import L1, NoRegulariser, Regulariser
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.regularisers import ElasticNet, Quadratic, Regulariser
+from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.problems.softmax import Softmax, SoftmaxRisk
 
 Pair = tuple[Problem, Problem]
@@ -146,7 +144,7 @@ def misclassified(loss: Loss = _LOGISTIC, records: int = 1, weight: float = 1.0)
     their gradients differ by `2 sqrt(1 - TILT^2) G`. Agent 1 drags all models that way, harder if its function has a
     large weight; its features are short, so that its model goes out to about ten before its loss is content.
     """
-    return _nearly_opposite(loss, records, np.array([1.0, weight]), NoRegulariser())
+    return _nearly_opposite(loss, records, np.array([1.0, weight]), ElasticNet())
 
 
 def dragged(loss: Loss = _LOGISTIC, records: int = 1, step: float = 1.0) -> Pair:
@@ -212,7 +210,7 @@ def pulled_lasso(n_agents: int = 3) -> Pair:
     def world(sign: float) -> Problem:
         labels = np.concatenate([[sign * FAR], np.zeros(n_agents - 1)])
         silos = Silos.one_record_each(np.ones((n_agents, 1)), labels, row_norm=1.0)
-        return Problem.of(EmpiricalRisk(silos, Squared()), Weighting.AVERAGE, L1(1e-6))
+        return Problem.of(EmpiricalRisk(silos, Squared()), Weighting.AVERAGE, ElasticNet(l1=1e-6))
 
     return world(1.0), world(-1.0)
 

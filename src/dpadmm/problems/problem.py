@@ -2,7 +2,7 @@
 
 For records `f_i` is an empirical risk, `f_i(w) = (1/n_i) sum_m loss(w; a_m, y_m) + (mu/2) ||w||^2`. Where the number
 of records is secret, n_i is a nominal number, and the sum goes over the records there are. Where a person may have
-several rows, n_i is the number of persons, and each row's loss counts its weight (`dpadmm.problems.persons`).
+several rows, n_i is the number of persons, and each row's loss counts its weight (`dpadmm.problems.silos`).
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants, LocalFunctions
 from dpadmm.problems.losses import LabelKind, Loss, certified_form
-from dpadmm.problems.regularisers import NoRegulariser, Regulariser
+from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.problems.rows import gram_sum, row_block, row_products, row_squares, row_sums, scaled_rows, scores
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk, check_softmax
@@ -292,7 +292,7 @@ class Problem:
     ) -> "Problem":
         """Build a problem with weights by rule and, unless given, no regulariser."""
         _check_functions(functions)
-        chosen = regulariser if regulariser is not None else NoRegulariser()
+        chosen = regulariser if regulariser is not None else ElasticNet()
         return cls(functions, weighting.weights(functions.sizes), chosen)
 
     @property

@@ -1,7 +1,7 @@
 """Shared convex regularisers g: value, proximal map and the constants that theorems ask for.
 
 Points are arrays of shape (..., d, R): any leading axes (agents), d coordinates, R replicas as columns. All
-regularisers here are separable, g(x) = sum_j g_j(x_j), and every decision is taken per column.
+regularisers here but `Quadratic` are separable, g(x) = sum_j g_j(x_j), and every decision is taken per column.
 """
 
 import math
@@ -18,6 +18,9 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 
 FloatArray = NDArray[np.float64]
+
+# Eigenvalues come out with rounding of this order, relative to the largest one.
+_EIGENVALUE_SLACK = 1e-12
 
 
 class Regulariser(Protocol):
@@ -60,37 +63,8 @@ class Regulariser(Protocol):
 
 
 @dataclass(frozen=True)
-class NoRegulariser:
-    """g(x) = 0."""
-
-    strong_convexity: ClassVar[float] = 0.0
-    smoothness: ClassVar[float] = 0.0
-    is_smooth: ClassVar[bool] = True
-
-    def lipschitz(self, d: int) -> float:
-        """Return zero."""
-        checks.count("d", d)
-        return 0.0
-
-    def value(self, x: ArrayLike) -> FloatArray:
-        """Return zeros."""
-        shape = _points("x", x).shape
-        return np.zeros(shape[:-2] + shape[-1:])
-
-    def prox(self, v: ArrayLike, step: ArrayLike) -> FloatArray:
-        """Return v."""
-        _positive_step(step)
-        return _points("v", v).copy()
-
-    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> FloatArray:
-        """Return ||g||."""
-        _points("x", x)
-        return _norm(_points("g", g))
-
-
-@dataclass(frozen=True)
 class ElasticNet:
-    """g(x) = l1 ||x||_1 + (l2/2) ||x||^2 with l1, l2 >= 0.
+    """g(x) = l1 ||x||_1 + (l2/2) ||x||^2 with l1, l2 >= 0: the lasso penalty, the ridge, both, or none.
 
     The proximal map shrinks and scales: sign(v) max(|v| - step l1, 0) / (1 + step l2), with exact zeros.
 
@@ -98,8 +72,8 @@ class ElasticNet:
     array([-1. ,  0. ,  0.5])
     """
 
-    l1: float
-    l2: float
+    l1: float = 0.0
+    l2: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse weights that are negative or not finite."""
@@ -148,100 +122,12 @@ class ElasticNet:
 
 
 @dataclass(frozen=True)
-class Ridge:
-    """g(x) = (strength/2) ||x||^2 with strength >= 0; the gradient is strength * x.
-
-    >>> Ridge(3.0).prox([[8.0]], step=1.0)
-    array([[2.]])
-    """
-
-    strength: float
-    is_smooth: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        """Refuse a strength that is negative or not finite."""
-        object.__setattr__(self, "strength", checks.non_negative("strength", self.strength))
-
-    @property
-    def strong_convexity(self) -> float:
-        """The strength."""
-        return self.strength
-
-    @property
-    def smoothness(self) -> float:
-        """The strength."""
-        return self.strength
-
-    def lipschitz(self, d: int) -> float:
-        """Return infinity: the gradient grows with x (zero if the strength is zero)."""
-        checks.count("d", d)
-        return math.inf if self.strength > 0 else 0.0
-
-    def value(self, x: ArrayLike) -> FloatArray:
-        """Return (strength/2) ||x||^2 per column."""
-        return np.asarray(0.5 * self.strength * np.square(_points("x", x)).sum(axis=-2))
-
-    def prox(self, v: ArrayLike, step: ArrayLike) -> FloatArray:
-        """Return v / (1 + step * strength)."""
-        return np.asarray(_points("v", v) / (1.0 + _positive_step(step) * self.strength))
-
-    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> FloatArray:
-        """Return ||g + strength * x||."""
-        return _norm(_points("g", g) + self.strength * _points("x", x))
-
-
-@dataclass(frozen=True)
-class L1:
-    """g(x) = strength ||x||_1 with strength >= 0: the elastic net without its quadratic part.
-
-    >>> L1(1.0).prox([[-3.0], [0.5]], step=2.0).ravel()
-    array([-1.,  0.])
-    """
-
-    strength: float
-    strong_convexity: ClassVar[float] = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse a strength that is negative or not finite."""
-        object.__setattr__(self, "strength", checks.non_negative("strength", self.strength))
-
-    @property
-    def _net(self) -> ElasticNet:
-        return ElasticNet(self.strength, 0.0)
-
-    @property
-    def smoothness(self) -> float:
-        """Infinite because of the kink at 0, unless the strength is 0."""
-        return self._net.smoothness
-
-    @property
-    def is_smooth(self) -> bool:
-        """Only if the strength is 0."""
-        return self._net.is_smooth
-
-    def lipschitz(self, d: int) -> float:
-        """Return strength * sqrt(d)."""
-        return self._net.lipschitz(d)
-
-    def value(self, x: ArrayLike) -> FloatArray:
-        """Return strength ||x||_1 per column."""
-        return np.asarray(self.strength * np.abs(_points("x", x)).sum(axis=-2))
-
-    def prox(self, v: ArrayLike, step: ArrayLike) -> FloatArray:
-        """Return the soft-thresholded v, sign(v) max(|v| - step * strength, 0)."""
-        return self._net.prox(v, step)
-
-    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> FloatArray:
-        """Return the distance of -g from strength * sign(x), where sign(0) is the interval [-1, 1]."""
-        return self._net.subgradient_residual(x, g)
-
-
-@dataclass(frozen=True)
 class Box:
     """g(x) = 0 if lower <= x <= upper in every coordinate, else infinity; the proximal map is the projection.
 
     The bounds are numbers for all coordinates or sequences of length d; infinite bounds leave a side open.
-    They are kept as a float or a tuple of floats, so that equal boxes compare equal.
+    They are kept as a float or a tuple of floats, so that equal boxes compare equal. `Box(0.0, math.inf)` holds all
+    vectors without negative coordinates.
 
     >>> Box(0.0, [1.0, 2.0]).prox([[5.0], [5.0]], step=1.0).ravel()
     array([1., 2.])
@@ -313,32 +199,87 @@ class Box:
 
 
 @dataclass(frozen=True)
-class NonNegative:
-    """g(x) = 0 if x >= 0 in every coordinate, else infinity.
+class Quadratic:
+    """g(x) = x'H x / 2 + h'x with H symmetric positive semidefinite (d, d) and h (d,), as in linear-quadratic control.
 
-    >>> NonNegative().prox([[-1.0], [2.0]], step=1.0).ravel()
-    array([0., 2.])
+    The proximal map solves `(I + step H) p = v - step h`. H is decomposed once, `H = Q diag(e) Q'`, which serves every
+    step; unlike the other regularisers this one is not separable. Both are kept as tuples of floats, so that equal
+    quadratics compare equal.
+
+    >>> Quadratic([[2.0, 1.0], [1.0, 2.0]], [0.0, 1.0]).prox([[4.0], [5.0]], step=1.0).ravel().round(12)
+    array([1., 1.])
     """
 
-    strong_convexity: ClassVar[float] = 0.0
-    smoothness: ClassVar[float] = math.inf
-    is_smooth: ClassVar[bool] = False
+    hessian: Sequence[Sequence[float]] | FloatArray
+    slope: Sequence[float] | FloatArray
+
+    is_smooth: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Check shapes, symmetry and convexity."""
+        hessian, slope = _numbers("hessian", self.hessian), _numbers("slope", self.slope)
+        if slope.ndim != 1 or slope.size == 0 or hessian.shape != (slope.size, slope.size):
+            raise InputError(
+                f"A quadratic needs a hessian (d, d) and a slope (d,), got shapes {hessian.shape} and {slope.shape}."
+            )
+        if not np.allclose(hessian, hessian.T, rtol=1e-9, atol=1e-12):
+            raise InputError("The hessian of a quadratic regulariser must be symmetric; use (H + H') / 2.")
+        hessian = (hessian + hessian.T) / 2
+        eigenvalues = np.linalg.eigvalsh(hessian)
+        if eigenvalues[0] < -_EIGENVALUE_SLACK * max(1.0, float(eigenvalues[-1])):
+            raise InputError(
+                "The hessian of a quadratic regulariser must be positive semidefinite; it has the eigenvalue "
+                f"{eigenvalues[0]:g}."
+            )
+        object.__setattr__(self, "hessian", tuple(tuple(row) for row in hessian.tolist()))
+        object.__setattr__(self, "slope", tuple(slope.tolist()))
+
+    @cached_property
+    def _parts(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """H, h as a column, the eigenvalues as a column, the eigenvectors."""
+        hessian = np.array(self.hessian)
+        eigenvalues, vectors = np.linalg.eigh(hessian)
+        return hessian, np.array(self.slope)[:, None], np.maximum(eigenvalues, 0.0)[:, None], vectors
+
+    @property
+    def strong_convexity(self) -> float:
+        """The smallest eigenvalue of H."""
+        return float(self._parts[2][0, 0])
+
+    @property
+    def smoothness(self) -> float:
+        """The largest eigenvalue of H."""
+        return float(self._parts[2][-1, 0])
 
     def lipschitz(self, d: int) -> float:
-        """Return infinity."""
-        return _ORTHANT.lipschitz(d)
+        """Return infinity, or ||h|| where H = 0."""
+        checks.count("d", d)
+        return math.inf if self.smoothness > 0 else float(np.linalg.norm(self._parts[1]))
 
     def value(self, x: ArrayLike) -> FloatArray:
-        """Return 0 for non-negative columns and infinity for the others."""
-        return _ORTHANT.value(x)
+        """Return x'H x / 2 + h'x per column."""
+        x = self._fitting("x", x)
+        hessian, slope, _, _ = self._parts
+        return np.asarray((x * (0.5 * _times(hessian, x) + slope)).sum(axis=-2))
 
     def prox(self, v: ArrayLike, step: ArrayLike) -> FloatArray:
-        """Return max(v, 0)."""
-        return _ORTHANT.prox(v, step)
+        """Return (I + step H)^-1 (v - step h)."""
+        v, step = self._fitting("v", v), _positive_step(step)
+        _, slope, eigenvalues, vectors = self._parts
+        return _times(vectors, _times(vectors.T, v - step * slope) / (1.0 + step * eigenvalues))
 
     def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> FloatArray:
-        """Return the distance of -g from the normal cone of the orthant at x."""
-        return _ORTHANT.subgradient_residual(x, g)
+        """Return ||g + H x + h||."""
+        x, g = self._fitting("x", x), self._fitting("g", g)
+        hessian, slope, _, _ = self._parts
+        return _norm(g + _times(hessian, x) + slope)
+
+    def _fitting(self, name: str, x: ArrayLike) -> FloatArray:
+        """Check that the points have as many coordinates as the slope."""
+        x = _points(name, x)
+        if x.shape[-2] != len(self.slope):
+            raise InputError(f"{name} must have {len(self.slope)} coordinates like the slope, got shape {x.shape}.")
+        return x
 
 
 def _points(name: str, x: ArrayLike) -> FloatArray:
@@ -378,4 +319,19 @@ def _norm(residual: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.norm(residual, axis=-2))
 
 
-_ORTHANT = Box(0.0, math.inf)
+def _times(matrix: FloatArray, x: FloatArray) -> FloatArray:
+    """Return matrix @ x, summed in the same order for every column, so that a column alone gives the same bits."""
+    total = matrix[:, :1] * x[..., :1, :]
+    for j in range(1, matrix.shape[1]):
+        total = total + matrix[:, j : j + 1] * x[..., j : j + 1, :]
+    return total
+
+
+def _numbers(name: str, values: ArrayLike) -> FloatArray:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"{name} must be an array of numbers, got something else ({problem}).") from problem
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} must hold finite numbers only.")
+    return array

@@ -23,7 +23,7 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.functions import Constants
-from dpadmm.problems.losses import CappedLogistic, LabelKind, Logistic, Loss
+from dpadmm.problems.losses import LabelKind, Logistic, Loss
 from dpadmm.problems.rows import row_block, row_sums, scores
 from dpadmm.problems.silos import Silos
 
@@ -62,7 +62,7 @@ class Softmax:
     @property
     def of_margin(self) -> Loss:
         """The loss h of the margin."""
-        return Logistic() if self.cap == 1 else CappedLogistic(self.cap)
+        return Logistic(self.cap)
 
     @property
     def target(self) -> LabelKind:

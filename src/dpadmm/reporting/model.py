@@ -24,7 +24,7 @@ from dpadmm.errors import InputError, LedgerError
 from dpadmm.problems.aims import Aim
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.loss_records import ReleasedLoss, loss_description
-from dpadmm.problems.losses import LabelKind, LinkedLoss
+from dpadmm.problems.losses import LabelKind, Logistic
 from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.facts import (
     NOT_STATED,
@@ -153,9 +153,9 @@ class ReleasedModel:
         return np.array(self.coefficients, dtype=np.float64).reshape(self.rows.problems, self.schema.dimension)
 
     @cached_property
-    def linked(self) -> LinkedLoss | None:
+    def linked(self) -> Logistic | None:
         """The loss of one score that was fitted and knows what it says about probabilities; None if it has no link."""
-        return self.loss if isinstance(self.loss, LinkedLoss) else None
+        return self.loss if isinstance(self.loss, Logistic) else None
 
     @cached_property
     def softmax(self) -> Softmax | None:

@@ -18,7 +18,7 @@ from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.loss_records import released_loss
-from dpadmm.problems.regularisers import NoRegulariser, Regulariser
+from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.reporting.facts import (
     Custody,
     Expected,
@@ -212,7 +212,7 @@ def choice_of(plan: Plan) -> MethodChoice:
 
 
 def _penalty_words(penalty: Regulariser) -> str:
-    return "none" if isinstance(penalty, NoRegulariser) else repr(penalty)
+    return "none" if penalty == ElasticNet() else repr(penalty)
 
 
 def numbers_of(algorithm: Any) -> tuple[tuple[str, str], ...]:

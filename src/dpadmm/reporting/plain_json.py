@@ -4,7 +4,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.datasets.columns import Categorical, RealLabel
-from dpadmm.problems.losses import CappedLogistic
 from dpadmm.reporting.rows import PlainLabel
 
 if TYPE_CHECKING:
@@ -68,9 +67,8 @@ def _link(model: "ReleasedModel") -> dict[str, Any]:
         return {"kind": "softmax"} if cap == 1 else {"kind": "capped softmax", "cap": cap}
     if model.linked is None:
         return {"kind": "none"}
-    if isinstance(model.linked, CappedLogistic):
-        return {"kind": "capped logistic", "cap": model.linked.cap}
-    return {"kind": "logistic"}
+    cap = model.linked.cap
+    return {"kind": "logistic"} if cap == 1 else {"kind": "capped logistic", "cap": cap}
 
 
 def _label(model: "ReleasedModel") -> dict[str, Any]:

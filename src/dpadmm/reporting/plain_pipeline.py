@@ -22,7 +22,7 @@ from dpadmm.datasets.encoding import RowEncoding
 from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import CappedLogistic
+from dpadmm.problems.losses import Logistic
 from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.rows import PlainLabel
 
@@ -62,7 +62,7 @@ def _check(model: "ReleasedModel", screening: Screening) -> None:
     if (screening.missing, screening.unlisted) == (EmptyCells.ERROR, UnlistedCells.ZERO):
         raise InputError("A plain pipeline that accepts unlisted cells accepts missing values too. Add missing='fill'.")
     fitted = model.linked if model.softmax is None else model.softmax
-    if isinstance(fitted, CappedLogistic | Softmax) and fitted.cap < 0.5:
+    if isinstance(fitted, Logistic | Softmax) and fitted.cap < 0.5:
         raise InputError(f"With the cap {fitted.cap:g}, scores near 0 are tied. Export the model as JSON instead.")
 
 
@@ -173,7 +173,7 @@ def _final(model: "ReleasedModel", weights: Floats, intercepts: Floats) -> list[
         return _softmax(model, weights, intercepts, model.softmax.cap)
     if model.linked is None:
         return [("predict", _classifier(model, LinearSVC(), weights, intercepts))]
-    if not isinstance(model.linked, CappedLogistic):
+    if model.linked.cap == 1:
         return [("predict", _classifier(model, LogisticRegression(), weights, intercepts))]
     many = len(weights)
     signs = np.hstack([-np.eye(many), np.eye(many)])

@@ -6,7 +6,6 @@ from dpadmm import checks
 from dpadmm.datasets.columns import Numeric
 from dpadmm.errors import InputError
 from dpadmm.problems.aims import Aim
-from dpadmm.problems.losses import CappedLogistic
 from dpadmm.reporting.intervals import (
     CoefficientEstimate,
     CoefficientRow,
@@ -97,7 +96,7 @@ def _estimand(model: "ReleasedModel", *, is_told: bool) -> str:
         return words if is_told else _UNSETTLED
     if model.linked is None:
         return _OTHER
-    is_capped = isinstance(model.linked, CappedLogistic)
+    is_capped = model.linked.cap < 1
     return _PREDICTING.format(cap=" and the loss slope of misclassified ones was capped" if is_capped else "")
 
 

@@ -9,7 +9,7 @@ rows are added up in runs (C7).
 import numpy as np
 from numba import njit
 
-from dpadmm.problems.summation import RUN
+from dpadmm.problems.rows import RUN
 from dpadmm.solvers import lanes
 from dpadmm.solvers.slopes import line_slopes, logistic_slopes
 

@@ -7,7 +7,7 @@ threads nor on how many replicas share a call. The first call of each compiles i
 import numpy as np
 from numba import njit
 
-from dpadmm.problems.summation import RUN
+from dpadmm.problems.rows import RUN
 from dpadmm.solvers import lanes
 from dpadmm.solvers.slopes import line_slopes, logistic_gap, logistic_slopes, prox_slope
 

@@ -6,8 +6,8 @@ from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.rows import RUN
 from dpadmm.problems.softmax import SoftmaxRisk
-from dpadmm.problems.summation import RUN
 from dpadmm.solvers.dense_kernel import dense_sum
 from dpadmm.solvers.kernels import csr_slope_sum
 from dpadmm.solvers.row_blocks import row_bounds, summed

@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dpadmm.problems.arrays import Floats, Ints, Matrix
-from dpadmm.problems.rows import gram, row_block, scaled_rows
-from dpadmm.problems.summation import PART, PairwiseSum
+from dpadmm.problems.rows import PART, PairwiseSum, gram, row_block, scaled_rows
 from dpadmm.solvers.threads import over_blocks
 
 # What takes most of a millisecond to read: less is not worth a thread. How many entries sparse rows have is not public.

@@ -11,7 +11,7 @@ from dpadmm.datasets.partition import by_sizes
 from dpadmm.engines.local import LocalEngine, Recording
 from dpadmm.problems.losses import Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.regularisers import L1
+from dpadmm.problems.regularisers import ElasticNet
 
 
 class Keyed(OneNoise):
@@ -60,7 +60,7 @@ def lasso():
     """A LASSO over silos of unequal sizes, pooled (N w_i is not 1), and scikit-learn's solution."""
     planted = sparse_regression(160, 6, rng=np.random.default_rng(3), support=3, magnitude=4.0)
     silos = planted.data.silos(by_sizes(160, [40, 10, 30, 25, 15, 40], np.random.default_rng(4)))
-    problem = Problem.of(EmpiricalRisk(silos, Squared()), Weighting.POOLED, L1(0.02))
+    problem = Problem.of(EmpiricalRisk(silos, Squared()), Weighting.POOLED, ElasticNet(l1=0.02))
     model = Lasso(alpha=0.02, fit_intercept=False, tol=1e-14, max_iter=1_000_000)
     return problem, model.fit(planted.data.features, planted.data.labels).coef_[:, None]
 

@@ -13,7 +13,7 @@ from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.quadratic_regulariser import Quadratic
+from dpadmm.problems.regularisers import Quadratic
 from dpadmm.problems.silos import Silos
 
 TARGET = Target(1.0, 1e-5)

@@ -15,7 +15,7 @@ from dpadmm.noise import SimulatedSampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.regularisers import L1, Box
+from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm_research.claims.registry import claims_of
 
@@ -29,7 +29,9 @@ def one_silo(loss, mu=0.1, seed=0, regulariser=None, n=40, d=5, far=None):
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     labels = rng.choice([-1.0, 1.0], n) * (far if far is not None else 1.0)
     silos = Silos.from_parts([rows], [labels], row_norm=1.0 + 1e-12)
-    return Problem.of(EmpiricalRisk(silos, loss, mu), regulariser=regulariser if regulariser is not None else L1(0.01))
+    return Problem.of(
+        EmpiricalRisk(silos, loss, mu), regulariser=regulariser if regulariser is not None else ElasticNet(l1=0.01)
+    )
 
 
 def test_consensus_is_the_case_of_identities(quiet, keyed):
@@ -44,7 +46,7 @@ def test_differences_in_l1(quiet):
     """min (1/2n)||Mx - b||^2 + kappa ||Dx||_1 with an invertible D is a LASSO in Dx, whatever the scale of B and c."""
     planted = sparse_regression(80, 5, rng=np.random.default_rng(2), support=2, magnitude=4.0)
     silos = planted.data.silos([np.arange(80)])
-    problem = Problem.of(EmpiricalRisk(silos, Squared()), regulariser=L1(0.03))
+    problem = Problem.of(EmpiricalRisk(silos, Squared()), regulariser=ElasticNet(l1=0.03))
     d = np.eye(5) - np.eye(5, k=-1)
     model = Lasso(alpha=0.03, fit_intercept=False, tol=1e-14, max_iter=1_000_000)
     expected = model.fit(planted.data.features @ np.linalg.inv(d), planted.data.labels).coef_[:, None]

@@ -18,13 +18,13 @@ from dpadmm.noise import SimulatedSampler
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Huber, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.regularisers import L1, Ridge
+from dpadmm.problems.regularisers import ElasticNet
 
 
 @pytest.fixture(scope="module")
 def users():
     planted = sparse_regression(120, 6, rng=np.random.default_rng(1), support=3, magnitude=4.0)
-    problem = Problem.of(EmpiricalRisk(planted.users(), Squared()), Weighting.AVERAGE, L1(0.02))
+    problem = Problem.of(EmpiricalRisk(planted.users(), Squared()), Weighting.AVERAGE, ElasticNet(l1=0.02))
     model = Lasso(alpha=0.02, fit_intercept=False, tol=1e-14, max_iter=1_000_000)
     return planted, problem, model.fit(planted.data.features, planted.data.labels).coef_[:, None]
 
@@ -49,7 +49,7 @@ def test_block_is_the_prox():
 @pytest.mark.parametrize("weighting", [Weighting.AVERAGE, Weighting.EQUAL])
 def test_block_is_the_generic_solver(users, weighting):
     planted, _, _ = users
-    problem = Problem.of(EmpiricalRisk(planted.users(), Squared()), weighting, L1(0.02))
+    problem = Problem.of(EmpiricalRisk(planted.users(), Squared()), weighting, ElasticNet(l1=0.02))
     agents = Agents.of(problem, None, 1e-12, 1)
     v = np.random.default_rng(2).standard_normal((120, 6, 3))
     some = np.array([5, 3, 77])
@@ -95,9 +95,9 @@ def test_refusals(users, lasso):
         plan_noise(LassoADMM(1.0), problem, 3, Target(1.0, 1e-6))
     others = [
         lasso[0],
-        Problem.of(EmpiricalRisk(planted.users(), Huber(1.0)), Weighting.AVERAGE, L1(0.1)),
-        Problem.of(EmpiricalRisk(planted.users(), Squared(), mu=0.1), Weighting.AVERAGE, L1(0.1)),
-        Problem.of(EmpiricalRisk(planted.users(), Squared()), Weighting.AVERAGE, Ridge(0.1)),
+        Problem.of(EmpiricalRisk(planted.users(), Huber(1.0)), Weighting.AVERAGE, ElasticNet(l1=0.1)),
+        Problem.of(EmpiricalRisk(planted.users(), Squared(), mu=0.1), Weighting.AVERAGE, ElasticNet(l1=0.1)),
+        Problem.of(EmpiricalRisk(planted.users(), Squared()), Weighting.AVERAGE, ElasticNet(l2=0.1)),
     ]
     for other in others:
         with pytest.raises(InputError, match="one problem"):

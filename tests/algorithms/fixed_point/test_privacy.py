@@ -17,7 +17,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.regularisers import L1
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm_research.claims.registry import claims_of
 
@@ -145,7 +145,7 @@ class TestCalibration:
 
     def test_a_million_users_need_one_row(self):
         users = Silos.one_record_each(np.full((20_000, 2), 0.5), np.ones(20_000), 1.0)
-        problem = Problem.of(EmpiricalRisk(users, Huber(1.0)), Weighting.AVERAGE, L1(0.1))
+        problem = Problem.of(EmpiricalRisk(users, Huber(1.0)), Weighting.AVERAGE, ElasticNet(l1=0.1))
         plan = plan_noise(CentralisedADMM(1.0), problem, 7, TARGET)
         assert len(list(plan)) == 7
 
@@ -170,7 +170,7 @@ def neighbours(seed, loss, unit, mu, weighting):
 
     def problem(middle, marks):
         silos = Silos.from_parts([parts[0], middle, parts[2]], [labels[0], marks, labels[2]], row_norm=1.0 + 1e-9)
-        return Problem.of(EmpiricalRisk(silos, loss, mu), weighting, L1(0.05))
+        return Problem.of(EmpiricalRisk(silos, loss, mu), weighting, ElasticNet(l1=0.05))
 
     return problem(parts[1], labels[1]), problem(changed, answers)
 

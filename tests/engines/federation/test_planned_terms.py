@@ -21,8 +21,8 @@ from dpadmm.planning.simulations import Reference, SimulatedScores
 from dpadmm.planning.task import ProfileRule, TableShape
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
-from dpadmm.problems.regularisers import L1, Box, ElasticNet, Ridge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.federation import federation_model
 
@@ -117,17 +117,17 @@ def test_terms_that_softmax_does_not_fit(change, match):
     ("method", "facts"),
     [
         ("p-admm", {}),
-        ("p-admm", {"regulariser": Ridge(0.02), "network": path(3)}),
+        ("p-admm", {"regulariser": ElasticNet(l2=0.02), "network": path(3)}),
         ("p-admm-recycled", {}),
         ("dvp", {}),
         ("m-admm", {}),
         ("r-admm", {}),
-        ("fp-federated", {"regulariser": L1(0.001)}),
+        ("fp-federated", {"regulariser": ElasticNet(l1=0.001)}),
         ("fp-federated", {"regulariser": ElasticNet(0.001, 0.01)}),
         ("fp-coordinator", {"protection": PUBLIC}),
         ("noisy-gradients", {"protection": PUBLIC}),
         ("noisy-gradients", {"protection": MASKED}),
-        ("fp-coordinator", {"protection": MASKED, "regulariser": L1(0.001)}),
+        ("fp-coordinator", {"protection": MASKED, "regulariser": ElasticNet(l1=0.001)}),
     ],
 )
 def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(worlds, tmp_path, method, facts):
@@ -162,7 +162,7 @@ COUNTED = {
     [
         ("p-admm", {"network": path(3)}),
         ("p-admm-recycled", {}),
-        ("fp-federated", {"regulariser": L1(0.001)}),
+        ("fp-federated", {"regulariser": ElasticNet(l1=0.001)}),
         ("fp-coordinator", {"protection": PUBLIC}),
         ("noisy-gradients", {"protection": MASKED}),
         ("fp-federated", {"profile": ProfileRule.of("off")}),
@@ -229,7 +229,7 @@ def test_every_release_of_a_plan_with_a_profile_is_the_plans(noise):
 @pytest.mark.parametrize("noise", list(NoiseOrigin))
 @pytest.mark.parametrize(
     ("loss", "fitted"),
-    [(Logistic(), CappedLogistic(0.5)), (Huber(0.3), Huber(0.3)), (SmoothedHinge(), SmoothedHinge())],
+    [(Logistic(), Logistic(0.5)), (Huber(0.3), Huber(0.3)), (SmoothedHinge(), SmoothedHinge())],
 )
 def test_every_release_is_the_plans(loss, fitted, noise):
     made = planned(loss=loss, protection=Protection(records_per_person=3, silos_per_person=2))

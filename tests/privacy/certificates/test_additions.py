@@ -10,18 +10,17 @@ from dpadmm.algorithms.noisy_gradients import NoisyGradients
 from dpadmm.engines.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates import LocalFunction, full_gradient, p_admm
-from dpadmm.privacy.certificates.baselines import gradient_sum
-from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
+from dpadmm.privacy.certificates.gradients import full_gradient, gradient_sum
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, LocalFunction, p_admm
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems import neighbours
-from dpadmm.problems.losses import CappedLogistic, Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 
 ADDED = Relation.ADD_OR_REMOVE
-LOSSES = (Logistic(), CappedLogistic(0.7), Huber(0.5), SmoothedHinge(0.5))
+LOSSES = (Logistic(), Logistic(0.7), Huber(0.5), SmoothedHinge(0.5))
 
 
 def problem(tables, nominal, loss):

@@ -11,20 +11,19 @@ from scipy.optimize import minimize_scalar
 from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates import (
+from dpadmm.privacy.certificates.gradients import (
     coordinate_gradient,
-    dvp,
     full_gradient,
     general_constraint,
     gradient_step,
+    gradient_sum,
     linearised_admm,
     output_perturbation,
-    p_admm,
     sampled_gradient,
 )
-from dpadmm.privacy.certificates.baselines import gradient_sum
-from dpadmm.privacy.certificates.neighbours import ORDER_OF_OTHERS, LocalFunction
-from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.certificates.local import ORDER_OF_OTHERS, LocalFunction, p_admm
+from dpadmm.privacy.certificates.objective import dvp
+from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.protection import Norm, Protection, Strength, Unit, in_l1_norm, secure_grid, with_spherical_noise
 
 SATURATED = np.array([[[-0.03, 0.99955], [0.0, 0.0]]])  # against its mirror image: gradients nearly 2 apart

@@ -8,7 +8,7 @@ import pytest
 from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates import (
+from dpadmm.privacy.certificates.hidden_state import (
     consensus_broadcast,
     consensus_broadcast_quadratic,
     consensus_broadcast_records,

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.privacy.certificates import LocalFunction, curvature_sum
+from dpadmm.privacy.certificates.local import LocalFunction
+from dpadmm.privacy.certificates.sums import curvature_sum
 from dpadmm.privacy.protection import Relation, Unit, View
 
 ADDED = Relation.ADD_OR_REMOVE

@@ -7,13 +7,14 @@ import pytest
 from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates import (
+from dpadmm.privacy.certificates.hidden_state import (
     fixed_point_block_record,
     fixed_point_block_user,
     fixed_point_mean_record,
     fixed_point_mean_user,
+    hidden_drift,
+    prox_spectrum,
 )
-from dpadmm.privacy.certificates.recursion import hidden_drift, prox_spectrum
 from dpadmm.privacy.protection import Unit, View
 
 

@@ -14,10 +14,9 @@ from dpadmm.errors import InputError
 from dpadmm.noise.plan import summed
 from dpadmm.noise.secure import grid_for
 from dpadmm.privacy.accounting import statement
-from dpadmm.privacy.certificates import LocalFunction
-from dpadmm.privacy.certificates.baselines import gradient_sum
-from dpadmm.privacy.certificates.masked import Shares, masked_sum
-from dpadmm.privacy.certificates.neighbours import TRUSTED_SUM
+from dpadmm.privacy.certificates.gradients import gradient_sum
+from dpadmm.privacy.certificates.local import TRUSTED_SUM, LocalFunction
+from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.curves import GaussianCurve, epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
 from dpadmm.privacy.records import GaussianRelease, SummedGaussianRelease, seen_noise

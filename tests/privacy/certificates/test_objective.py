@@ -8,7 +8,7 @@ from scipy.special import expit
 from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates import (
+from dpadmm.privacy.certificates.objective import (
     dvp,
     m_admm,
     m_admm_linear_rate,

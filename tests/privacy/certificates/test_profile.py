@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dpadmm.errors import InputError
 from dpadmm.noise.secure import grid_for
 from dpadmm.privacy.accounting import worst_person
-from dpadmm.privacy.certificates import CATEGORY_WEIGHT, bounded_sum, column_profile, profile_on_grid
+from dpadmm.privacy.certificates.sums import CATEGORY_WEIGHT, bounded_sum, column_profile, profile_on_grid
 from dpadmm.privacy.curves import GaussianCurve
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, secure_grid
 from dpadmm.privacy.records import GaussianRelease

@@ -8,7 +8,7 @@ from scipy.special import expit
 from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates import ps_admm_correction, ps_admm_full_gradient, sampled_gradient
+from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient, sampled_gradient
 
 
 def test_full_gradient_attacked_and_nearly_attained(rng, ball, gradient):

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates import bounded_sum, cell_counts
+from dpadmm.privacy.certificates.sums import bounded_sum, cell_counts
 from dpadmm.privacy.protection import Norm, Strength, Unit, View
 
 

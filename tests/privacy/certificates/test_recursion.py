@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates.recursion import (
-    SpectralInterval,
-    hidden_drift,
-    prox_spectrum,
-)
+from dpadmm.privacy.certificates.hidden_state import SpectralInterval, hidden_drift, prox_spectrum
 
 SPECTRA = [
     SpectralInterval(1 / 6, 2 / 7),

@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
 from dpadmm.planning.search import STEP, score_sums, shortened
-from dpadmm.privacy.certificates.masked import Shares
-from dpadmm.privacy.certificates.selection import score_differences, scores_on_grid
+from dpadmm.privacy.certificates.sums import Shares, score_differences, scores_on_grid
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
-from dpadmm.problems.persons import PersonWeights
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PersonWeights, Silos
 from dpadmm.problems.softmax import Softmax
 
 quick = settings(deadline=None, derandomize=True, max_examples=120)

@@ -12,7 +12,7 @@ import pytest
 
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.accounting import compose
-from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
+from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, open_for_reading
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.privacy.records import GaussianRelease, Origin

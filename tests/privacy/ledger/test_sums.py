@@ -8,8 +8,7 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import statement
-from dpadmm.privacy.certificates.masked import Shares, masked_sum
-from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
+from dpadmm.privacy.certificates.sums import Shares, column_profile, masked_sum, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, open_for_reading
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
 from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin, SummedGaussianRelease

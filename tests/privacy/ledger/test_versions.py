@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import BudgetError, LedgerError, ResumeError
-from dpadmm.privacy.certificates.profile import column_profile, profile_on_grid
+from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, entries, open_for_reading, store
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit
 from dpadmm.privacy.records import GaussianRelease, Origin

@@ -24,7 +24,7 @@ from dpadmm.problems.functions import Constants, LocalFunctions
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, PublicFunctions
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.regularisers import NoRegulariser
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm_research.accounting.facts import AgentFacts, NoiseName, Sampling
 from dpadmm_research.accounting.one_agent import OneAgent
 from dpadmm_research.claims.agent_claims import Claims
@@ -237,7 +237,7 @@ def _setting(method: type[Method], facts: AgentFacts) -> Setting:
         raise InputError("The bound for one record needs the smoothness of f_i. Give it.")
     scale = agents if is_user else 1
     return Setting(
-        Problem(_functions(facts, agents), np.full(agents, facts.weight / scale), NoRegulariser()),
+        Problem(_functions(facts, agents), np.full(agents, facts.weight / scale), ElasticNet()),
         rounds=facts.participations or facts.rounds,
         tolerance=None if facts.tolerance is None else facts.tolerance / scale,
         network=_Degrees(np.full(agents, facts.degree)) if method.about.topology is Topology.GRAPH else None,

@@ -21,11 +21,11 @@ from dpadmm.engines.round_zero import ProfileRound, noisy_counts
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.masked import Shares
+from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import Logistic
-from dpadmm.problems.persons import PersonRows, PersonWeights
 from dpadmm.problems.problem import Problem, PublicFunctions
+from dpadmm.problems.silos import PersonRows, PersonWeights
 from dpadmm_research.audit.attacks import LikelihoodRatio, Worlds
 from dpadmm_research.audit.insider import SILOS, Insider, among
 from dpadmm_research.audit.subjects import Subject

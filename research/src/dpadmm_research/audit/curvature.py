@@ -14,7 +14,7 @@ from dpadmm.algorithms.method import Setting
 from dpadmm.engines.curvature import CURVATURE, CurvatureRound, curvature_messages
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.masked import Shares
+from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic

@@ -92,7 +92,7 @@ def follow(method: ConsensusADMM, others: Agents, broadcasts: Floats, weight: fl
     if len(others.index) != others.number - 1:
         raise InputError(f"others must be {others.number - 1} agents, all but one, got {len(others.index)}.")
     if not is_ridge(others.regulariser, others.dimension):
-        raise InputError(f"{type(others.regulariser).__name__} hides the mean; use a ridge or no regulariser.")
+        raise InputError(f"{others.regulariser} hides the mean; use a ridge or no regulariser.")
     checks.positive("weight", weight)
     checks.non_negative("noise_std", noise_std)
     n, unprox = others.number, 1 + others.regulariser.strong_convexity / (method.rho * others.number)

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpadmm.networks import Network, erdos_renyi
+from dpadmm.networks import Network
 from dpadmm.privacy.calibration import PureTarget
 from dpadmm.privacy.records import GaussianRelease
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.regularisers import NoRegulariser, Ridge
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm_research.comparison.adult import AdultData
 from dpadmm_research.comparison.contenders import Arena, Contender, trial
+from dpadmm_research.networks import erdos_renyi
 from dpadmm_research.reproduction.figure import Order
 from dpadmm_research.reproduction.table import Reading, Rows, Table, chosen
 from dpadmm_research.reproduction.trials import Trial, run_trials
@@ -22,7 +23,7 @@ FIRST_STD = "largest noise std in round 1"
 
 def logistic_problem(data: AdultData, agents: int, weight: float, ridge: float) -> Problem:
     """Return `sum_i weight f_i(x) + (ridge/2) ||x||^2`, f_i the mean logistic loss of agent i."""
-    regulariser = Ridge(ridge) if ridge > 0 else NoRegulariser()
+    regulariser = ElasticNet(l2=ridge)
     return Problem(EmpiricalRisk(data.silos(agents), Logistic()), np.full(agents, weight), regulariser)
 
 

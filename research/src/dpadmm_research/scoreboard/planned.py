@@ -18,7 +18,7 @@ from dpadmm.planning.task import TableShape, Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import CappedLogistic, Logistic, log_loss_of
+from dpadmm.problems.losses import Logistic, log_loss_of
 from dpadmm_research.reproduction.figure import Order
 from dpadmm_research.reproduction.table import Reading, Rows, Table
 from dpadmm_research.scoreboard.entries import VIEWS
@@ -106,6 +106,6 @@ def compute_planned(view: View, order: Order) -> Table:
 def row_losses(outcome: PlanOutcome, cells: ScreenedCells) -> Floats:
     """Return -log of the probability that a model gives to the true label of every row, by its own loss's link."""
     loss, encoding = outcome.plan.task.loss, outcome.encoding
-    assert isinstance(loss, Logistic | CappedLogistic)
+    assert isinstance(loss, Logistic)
     assert encoding is not None
     return log_loss_of(loss, np.asarray(cells.rows(encoding) @ outcome.model), cells.labels)

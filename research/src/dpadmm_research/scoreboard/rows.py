@@ -14,7 +14,7 @@ from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
 from dpadmm.datasets.schema import Screening
 from dpadmm.datasets.tables import screen_cells
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.privacy.certificates.profile import column_profile
+from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.records import GaussianRelease

@@ -23,7 +23,7 @@ from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.regularisers import L1, Box, NoRegulariser
+from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm_research.claims.bounds import NotApplicable, Version
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.planner import noise_weights, optimal_schedule, plan_consensus
@@ -149,7 +149,7 @@ class TestAgainstRuns:
         potential += rho / 2 * ((state.x - target) ** 2).sum(axis=(0, 1))
         return potential.mean(), ((run.estimate - target) ** 2).sum(axis=0).mean()
 
-    @pytest.mark.parametrize("regulariser", [NoRegulariser(), L1(8.0), Box(-0.7, 0.6)], ids=repr)
+    @pytest.mark.parametrize("regulariser", [ElasticNet(), ElasticNet(l1=8.0), Box(-0.7, 0.6)], ids=repr)
     @pytest.mark.parametrize("place", list(NoisePlace))
     @pytest.mark.parametrize("rho", [0.6, 1.5, 6.0])
     def test_bounds_hold(self, regulariser, place, rho):

@@ -11,10 +11,11 @@ from scipy.optimize import minimize_scalar
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
-from dpadmm.networks import complete, erdos_renyi, grid, path, ring, star
+from dpadmm.networks import complete, grid, path, ring, star
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
+from dpadmm_research.networks import erdos_renyi
 from dpadmm_research.papers.p_admm.printed_theory import (
     Choices,
     theorem_4_choices,

@@ -10,7 +10,7 @@ from dpadmm.algorithms.batches import BatchKind
 from dpadmm.privacy.records import FixedSizeSampling
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, PublicFunctions
-from dpadmm.problems.regularisers import Ridge
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm_research.comparison.adult import adult
 from dpadmm_research.papers.ps_admm.runs import PS, SETTING, eq_1, split_plan
 from dpadmm_research.reproduction.figure import Order, Size
@@ -52,7 +52,7 @@ def certified(kind: BatchKind, full: float, correction: float) -> float:
     method = SETTING.method(FULL, Reading.CERTIFIED)
     method = replace(method, batches=replace(method.batches, kind=kind))
     functions = PublicFunctions.of_loss(np.full(SETTING.agents, RECORDS), 104, Logistic(), 1.0)
-    problem = Problem(functions, np.ones(SETTING.agents), Ridge(2 * SETTING.ridge))
+    problem = Problem(functions, np.ones(SETTING.agents), ElasticNet(l2=2 * SETTING.ridge))
     variance = full**2 + correction**2
     plan = split_plan(method, problem, SETTING.rounds, math.sqrt(variance), full**2 / variance)
     return Trial(PS, Reading.CERTIFIED, 0.0, plan).certified_epsilon(SETTING.delta)

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from dpadmm.algorithms.r_admm import BareRADMM
 from dpadmm.engines.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
-from dpadmm.networks import Network, complete, erdos_renyi, grid, path, ring, star
+from dpadmm.networks import Network, complete, grid, path, ring, star
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm_research.claims.bounds import NotApplicable
 from dpadmm_research.comparison.compare import random_network
+from dpadmm_research.networks import erdos_renyi
 from dpadmm_research.papers.r_admm.fig1 import SETTINGS
 from dpadmm_research.papers.r_admm.theory import ConvergenceCondition, least_gamma
 

@@ -26,7 +26,8 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.certificates import LocalFunction, fixed_point_block_record, fixed_point_block_user
+from dpadmm.privacy.certificates.hidden_state import fixed_point_block_record, fixed_point_block_user
+from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.protection import Certificate, Unit
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem

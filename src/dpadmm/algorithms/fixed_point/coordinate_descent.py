@@ -20,11 +20,11 @@ from dpadmm.algorithms.method import About, Method, Setting, Topology, WorstCase
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.certificates import coordinate_gradient
+from dpadmm.privacy.certificates.gradients import coordinate_gradient
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.regularisers import L1, Box, ElasticNet, NonNegative, NoRegulariser, Ridge
+from dpadmm.problems.regularisers import Box, ElasticNet
 
 
 class NoMemory(NamedTuple):
@@ -143,11 +143,7 @@ def acts_on_coordinates(regulariser: Any) -> bool:
     return False
 
 
-@acts_on_coordinates.register(NoRegulariser)
 @acts_on_coordinates.register(ElasticNet)
-@acts_on_coordinates.register(Ridge)
-@acts_on_coordinates.register(L1)
 @acts_on_coordinates.register(Box)
-@acts_on_coordinates.register(NonNegative)
 def _(regulariser: Any) -> bool:
     return True

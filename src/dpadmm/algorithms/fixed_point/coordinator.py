@@ -29,9 +29,8 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Custom, Family, Promise, Row
 from dpadmm.privacy.calibration import optimal_gaussian_shape
-from dpadmm.privacy.certificates import fixed_point_mean_record, fixed_point_mean_user
-from dpadmm.privacy.certificates.fixed_point import relaxation_of
-from dpadmm.privacy.certificates.neighbours import for_silos
+from dpadmm.privacy.certificates.hidden_state import fixed_point_mean_record, fixed_point_mean_user, relaxation_of
+from dpadmm.privacy.certificates.local import for_silos
 from dpadmm.privacy.protection import Certificate, Unit
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints

@@ -24,7 +24,7 @@ from dpadmm.algorithms.method import About, Method, Setting, Topology, WorstCase
 from dpadmm.errors import InputError, SolverError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise
-from dpadmm.privacy.certificates import general_constraint
+from dpadmm.privacy.certificates.gradients import general_constraint
 from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem

@@ -27,7 +27,7 @@ from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.regularisers import L1
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.rows import dense
 
 
@@ -64,12 +64,13 @@ class LassoADMM(BlockADMM):
             and functions.loss == Squared()
             and functions.mu == 0
             and functions.is_one_record_each
-            and isinstance(problem.regulariser, L1)
+            and isinstance(problem.regulariser, ElasticNet)
+            and problem.regulariser.l2 == 0
         )
         if not is_lasso:
             raise InputError(
-                "LassoADMM solves one problem: EmpiricalRisk(Silos.one_record_each(...), Squared()) with mu = 0 and an "
-                "L1 regulariser. Use FederatedADMM or CentralisedADMM for other problems."
+                "LassoADMM solves one problem: EmpiricalRisk(Silos.one_record_each(...), Squared()) with mu = 0 and "
+                "ElasticNet(l1=...). Use FederatedADMM or CentralisedADMM for other problems."
             )
 
     def minimiser(self, agents: Agents, v: Floats, start: Floats) -> Floats:

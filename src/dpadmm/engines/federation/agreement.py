@@ -92,7 +92,7 @@ class Agreement:
     rounds, epsilon, delta: what is spent at most; delta 0 for the methods with pure epsilon.
     participants: at least two silos, in the order of their numbers. edges: pairs of numbers (graph methods).
     loss, mu, weighting, ridge, l1: the problem `sum w_i f_i + g`; loss by name.
-    slope_bound: greatest slope of the loss, where it can be chosen (huber's threshold, the cap of capped-logistic and
+    slope_bound: greatest slope of the loss, where it can be chosen (huber's threshold, the cap of logistic and
         softmax).
     tail_power: how the noise grows in the second half of the rounds (`noise.Tail`); 0 leaves it to the method.
     relation: replace-one, or add-or-remove: the participants' records are then nominal numbers, and no silo tells how

@@ -10,7 +10,7 @@ from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Masked, Step, Stepped
 from dpadmm.engines.federation.refusal import MessageError, Refusal
 from dpadmm.engines.federation.terms import PROFILE_ROUND, AgreedRun
-from dpadmm.privacy.certificates.neighbours import MOST_PER_NOMINAL
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.problems.arrays import Floats
 
 

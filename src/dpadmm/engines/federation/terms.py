@@ -34,11 +34,10 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import NoisyRelease, SummedGaussianRelease
-from dpadmm.problems.declared import is_own
 from dpadmm.problems.loss_records import LOSS_KINDS
-from dpadmm.problems.losses import CappedLogistic, Huber, Loss
+from dpadmm.problems.losses import Huber, Logistic, Loss
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
-from dpadmm.problems.regularisers import L1, ElasticNet, NoRegulariser, Regulariser, Ridge
+from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.problems.softmax import AnyLoss, Softmax
 
 SOFTMAX = "softmax"
@@ -47,7 +46,7 @@ SOFTMAX = "softmax"
 LOSSES: dict[str, type[Any]] = {name: kind for name, kind in LOSS_KINDS.items() if name != SOFTMAX}
 """The other losses that terms can name."""
 
-_CHOSEN_SLOPE = (Huber, CappedLogistic)  # their only number is the slope bound
+_CHOSEN_SLOPE = (Huber, Logistic)  # their only number is the slope bound
 
 PROFILE_ROUND = 0
 """The round before the first of training, in which columns are counted."""
@@ -389,17 +388,8 @@ def _loss(kind: type[Any], slope_bound: float) -> Loss:
 
 def penalty_words(penalty: Regulariser) -> tuple[float, float]:
     """Return the terms `l1` and `ridge` that stand for this penalty."""
-    match penalty:
-        case _ if is_own(penalty):
-            pass  # a subclass may be another function
-        case NoRegulariser():
-            return 0.0, 0.0
-        case Ridge():
-            return 0.0, penalty.strength
-        case L1():
-            return penalty.strength, 0.0
-        case ElasticNet():
-            return penalty.l1, penalty.l2
+    if type(penalty) is ElasticNet:  # a subclass may be another function
+        return penalty.l1, penalty.l2
     raise InputError(f"Terms cannot describe the penalty {penalty}; they can describe l1 and ridge weights.")
 
 
@@ -412,9 +402,7 @@ def _weighting(agreement: Agreement) -> Weighting:
 
 
 def _penalty(agreement: Agreement) -> Regulariser:
-    if agreement.l1:
-        return ElasticNet(l1=agreement.l1, l2=agreement.ridge)
-    return Ridge(agreement.ridge) if agreement.ridge else NoRegulariser()
+    return ElasticNet(l1=agreement.l1, l2=agreement.ridge)
 
 
 def _target(agreement: Agreement) -> Target | PureTarget:

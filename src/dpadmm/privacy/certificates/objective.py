@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates.neighbours import LocalFunction, bounded, edge_curvature
+from dpadmm.privacy.certificates.local import LocalFunction, bounded, edge_curvature
 from dpadmm.privacy.protection import Certificate, Strength
 
 

@@ -26,7 +26,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.regularisers import L1
+from dpadmm.problems.regularisers import ElasticNet
 
 
 class NoiseAt(Enum):
@@ -125,10 +125,10 @@ def mean_condition(problem: Problem) -> float:
 
 def _mean_quadratic(problem: Problem) -> tuple[Floats, Floats, float]:
     """Return curvature and slope of the agents' mean, and the l1 weight beside it."""
-    agents = problem.functions
-    if not (isinstance(agents, QuadraticAgents) and isinstance(problem.regulariser, L1)):
+    agents, penalty = problem.functions, problem.regulariser
+    if not (isinstance(agents, QuadraticAgents) and isinstance(penalty, ElasticNet) and penalty.l2 == 0):
         raise InputError("DP-DGD on a star is implemented for quadratic agents with an l1 regulariser only.")
-    return agents.curvatures.mean(axis=0), agents.slopes.mean(axis=0), problem.regulariser.strength / problem.n_agents
+    return agents.curvatures.mean(axis=0), agents.slopes.mean(axis=0), penalty.l1 / problem.n_agents
 
 
 def _spread(rate: float, dimension: int, number: int, noise_at: NoiseAt) -> float:

@@ -10,7 +10,7 @@ from dpadmm.datasets.random_quadratics import Entries, random_quadratics, random
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.regularisers import L1
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.bench import Bench
 from dpadmm_research.papers.consensus.theory import Star
@@ -58,7 +58,7 @@ class Lasso:
 
     def of(self, agents: QuadraticAgents) -> Bench:
         """Return these agents, which stand for all n, with the paper's constants for n."""
-        regulariser = L1(self.l1_weight * agents.n_agents / self.agents)
+        regulariser = ElasticNet(l1=self.l1_weight * agents.n_agents / self.agents)
         claimed = claims.lemma_3_sensitivity(
             agents=self.agents,
             rho=self.rho,
@@ -110,7 +110,7 @@ def condensed(lasso: Lasso) -> Bench:
     return lasso.of(QuadraticAgents(np.repeat(matrix, 2 * size, axis=0), points, (lasso.tau, lasso.smoothness)))
 
 
-def optimum(agents: QuadraticAgents, regulariser: L1) -> Floats:
+def optimum(agents: QuadraticAgents, regulariser: ElasticNet) -> Floats:
     """Return argmin sum_i f_i + gamma ||x||_1 by proximal gradient steps on the mean, to rounding."""
     total, slope = agents.curvatures.mean(axis=0), agents.slopes.mean(axis=0)
     step = 1.0 / float(np.linalg.eigvalsh(total)[-1])

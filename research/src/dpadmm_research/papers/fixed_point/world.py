@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.regularisers import L1
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm_research.claims.base import linear_renyi_of_epsilon
 
@@ -118,4 +118,4 @@ class World:
         """Return (34) with every row a user; a finite threshold takes the Huber loss instead of the squared one."""
         loss = Squared() if math.isinf(threshold) else Huber(threshold)
         users = Silos.one_record_each(self.rows, self.targets, self.setting.row_bound)
-        return Problem.of(EmpiricalRisk(users, loss), Weighting.AVERAGE, L1(self.kappa))
+        return Problem.of(EmpiricalRisk(users, loss), Weighting.AVERAGE, ElasticNet(l1=self.kappa))

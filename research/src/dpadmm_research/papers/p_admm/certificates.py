@@ -1,9 +1,6 @@
-"""C1: P-ADMM, Gaussian noise on the broadcast minimiser (record level, view: eavesdropper).
+"""Certificates of variants of P-ADMM that no run uses: a tighter one for the logistic loss, and one for the errata.
 
-    x_i^{k+1} = argmin f_i(x) + a_i'x + eta sum_j ||x - (xt_i + xt_j)/2||^2,     xt_i = x_i + noise.
-
-Given everything broadcast so far this minimises an `s = 2 eta deg_i + w mu` strongly convex function, so
-`D_i = gap/s` with `gap = w 2G r/n_i + 2 tol`. Proof: `docs/proofs/c1.md`.
+Proofs: `docs/proofs/c1.md`.
 """
 
 import math
@@ -12,23 +9,15 @@ from dataclasses import replace
 from scipy.special import expit
 
 from dpadmm import checks
-from dpadmm.privacy.certificates.neighbours import LocalFunction, bounded, edge_curvature, tolerance_of
+from dpadmm.privacy.certificates.local import (
+    READS_BROADCASTS,
+    LocalFunction,
+    bounded,
+    edge_curvature,
+    p_admm,
+    tolerance_of,
+)
 from dpadmm.privacy.protection import Certificate
-
-_READS_BROADCASTS = "every update, the agent's own included, reads only the noisy broadcasts xt"
-
-
-def p_admm(local: LocalFunction, *, edge_penalty: float, degree: int) -> Certificate:
-    """Bound one agent's minimiser: `D = (w 2G r/n + 2 tol)/(2 eta deg + w mu)`, the same in every round.
-
-    Parameters: `edge_penalty` eta > 0, `degree` >= 1.
-
-    >>> own = LocalFunction(gradient_bound=1, n_records=6331, strong_convexity=2e-4)
-    >>> p_admm(own, edge_penalty=1e-3, degree=2).bound
-    0.0752...
-    """
-    modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree) + local.curvature
-    return local.certify(local.gap / modulus, "C1", local.words, _READS_BROADCASTS)
 
 
 def logistic_gradient_gap(norm: float, feature_bound: float = 1.0) -> float:
@@ -79,7 +68,7 @@ def p_admm_logistic(local: LocalFunction, *, centre_norm: float, edge_penalty: f
         "C1 (logistic, public centre)",
         f"binary logistic loss, labels -1/+1, feature norm at most {size:g}",
         f"the public centre vector of this round has norm at most {centre_norm:g}",
-        _READS_BROADCASTS,
+        READS_BROADCASTS,
     )
 
 

@@ -12,6 +12,13 @@ pull with a norm of at most G, as one record does, and r is 1 (`docs/proofs/c1.m
 
 The last term is certificate C7: a residual *is* a perturbation of the gradient, so it passes through every
 recursion in the same way as the data do. See `docs/proofs/c7.md`.
+
+C1: P-ADMM, Gaussian noise on the broadcast minimiser (record level, view: eavesdropper).
+
+    x_i^{k+1} = argmin f_i(x) + a_i'x + eta sum_j ||x - (xt_i + xt_j)/2||^2,     xt_i = x_i + noise.
+
+Given everything broadcast so far this minimises an `s = 2 eta deg_i + w mu` strongly convex function, so
+`D_i = gap/s` with `gap = w 2G r/n_i + 2 tol`. Proof: `docs/proofs/c1.md`.
 """
 
 import math
@@ -256,3 +263,19 @@ def adding_words(silos_per_person: int) -> tuple[str, ...]:
     if silos_per_person == 1:
         return ()
     return (f"a person has records in at most {silos_per_person} silos; their changes of the mean add up",)
+
+
+READS_BROADCASTS = "every update, the agent's own included, reads only the noisy broadcasts xt"
+
+
+def p_admm(local: LocalFunction, *, edge_penalty: float, degree: int) -> Certificate:
+    """Bound one agent's minimiser: `D = (w 2G r/n + 2 tol)/(2 eta deg + w mu)`, the same in every round.
+
+    Parameters: `edge_penalty` eta > 0, `degree` >= 1.
+
+    >>> own = LocalFunction(gradient_bound=1, n_records=6331, strong_convexity=2e-4)
+    >>> p_admm(own, edge_penalty=1e-3, degree=2).bound
+    0.0752...
+    """
+    modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree) + local.curvature
+    return local.certify(local.gap / modulus, "C1", local.words, READS_BROADCASTS)
