@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm.datasets.schema import Screening
-from dpadmm.engines.federation import durable
-from dpadmm.engines.federation.agreement import Missing, NoiseOrigin
+from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.engines.federation.entry import SiloEntry
 from dpadmm.engines.federation.messages import Joined, Stepped
 from dpadmm.engines.federation.outcome import outcome_of
@@ -128,26 +127,10 @@ def test_an_abandoned_run_is_never_answered_again(star, worlds, table):
         with pytest.raises(Refusal, match="closed at this silo"):
             star.first.approve(star.agreement)
         with pytest.raises(Refusal, match="closed at this silo"):
-            star.first.runs.join(star.agreement, "")  # by a process that had checked before it was closed
+            star.first.runs.join(star.agreement)  # by a process that had checked before it was closed
         change(star, star.place / "s0.csv")
     assert star.agreement.digest not in [each.digest for each in star.first.agreements()]
     assert "closed: run 'test'" in " ".join(f"{each.event}: {each.detail}" for each in star.first.log())
-
-
-def test_a_package_that_does_not_know_closed_runs_does_not_open_the_state(worlds, star):
-    """It would answer them."""
-    worlds.answered(star)
-    star.first._connection.execute("PRAGMA user_version = 2")
-    change(star, worlds.grown(star), may_close=True)
-    assert durable.version(star.first._connection) == 3
-
-
-def test_a_run_that_goes_on_without_somebody_does_not_go_on_from_an_abandoned_one(worlds, tmp_path):
-    world = worlds.make(tmp_path, edges=((0, 1), (0, 2), (1, 2)), missing=Missing.WITHOUT)
-    world.first.answer(world.invite())
-    change(world, worlds.corrected(world), may_close=True)
-    heir = agreed_run(world.agreement).without(("s2",), 1)
-    world.refuses(world.invite(heir, world.agreement.digest, 1), "closed at this silo")
 
 
 def test_a_run_that_was_approved_but_not_joined_goes_on_if_its_terms_fit(worlds, star):

@@ -117,9 +117,9 @@ class World:
         silo = self.silos[name]
         return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
 
-    def invite(self, agreement: Agreement | None = None, parent: str = "", left_in: int = 0) -> bytes:
+    def invite(self, agreement: Agreement | None = None) -> bytes:
         """Return an invitation."""
-        return self.key.seal(Join((agreement or self.agreement).as_json(), parent, left_in).encode())
+        return self.key.seal(Join((agreement or self.agreement).as_json()).encode())
 
     def ask(self, k: int, agent: int = 0, inbox=None, relay=(), agreement: Agreement | None = None) -> bytes:
         """Return a request for a round."""
