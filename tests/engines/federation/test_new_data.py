@@ -13,7 +13,6 @@ from dpadmm.engines.federation.messages import Joined, Stepped
 from dpadmm.engines.federation.outcome import outcome_of
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import Refusal
-from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.operations.custody import change_data
@@ -31,7 +30,7 @@ def change(world, place, *, may_close=False, **rules):
     try:
         return change_data(files, policy, may_close=may_close)
     finally:
-        world.silos["s0"] = Silo(files.directory, asks_others=False)
+        world.reopen()
 
 
 def test_a_silo_goes_on_with_new_data_under_the_same_key_and_budget(worlds, star):
@@ -151,11 +150,11 @@ def test_an_older_state_that_forgot_the_closing_draws_nothing_from_the_new_table
     worlds.answered(star)
     star.first.close()
     older = star.first.files.state.read_bytes()
-    star.silos["s0"] = Silo(star.first.files.directory, asks_others=False)
+    star.reopen()
     change(star, worlds.corrected(star), may_close=True)
     star.first.close()
     star.first.files.state.write_bytes(older)
-    star.silos["s0"] = Silo(star.first.files.directory, asks_others=False)
+    star.reopen()
     star.refuses(star.ask(2, inbox=np.zeros((2, 3))), "ResumeError", releases=1)
     assert "earlier version of the data" in star.first.log()[-1].detail
 
@@ -164,11 +163,11 @@ def test_an_older_state_that_joined_only_must_fit_the_new_number(worlds, star):
     star.first.answer(star.invite())
     star.first.close()
     older = star.first.files.state.read_bytes()
-    star.silos["s0"] = Silo(star.first.files.directory, asks_others=False)
+    star.reopen()
     change(star, worlds.grown(star), may_close=True)
     star.first.close()
     star.first.files.state.write_bytes(older)
-    star.silos["s0"] = Silo(star.first.files.directory, asks_others=False)
+    star.reopen()
     star.refuses(star.ask(1), "which is not the number it holds")
 
 

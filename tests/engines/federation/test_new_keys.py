@@ -26,7 +26,7 @@ def rotate(world, *, may_close=False, is_old_kept=True):
     try:
         return rotate_silo_key(files, is_old_kept=is_old_kept, may_close=may_close)
     finally:
-        world.silos["s0"] = Silo(files.directory, asks_others=False)
+        world.reopen()
 
 
 def test_a_silo_gets_another_key_and_keeps_all_else(worlds, star):
@@ -93,7 +93,7 @@ def test_other_owners_must_confirm_the_new_fingerprint(worlds, masked_world):
         world.silos["s1"].approve(later)
     world.silos["s1"].confirm_peer("s0", fingerprint(world.first.public_key))
     world.silos["s1"].approve(later)
-    world.silos["s1"].runs.join(world.agreement, "")
+    world.silos["s1"].runs.join(world.agreement)
     ask = world.key.seal(Step(world.agreement.digest, 1, 1, np.zeros((0, 3)), ()).encode())
     world.refuses(ask, "identity keys of s0", name="s1")  # old terms, with the old key, are over there too
 
@@ -113,7 +113,7 @@ def backup_of(world, name="backup"):
     world.first.close()
     place = world.place / name
     shutil.copytree(world.first.files.directory, place)
-    world.silos["s0"] = Silo(world.first.files.directory, asks_others=False)
+    world.reopen()
     return place
 
 

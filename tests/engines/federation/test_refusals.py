@@ -334,7 +334,7 @@ def mangled(envelope, **changes):
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
+        {"version": messages.VERSION + 1},
         {"version": None},
         {"kind": "steal"},
         {"round": None},

@@ -97,13 +97,11 @@ class Silo:
         self,
         directory: Path,
         *,
-        asks_others: bool = True,
         read: Callable[[Policy, Path], Records] = policy_records,
         session: Session | None = None,
     ) -> None:
         """Open the silo; its data are read when they are first needed.
 
-        asks_others: whether other silos must vouch for this one before it draws; only tests of one silo go without.
         read: how the table is read, by the owner's rules and the schema's file.
         session: what earlier processes of the same service remember; a new one unless a transport keeps it in memory.
         """
@@ -123,7 +121,7 @@ class Silo:
         self._masks = MaskStore(self._connection)
         self._read, self._held = read, cast("tuple[tuple[int, ...], Records] | None", None)
         self._seated: dict[tuple[str, int, bytes], Agents] = {}
-        self._asks_others, self._awaited = asks_others, set[str]()
+        self._awaited: set[str] = set()
 
     @property
     def public_key(self) -> str:
@@ -240,7 +238,7 @@ class Silo:
                 if self._answers.find(request, asked) is None:
                     records.check_number(terms.agreement, agent)
                     self._due(terms, agent, request)  # mask keys that come with it are taken for good
-                    if self._asks_others and request.digest not in self.session.assured:
+                    if request.digest not in self.session.assured:
                         return self._unsure(request.digest, agent)
             with durable.exclusive(self._connection):
                 reply = self._answers.find(request, asked)
