@@ -99,7 +99,6 @@ def test_one_colluder_is_assumed_and_none_must_be_said(worlds, world, tmp_path):
     none = replace(masked, colluders=0)
     assert masked.colluders == 1
     assert plain.colluders is None
-    assert "aggregation" not in plain.as_json()
     assert "colluders" not in plain.as_json()
     assert len({plain.digest, masked.digest, none.digest}) == 3
     for terms in (masked, none):

@@ -290,10 +290,10 @@ class Agreement:
             )
         values = dict(plain)
         try:
+            values["participants"] = _participants(plain["participants"])
             values["settings"] = plain["settings"]
-            for name in {"participants", "edges", "class_weights"} & set(plain):
+            for name in {"edges", "class_weights"} & set(plain):
                 values[name] = term_values.listed(name, plain[name])
-            values["participants"] = tuple(Participant(**each) for each in values["participants"])
             values["noise"] = NoiseOrigin(plain.get("noise", "secure"))
             values["missing"] = Missing(plain.get("missing", "wait"))
             values["aggregation"] = Aggregation(plain.get("aggregation", "plain"))
@@ -303,6 +303,14 @@ class Agreement:
                 raise
             raise InputError(printable(f"The terms cannot be used: {type(problem).__name__} {problem}.")) from problem
         return agreement
+
+
+def _participants(listed: object) -> tuple[Participant, ...]:
+    if not isinstance(listed, list | tuple) or not all(isinstance(each, dict) for each in listed):
+        raise InputError(
+            f"participants must be a list of silos, each with name, records and key; got {checks.shown(listed)}."
+        )
+    return tuple(Participant(**each) for each in listed)
 
 
 def read_federation(path: Path) -> Agreement:

@@ -202,10 +202,7 @@ class _FieldCodec:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The fields of a record: how each is written and read, which must be there, which are left out at a default.
-
-    A field added to a record later has a default: entries written before it read back with that default.
-    """
+    """The fields of a record: how each is written and read, which must be there, which are left out at a default."""
 
     codecs: Mapping[str, _FieldCodec]
     required: frozenset[str]
