@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from dpadmm.engines.federation.masking import TakenSum
+from dpadmm.engines.federation.masking import TakenSum, read_summand, total_of
 from dpadmm.engines.federation.messages import Joined, Masked, Stepped
-from dpadmm.engines.federation.refusal import FederationStopped, PeerError
+from dpadmm.engines.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
@@ -20,6 +20,17 @@ ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
 def world(masked_world):
     """Three silos under masks, one of which may look."""
     return masked_world
+
+
+def test_a_sum_without_somebody_means_nothing(worlds, world, monkeypatch):
+    bare, roster, terms = worlds.recorded_shares(monkeypatch), world.roster(), agreed_run(world.agreement)
+    answers = [world.silos[name].answer(world.ask(1, agent, relay=roster)) for agent, name in enumerate(world.silos)]
+    parts = [read_summand(envelope, terms, agent, 1) for agent, envelope in enumerate(answers)]
+    assert np.isfinite(total_of(terms, 1, parts)).all()
+    with pytest.raises(Refusal, match="2 have answered"):
+        total_of(terms, 1, parts[1:])
+    left = sum_words(parts[1:]) - sum_words([bare[agent, 1] for agent in (1, 2)])
+    assert np.all(np.abs(left.view(np.int64).astype(float)) > 2.0**40)
 
 
 def test_a_replayed_answer_of_another_run_or_round_is_refused(world):
