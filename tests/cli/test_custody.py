@@ -55,7 +55,7 @@ def approve(cli, *more):
 def joined(place, terms):
     """Let north join the run."""
     silo = Silo(place / "north")
-    silo.answer(CoordinatorFiles(place / "coordinator").key().seal(Join(terms.as_json(), "", 0).encode()))
+    silo.answer(CoordinatorFiles(place / "coordinator").key().seal(Join(terms.as_json()).encode()))
     silo.close()
 
 

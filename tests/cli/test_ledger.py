@@ -4,7 +4,6 @@ import json
 import os
 import re
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,7 @@ import pytest
 from dpadmm.algorithms.dvp import DVP
 from dpadmm.algorithms.p_admm import PADMM
 from dpadmm.privacy.certificates.sums import column_profile
-from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, store
-from dpadmm.privacy.ledger.entries import GENESIS, Kind, Writer, encode_release
-from dpadmm.privacy.ledger.store import anchor_text
+from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns
 from dpadmm.privacy.protection import ONE_RECORD
 from dpadmm.privacy.records import GaussianRelease, Origin
 from dpadmm_research.accounting.public_facts import one_agent
@@ -239,38 +236,3 @@ def test_an_older_copy_is_recognised(cli, path):
     result = cli.run("ledger", "show", str(path))
     assert result.exit_code == 2
     assert "it is an older copy" in result.stderr
-
-
-def test_an_earlier_ledger_is_shown_with_a_warning_and_carried_over(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name, value in (("north", 1), ("south", 2)):
-        Path(f"{name}.csv").write_text(f"age,sick\n{value}0,yes\n{value}1,no\n")
-    writer = Writer(0, GENESIS)
-    terms = {"unit": "record", "relation": "replace-one", "view": "eavesdropper", "records_per_person": 1}
-    first = {
-        "budget": {"epsilon": 3.0, "delta": 1e-5},
-        **terms,
-        "holding": "APART",
-        "fingerprint": "0",
-        "key_check": "0",
-    }
-    entries = [writer.next(Kind.CREATED, first)]
-    releases = AGENT.releases(1.0)
-    for release in releases:
-        content = {"run": "pilot", "algorithm": "p-admm", "slot": 0, "release": encode_release(release)}
-        entries.append(writer.next(Kind.RELEASE, content))
-    store.create_file(Path("old.ledger"), entries)
-    with closing(sqlite3.connect("old.ledger")) as connection:
-        connection.execute("PRAGMA user_version = 2")
-    Path("old.ledger.head").write_bytes(anchor_text(writer.seq, writer.digest))
-    shown = cli.run("ledger", "show", "old.ledger")
-    assert shown.exit_code == 0
-    assert "may have spent more than is shown" in " ".join(shown.stderr.split())
-    refused = cli.run("ledger", "budget", "old.ledger", "--epsilon", "4", "--delta", "1e-5", "--reason", "more")
-    assert refused.exit_code == 2
-    assert "dpadmm ledger migrate" in refused.stderr
-    done = cli.run("ledger", "migrate", "old.ledger", "new.ledger", "south.csv", "north.csv")
-    assert done.exit_code == 0, done.output
-    expected = AGENT.statement(1.0).curve.epsilon(1e-5)
-    assert f"epsilon {expected:.6g} of 3 spent" in done.stdout
-    assert cli.ask("ledger", "show", "new.ledger")["spent_epsilon"] == pytest.approx(expected, rel=1e-9)

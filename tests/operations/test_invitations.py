@@ -517,7 +517,7 @@ def test_terms_that_were_not_announced_are_refused_whoever_signs_them(offered, c
 
 def test_what_the_coordinator_has_not_signed_as_terms_is_none(offered, monkeypatch):
     world, guest, terms = offered
-    body = Join(terms.as_json(), "", 0).encode()
+    body = Join(terms.as_json()).encode()
     told = {
         "signature": SigningKey.new().seal(body),
         "something other than terms": world.key.seal(Register("asthma", "north", "").encode()),

@@ -60,7 +60,6 @@ COORDINATOR = CoordinatorStatus(
             method="p-admm",
             state=DriveState.STOPPED,
             reason=ESCAPE,
-            left=(ESCAPE,),
             silos=(
                 Member(
                     name=ESCAPE,

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,19 +98,6 @@ def test_a_step_that_failed_has_ended_the_run_here(federation, monkeypatch):
     status = silo_status(federation.north.directory)
     assert status.runs[0].state is RunState.ENDED
     assert "ended the run here" in status.refusals[0].detail
-
-
-def test_a_run_that_went_on_without_somebody(federation):
-    federation.drive(2)
-    terms = replace(federation.rehearsal.agreement, run="without somebody")
-    with closing(durable.connect(federation.north.state, APPLICATION)) as state:
-        row = (terms.digest, federation.rehearsal.agreement.digest, terms.as_json(), "", "")
-        state.execute("INSERT INTO joined VALUES (?, ?, ?, ?, ?)", row)
-    runs = silo_status(federation.north.directory).runs
-    assert [(run.run, run.state) for run in runs] == [
-        ("rehearsal", RunState.CONTINUED),
-        ("without somebody", RunState.JOINED),
-    ]
 
 
 def test_rules_that_were_tightened_since(federation):

@@ -6,15 +6,22 @@ from pathlib import Path
 
 import pytest
 
+HERE = Path(__file__).parent
+FEDERATIONS = HERE.parents[2] / "tests" / "engines"
 
-def loaded(name: str):
-    """Return the helpers in a file beside this one."""
+
+def loaded(name: str, folder: Path = HERE):
+    """Return the helpers in a file, of this folder unless another is given."""
     pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
-    spec = importlib.util.spec_from_file_location(f"flower_{name}", Path(__file__).parent / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"flower_{name}", folder / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+federations = loaded("conftest", FEDERATIONS)
+worlds, template, world, calm = federations.worlds, federations.template, federations.world, federations.calm
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ def show_cost(silo: "Silo", agreement: "Agreement") -> None:
     print_line(
         f"{_encoding_words(terms, agent)}\n"
         f"Who sees what:\n  {_sight_words(terms)}\n"
-        f"Certified cost to a record here: epsilon {terms.epsilon_with_earlier(agent, agreement.rounds):.6g} "
+        f"Certified cost to a record here: epsilon {terms.epsilon(agent, agreement.rounds):.6g} "
         f"at delta {agreement.delta:.3g}\n{room_words(silo, agreement)}"
     )
 

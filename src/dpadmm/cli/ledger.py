@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.table_format import TableFormat
     from dpadmm.privacy.ledger import KeptProfile, Ledger, LedgerStatement, RunSpending
 
 app = typer.Typer(help="Read, check and export a privacy ledger; change its budget.", no_args_is_help=True)
@@ -41,12 +39,6 @@ def show(file: File, expected_head: Head = None, json: Json = False) -> None:
         else:
             _print_statement(said, runs)
             _print_profiles(profiles)
-            if ledger.is_earlier_format:
-                typer.echo(
-                    "Warning: this ledger has an earlier format, which counted silos by position. A silo may have "
-                    "spent more than is shown. It is read-only; convert it with `dpadmm ledger migrate`.",
-                    err=True,
-                )
 
 
 @app.command()
@@ -106,42 +98,6 @@ def verify(file: File, expected_head: Head = None) -> None:
     """
     with clear_failures(), _open(file, expected_head) as ledger:
         typer.echo(f"Sound. Head {ledger.verify()}")
-
-
-@app.command()
-@options.reads_tables
-def migrate(
-    file: Annotated[Path, typer.Argument(metavar="EARLIER", help="A ledger of an earlier format; it is not changed.")],
-    out: Annotated[Path, typer.Argument(metavar="NEW", help="The new ledger to write.")],
-    tables: options.Files,
-    written: "TableFormat",
-    split_by: options.SplitBy = None,
-    silos_per_person: Annotated[
-        int | None,
-        typer.Option(help="Most silos in which one person has records. Default: as in the earlier ledger."),
-    ] = None,
-) -> None:
-    """Convert a ledger of an earlier format into a new one for the same tables; nobody is undercounted.
-
-    Earlier formats counted by the position of a silo in a list, so what the dearest position of a run paid is charged
-    to every silo. Put the earlier file away afterwards, and never spend from it again.
-
-    Example: dpadmm ledger migrate old.ledger new.ledger north.csv south.csv
-    """
-    with clear_failures():
-        from dpadmm.cli.terminal import print_line
-        from dpadmm.datasets.tables import read_silos
-        from dpadmm.front.training import ledger_data
-        from dpadmm.privacy.ledger import Ledger
-        from dpadmm.privacy.ledger import migrate as carry_over
-
-        data = ledger_data(read_silos(tables, split_by, written, protection=None))
-        carry_over(file, out, data, silos_per_person=silos_per_person)
-        with Ledger.open(out) as ledger:
-            said = ledger.statement()
-        print_line(
-            f"Wrote {out}: epsilon {said.spent_epsilon:.6g} of {said.budget.epsilon:.6g} spent. Head {said.head}"
-        )
 
 
 def _as_json(

@@ -142,12 +142,6 @@ def _check_encoding(name: str | None) -> None:
         )
 
 
-def earlier_format(path: str) -> TableFormat:
-    """Return how a file was read before formats could be stated; what was kept from then does not say it."""
-    sep = "\t" if ".tsv" in path.lower() else ","
-    return TableFormat(sep=sep, decimal=".", encoding="utf-8") if is_text_file(path) else TableFormat()
-
-
 def read_text(path: Path, asked: TableFormat) -> tuple[str, TableFormat]:
     """Return what a text file says, and its format: as stated, as its header line shows, or by default.
 

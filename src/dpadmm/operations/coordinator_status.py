@@ -48,7 +48,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorRun:
-    """One run: its file (the digest of its first terms), where it stands, and everybody who takes part now.
+    """One run: its file (the digest of its terms), where it stands, and everybody who takes part.
 
     round: the last that is complete, -1 while columns are counted in round 0. seconds_per_round: the median.
     reason: why it has stopped.
@@ -64,7 +64,6 @@ class CoordinatorRun:
     seconds_per_round: float | None = None
     epsilon: float | None = None
     delta: float | None = None
-    left: tuple[str, ...] = ()
     silos: tuple[Member, ...] = ()
 
 
@@ -123,7 +122,6 @@ def _told(file: str, run: Coordinator, notice: CoordinatorNotice | None) -> Coor
         seconds_per_round=median(seconds) if seconds else None,
         epsilon=terms.epsilon,
         delta=terms.delta,
-        left=terms.left,
         silos=_members(run, progress, notice, None if notice is None else notice.driven(file)),
     )
 

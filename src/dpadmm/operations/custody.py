@@ -18,7 +18,7 @@ from dpadmm.engines.federation.entry import SiloEntry
 from dpadmm.engines.federation.keys import SigningKey, fingerprint
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import Refusal
-from dpadmm.engines.federation.silo import LATER_TABLES, Silo
+from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
 from dpadmm.engines.federation.silo_log import SiloLog
 from dpadmm.engines.federation.terms import agreed_run
@@ -43,7 +43,7 @@ def open_runs(silo: Silo) -> list[OpenRun]:
     with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
         delta = ledger.budget.delta
     found = []
-    for agreement in silo.runs.newest_forms():
+    for agreement in silo.runs.agreements():
         agent, terms = agreement.agent(silo.policy.name), agreed_run(agreement)
         left = [release for k in silo.due_rounds(agreement) for release in terms.releases(agent, k)]
         if left and agreement.participants[agent].key == silo.public_key:
@@ -93,7 +93,7 @@ def change_data(files: SiloFiles, policy: Policy, *, may_close: bool) -> DataCha
 
 def _unfit(silo: Silo, records: Records) -> tuple[str, ...]:
     found = []
-    for each in silo.runs.newest_forms():
+    for each in silo.runs.agreements():
         try:
             records.check_number(each, each.agent(silo.policy.name))
         except Refusal:
@@ -128,12 +128,11 @@ def rotate_silo_key(files: SiloFiles, *, is_old_kept: bool, may_close: bool) -> 
         with closing(Silo(files.directory)) as silo:
             silo.settle()
             closed = _close(silo, NEW_KEY, may_close=may_close)
-            unfit = tuple(each.run for each in silo.runs.newest_forms() if silo.due_rounds(each))
+            unfit = tuple(each.run for each in silo.runs.agreements() if silo.due_rounds(each))
     told = _told(files, policy)
     key = identity.next_key(files.key)
-    with closing(durable.connect(files.state, APPLICATION, TABLES, LATER_TABLES)) as state, durable.exclusive(state):
+    with closing(durable.connect(files.state, APPLICATION, TABLES)) as state, durable.exclusive(state):
         identity.set_key(state, key.public)
-        durable.set_version(state)  # an earlier version of the package would not compare the two
         SiloLog(state).note("new key", f"{fingerprint(key.public)} after {fingerprint(before)}")
     replace(told, key=key.public).save(files.entry)
     kept = identity.put_into_use(files.key, is_old_kept=is_old_kept)
@@ -151,7 +150,7 @@ def _told(files: SiloFiles, policy: Policy) -> SiloEntry:
 def _is_begun(files: SiloFiles) -> bool:
     """Return whether a change of the key was interrupted after the state was given to the next one."""
     place = identity.next_place(files.key)
-    with closing(durable.connect(files.state, APPLICATION, TABLES, LATER_TABLES)) as state:
+    with closing(durable.connect(files.state, APPLICATION, TABLES)) as state:
         return place.exists() and identity.known_key(state) == SigningKey.load(place).public
 
 

@@ -323,7 +323,7 @@ class Studies:
         terms = study.terms()
         if terms is None or not study.entry(invitation.silo).exists():
             return None
-        return self.files.key().seal(Join(terms.as_json(), "", 0).encode())
+        return self.files.key().seal(Join(terms.as_json()).encode())
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -142,8 +142,7 @@ def _drive_words(run: CoordinatorRun) -> str:
     if run.state is DriveState.UNREADABLE:
         return f"{run.state.value}: {run.reason}"
     pace = "" if run.seconds_per_round is None else f", {run.seconds_per_round:.2g} s a round"
-    gone = f"; continued without {', '.join(run.left)}" if run.left else ""
-    where = f"{run.method}, round {max(run.round, 0)} of {run.rounds}{pace}{gone}"
+    where = f"{run.method}, round {max(run.round, 0)} of {run.rounds}{pace}"
     return f"{run.state.value}; {where}{'' if run.reason is None else f'. {run.reason}'}"
 
 

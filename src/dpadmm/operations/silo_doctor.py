@@ -6,7 +6,6 @@ It may be run beside the silo that serves: nothing of it is changed, and its wai
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.answer_store import AnswerStore
 from dpadmm.engines.federation.keys import SigningKey, fingerprint
@@ -90,8 +89,7 @@ def _ledger(view: SiloView) -> Iterator[Checkup]:
         try:
             with open_for_reading(view.ledger) as ledger:
                 ledger.verify()
-                if durable.version(view.connection) > 1:  # earlier answers have no marks
-                    AnswerStore(view.connection, view.files.state, {}).check(ledger.answers())
+                AnswerStore(view.connection, view.files.state, {}).check(ledger.answers())
                 said = ledger.statement()
             break
         except ResumeError:

@@ -18,7 +18,7 @@ from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.locks import is_held
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import reason_of
-from dpadmm.engines.federation.silo import LATER_TABLES
+from dpadmm.engines.federation.run_store import stored_terms
 from dpadmm.engines.federation.silo_files import APPLICATION, TABLES, SiloFiles, policy_records
 from dpadmm.engines.federation.silo_log import LogEntry
 from dpadmm.engines.federation.terms import agreed_run
@@ -38,7 +38,6 @@ class RunState(Enum):
     RUNNING = "running"
     FINISHED = "finished"
     ENDED = "ended here"
-    CONTINUED = "went on under other terms"
     REFUSED = "refused"
 
 
@@ -121,14 +120,8 @@ class SiloView:
         return self.files.ledger(self.policy.noise)
 
     def agreements(self) -> list[Agreement]:
-        """Return the terms that were approved or joined, the oldest first, as far as this version can read them."""
-        found = []
-        for (text,) in self._rows("SELECT terms FROM approved UNION ALL SELECT terms FROM joined WHERE parent != ''"):
-            try:
-                found.append(Agreement.from_json(text))
-            except DpadmmError:
-                continue
-        return found
+        """Return the terms that were approved, the oldest first."""
+        return [stored_terms(text) for (text,) in self._rows("SELECT terms FROM approved ORDER BY rowid")]
 
     def runs(self) -> tuple[SiloRun, ...]:
         """Return every run, the oldest first."""
@@ -156,8 +149,8 @@ class SiloView:
             found = replace(
                 found,
                 state=self._state(terms, last, is_ended=bool(is_ended), is_last=bool(mine) and last == mine[-1]),
-                spent_epsilon=agreed.epsilon_with_earlier(agent, agreed.first_round - 1 if last is None else last),
-                epsilon=agreed.epsilon_with_earlier(agent, terms.rounds),
+                spent_epsilon=agreed.epsilon(agent, agreed.first_round - 1 if last is None else last),
+                epsilon=agreed.epsilon(agent, terms.rounds),
             )
             if found.state in (RunState.APPROVED, RunState.JOINED, RunState.RUNNING):
                 self.policy.check_terms(terms)
@@ -167,8 +160,6 @@ class SiloView:
         return found
 
     def _state(self, terms: Agreement, last: int | None, *, is_ended: bool, is_last: bool) -> RunState:
-        if self._rows("SELECT 1 FROM joined WHERE parent = ?", terms.digest):
-            return RunState.CONTINUED
         if last is not None:
             return RunState.ENDED if is_ended else RunState.FINISHED if is_last else RunState.RUNNING
         is_joined = self._rows("SELECT 1 FROM joined WHERE digest = ?", terms.digest)
@@ -184,7 +175,7 @@ def viewed(directory: Path) -> Iterator[SiloView]:
     files = SiloFiles(Path(directory))
     files.check()
     policy = Policy.load(files.policy)
-    with closing(durable.connect_for_reading(files.state, APPLICATION, TABLES, LATER_TABLES)) as connection:
+    with closing(durable.connect_for_reading(files.state, APPLICATION, TABLES)) as connection:
         yield SiloView(files, policy, connection)
 
 

@@ -309,7 +309,7 @@ def standing(strength: Strength, declared: tuple[str, ...]) -> str:
 
 
 LATER = {"later": True}
-"""Marks fields that records once did not have: left out of a ledger at their default, so that older texts stay."""
+"""Marks fields that a ledger leaves out at their default."""
 
 
 @dataclass(frozen=True, kw_only=True)

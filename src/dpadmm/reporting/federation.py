@@ -111,7 +111,7 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
             ("digest of the terms", terms.digest),
         ),
         reasons=("The terms were fixed and approved by every silo before the run.",),
-        warnings=tuple(f"{name} left during the run; the others continued without it." for name in terms.left),
+        warnings=(),
         is_hopeless=False,
     )
 

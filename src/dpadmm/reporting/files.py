@@ -38,7 +38,7 @@ ROOM_BYTES = 2**20
 """Room tried before a run is paid for; more than models of the sizes seen in tests take."""
 
 _LEDGER_START = b"SQLite format 3\0"
-_COMPANIONS = (".key", ".head", "-journal", "-wal", "-shm", ".new", ".migrated")
+_COMPANIONS = (".key", ".head", "-journal", "-wal", "-shm", ".new")
 
 
 def ledger_files(path: Path) -> tuple[Path, ...]:

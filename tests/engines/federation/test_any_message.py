@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpadmm.engines.federation import agreement, messages
+from dpadmm.engines.federation import messages
 from dpadmm.engines.federation import silo as silo_module
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.keys import open_envelope
@@ -19,7 +19,7 @@ from dpadmm.engines.federation.policy import MOST_ROUNDS
 from dpadmm.engines.federation.refusal import PeerError, Refusal
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.terms import MOST_RELEASES, agreed_run
-from dpadmm.errors import DpadmmError, InputError
+from dpadmm.errors import DpadmmError, InputError, ResumeError
 from dpadmm.noise.plan import NoisePlan
 
 INFINITE = float("inf")
@@ -97,8 +97,7 @@ def joined(worlds, template, tmp_path_factory):
     asks = others[0].seal(Unsure(digest, 1, "0" * 32).encode())
     voucher = others[0].seal(Voucher(digest, 1, 0, silo.session.nonce, (("0" * 64, 1),)).encode())
     valid = [
-        Join(world.agreement.as_json(), "", 0),
-        Join(world.agreement.as_json(), digest, 1),
+        Join(world.agreement.as_json()),
         Step(digest, 0, 1, np.zeros((0, 3)), ()),
         Step(digest, 0, 2, np.zeros((2, 3)), (asks,)),
         Vouch(digest, 0, (asks,)),
@@ -200,7 +199,7 @@ ENDED_IT = {
 @pytest.mark.parametrize("name", ENDED_IT)
 def test_one_message_does_not_end_a_silo(world, worlds, name):
     plain = json.loads(world.agreement.as_json()) | {name: ENDED_IT[name]}
-    world.refuses(world.key.seal(Join(json.dumps(plain), "", 0).encode()), "")
+    world.refuses(world.key.seal(Join(json.dumps(plain)).encode()), "")
     again = worlds.reopened(world)
     assert isinstance(again.told("s0", world.invite()), messages.Joined)
     worlds.closed(again)
@@ -253,41 +252,20 @@ def test_a_coordinator_refuses_what_it_did_not_foresee(answers, monkeypatch, cap
     caplog.clear()  # it was meant
 
 
-# --- what an earlier version has let in -------------------------------------------------------------------------------
+# --- what the state file holds ----------------------------------------------------------------------------------------
 
 
-def test_stored_terms_that_are_refused_now_end_nothing(world, worlds, caplog):
-    """Terms that were approved and joined before their values were checked."""
-    plain = json.loads(world.agreement.as_json()) | {"loss": float("nan"), "run": "CON"}
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
-    for table, row in (("approved", ("bad", text, "")), ("joined", ("bad", "", text, "ff", ""))):
-        world.first._connection.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
-    again = worlds.reopened(world)
-    again.first.check_ledger()
-    assert again.first.agreements() == [world.agreement]
-    assert caplog.text.count("terms of an earlier version") == 1
-    asked = world.key.seal(Step("bad", 0, 1, np.zeros((0, 3)), ()).encode())
-    again.refuses(asked, "ResumeError")
-    assert isinstance(again.told("s0", world.invite()), messages.Joined)
-    worlds.closed(again)
-
-
-def test_answers_under_a_name_that_is_refused_now_stay_accounted_for(world, worlds, monkeypatch):
-    """A run that was answered before such names were refused: its answers are in the ledger under that name."""
-    other = worlds.later_terms(world, run="first")
-    with monkeypatch.context() as patch:
-        patch.setattr(agreement, "check_name", lambda *_: None)
-        object.__setattr__(other, "run", "-rf")
-        world.approve(other)
-        run = world.coordinator(other)
-        world.drive(run)
-        run.close()
-    again = worlds.reopened(world)
-    for silo in again.silos.values():
-        silo.check_ledger()
-    assert [each.run for each in again.first.agreements()] == ["test"]
-    assert again.statement("s0").releases == 4
-    worlds.closed(again)
+@pytest.mark.parametrize("change", [{"loss": float("nan")}, {"run": "CON"}, {"format": 1}, {"least_silos": 2}])
+def test_stored_terms_that_cannot_be_used_are_damage(world, change):
+    """A silo whose file holds such terms spends nothing before the file is restored."""
+    text = json.dumps(json.loads(world.agreement.as_json()) | change)
+    world.first.answer(world.invite())
+    for table in ("approved", "joined"):
+        world.first._connection.execute(f"UPDATE {table} SET terms = ?", (text,))
+    for read in (world.first.agreements, world.first.unfinished):
+        with pytest.raises(ResumeError, match="damaged"):
+            read()
+    world.refuses(world.ask(1), "")
 
 
 # --- what terms cost to compute ---------------------------------------------------------------------------------------

@@ -30,7 +30,6 @@ from dpadmm.errors import InputError
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.noise.sums import MOST_MULTIPLE
-from dpadmm.privacy.accounting import compose
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.reporting.federation import federation_model
@@ -100,7 +99,6 @@ def test_one_colluder_is_assumed_and_none_must_be_said(worlds, world, tmp_path):
     none = replace(masked, colluders=0)
     assert masked.colluders == 1
     assert plain.colluders is None
-    assert "aggregation" not in plain.as_json()
     assert "colluders" not in plain.as_json()
     assert len({plain.digest, masked.digest, none.digest}) == 3
     for terms in (masked, none):
@@ -165,7 +163,7 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tm
     with pytest.raises(InputError, match="does not cover that"):
         silo.approve(terms)
     silo.runs.approve(terms)  # however they came to be approved
-    invitation = world.key.seal(messages.Join(terms.as_json(), "", 0).encode())
+    invitation = world.key.seal(messages.Join(terms.as_json()).encode())
     assert isinstance(messages.read(silo.answer(invitation)[64:]), Refused)
     assert "does not cover that" in silo.log()[-1].detail
     with pytest.raises(InputError, match="choose either --trust-coordinator or the view aggregate"):
@@ -192,25 +190,12 @@ def test_the_policy_says_how_many_may_look_and_how_much_noise_there_is(worlds, t
         world.first.approve(world.agreement)
 
 
-def test_a_policy_of_before_covers_one_colluder(world):
+def test_a_policy_without_colluders_covers_one(world):
     path = world.first.files.policy
     path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("colluders")))
     assert Policy.load(path).colluders == 1
     assert not set(FULLY_CERTIFIED) & set(SUMMED)
     assert set(SUMMED) == {"noisy-gradients", "fp-coordinator", "consensus-gaussian"}
-
-
-def test_a_silo_of_before_is_opened(worlds, tmp_path):
-    """Its file has no tables for masks; they are made when it is opened."""
-    world = make(worlds, tmp_path, approves=False)
-    for silo in world.silos.values():
-        silo._connection.executescript("DROP TABLE peers; DROP TABLE masks;")
-    world = worlds.reopened(world)
-    assert world.first.unconfirmed(world.agreement) == ["s1", "s2"]
-    world.approve(world.agreement)
-    coordinator = world.coordinator()
-    world.drive(coordinator)
-    assert coordinator.is_done
 
 
 @pytest.mark.parametrize("told", ["", "ab", "zz" * 16, "00" * 17])
@@ -278,53 +263,6 @@ def test_silos_and_coordinator_that_are_started_again_go_on(worlds, tmp_path):
     world.drive(coordinator)
     assert coordinator.estimates().tolist() == expected.estimates().tolist()
     assert [world.statement(name).releases for name in world.silos] == [4, 4, 4]
-
-
-# --- somebody leaves -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("answers", [1, 3])  # joined only; after two rounds
-def test_going_on_without_a_silo_has_new_masks_and_larger_shares(worlds, tmp_path, answers):
-    world = make(worlds, tmp_path, sizes=(60, 40, 50, 30), missing=Missing.WITHOUT, wait_seconds=30.0)
-    coordinator = world.coordinator()
-    world.drive(coordinator, world.transport(worlds.losing("s1", answers)))
-    heir, first, terms = coordinator.agreement, agreed_run(world.agreement), coordinator.terms
-    assert heir.left == ("s1",)
-    assert heir.is_masked
-    assert heir.colluders == 1
-    assert terms.releases(0, 1)[0].silos == 3
-    estimate = outcome_of(coordinator).estimate.tolist()
-    assert estimate == run_here(terms, world.problem(heir), is_masked=True).estimate[:, 0].tolist()
-    keys = world.first._connection.execute("SELECT public, secret FROM masks").fetchall()
-    assert len({public for public, _ in keys}) == 2
-    assert all(secret is None for _, secret in keys)
-    for name in ("s0", "s2", "s3"):
-        before = first.releases_through(world.agreement.agent(name), answers)
-        both = compose(before + terms.all_releases(heir.agent(name))).epsilon(1e-5)
-        assert 0.8 < both <= 1.0
-        assert world.statement(name).releases == answers + 4
-        assert world.statement(name).spent_epsilon <= 1.0
-
-
-def test_too_few_to_hide_among_do_not_go_on(worlds, tmp_path):
-    world = make(worlds, tmp_path, missing=Missing.WITHOUT, wait_seconds=30.0)
-    coordinator = world.coordinator()
-    with pytest.raises(FederationStopped, match="needs at least 3 silos"):
-        world.drive(coordinator, world.transport(worlds.losing("s1", 2)))
-    heir = agreed_run(world.agreement).without(("s1",), 1)
-    invitation = world.key.seal(messages.Join(heir.as_json(), world.agreement.digest, 1).encode())
-    assert isinstance(messages.read(world.first.answer(invitation)[64:]), Refused)
-
-
-@pytest.mark.parametrize("aggregation", list(Aggregation))
-def test_who_is_in_two_silos_is_charged_once_for_a_sum(worlds, world, aggregation):
-    """One noise hides both, masked or a coordinator's: what is left is not halved."""
-    method = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": (), "missing": Missing.WITHOUT}
-    people = (*world.agreement.participants, replace(world.agreement.participants[0], name="s3", key="f" * 64))
-    terms = replace(world.agreement, **method, aggregation=aggregation, silos_per_person=2, participants=people)
-    first = agreed_run(terms)
-    second = agreed_run(first.without(("s1",), 2))
-    assert compose(first.releases_through(0, 2) + second.all_releases(0)).epsilon(1e-5) == pytest.approx(1, rel=1e-6)
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 from dpadmm.engines.federation import messages
-from dpadmm.engines.federation.agreement import Missing, NoiseOrigin, Participant
+from dpadmm.engines.federation.agreement import NoiseOrigin, Participant
 from dpadmm.engines.federation.keys import SigningKey, fingerprint
 from dpadmm.engines.federation.masking import masks_among
-from dpadmm.engines.federation.messages import Joined, Keyed, Masked, Refused
+from dpadmm.engines.federation.messages import Joined, Masked, Refused
 from dpadmm.engines.federation.refusal import PeerError, Refusal
 from dpadmm.engines.federation.silo import ENDED
 from dpadmm.engines.federation.terms import agreed_run
-from dpadmm.errors import InputError
 from dpadmm.noise.masks import MaskKey, PairwiseMasks, pairwise_masks
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.secure import SecureSampler
@@ -281,34 +280,3 @@ def test_a_part_without_its_share_of_the_noise_does_not_leave(world, monkeypatch
     world.refuses(world.ask(1, relay=roster), ENDED, releases=1)
     monkeypatch.undo()
     world.refuses(world.ask(2, inbox=ZERO), ENDED, releases=1)
-
-
-# --- going on in two groups ------------------------------------------------------------------------------------------
-
-
-class TestGoingOnApart:
-    """Every silo goes on in one way only; a coordinator could still tell one half that the other half has left."""
-
-    def world(self, worlds, place, n_silos, silos_per_person):
-        people = {"silos_per_person": silos_per_person}
-        return worlds.masked(place, sizes=(20,) * n_silos, policy=people, missing=Missing.WITHOUT, **people)
-
-    def test_a_person_in_both_groups_would_be_charged_once(self, worlds, tmp_path):
-        world = self.world(worlds, tmp_path, 7, 2)
-        terms = agreed_run(world.agreement)
-        world.roster()
-        for gone in (("s3", "s4", "s5", "s6"), ("s0", "s1", "s2", "s6")):
-            with pytest.raises(InputError, match="More than half of the 7 silos"):
-                terms.without(gone, 0)
-        # Nor in two steps, of which each leaves more than half of those who were there.
-        first = terms.without(("s4", "s5", "s6"), 0)
-        second = agreed_run(terms.without(("s0", "s1", "s2"), 0))
-        with pytest.raises(InputError, match="More than half of the 7 silos"):
-            second.without(("s3",), 0)
-        assert isinstance(world.told("s3", world.invite(first, world.agreement.digest)), Keyed)
-        answer = world.told("s3", world.invite(second.agreement, world.agreement.digest))
-        assert isinstance(answer, Refused)
-
-    def test_a_person_in_one_silo_is_in_one_group_only(self, worlds, tmp_path):
-        world = self.world(worlds, tmp_path, 6, 1)
-        assert len(agreed_run(world.agreement).without(("s3", "s4", "s5"), 0).participants) == 3

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 from dpadmm.datasets.schema import Screening
-from dpadmm.engines.federation import durable
-from dpadmm.engines.federation.agreement import Missing, NoiseOrigin
+from dpadmm.engines.federation.agreement import NoiseOrigin
 from dpadmm.engines.federation.entry import SiloEntry
 from dpadmm.engines.federation.messages import Joined, Stepped
 from dpadmm.engines.federation.outcome import outcome_of
 from dpadmm.engines.federation.policy import Policy
 from dpadmm.engines.federation.refusal import Refusal
-from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.operations.custody import change_data
@@ -32,7 +30,7 @@ def change(world, place, *, may_close=False, **rules):
     try:
         return change_data(files, policy, may_close=may_close)
     finally:
-        world.silos["s0"] = Silo(files.directory, asks_others=False)
+        world.reopen()
 
 
 def test_a_silo_goes_on_with_new_data_under_the_same_key_and_budget(worlds, star):
@@ -128,26 +126,10 @@ def test_an_abandoned_run_is_never_answered_again(star, worlds, table):
         with pytest.raises(Refusal, match="closed at this silo"):
             star.first.approve(star.agreement)
         with pytest.raises(Refusal, match="closed at this silo"):
-            star.first.runs.join(star.agreement, "")  # by a process that had checked before it was closed
+            star.first.runs.join(star.agreement)  # by a process that had checked before it was closed
         change(star, star.place / "s0.csv")
     assert star.agreement.digest not in [each.digest for each in star.first.agreements()]
     assert "closed: run 'test'" in " ".join(f"{each.event}: {each.detail}" for each in star.first.log())
-
-
-def test_a_package_that_does_not_know_closed_runs_does_not_open_the_state(worlds, star):
-    """It would answer them."""
-    worlds.answered(star)
-    star.first._connection.execute("PRAGMA user_version = 2")
-    change(star, worlds.grown(star), may_close=True)
-    assert durable.version(star.first._connection) == 3
-
-
-def test_a_run_that_goes_on_without_somebody_does_not_go_on_from_an_abandoned_one(worlds, tmp_path):
-    world = worlds.make(tmp_path, edges=((0, 1), (0, 2), (1, 2)), missing=Missing.WITHOUT)
-    world.first.answer(world.invite())
-    change(world, worlds.corrected(world), may_close=True)
-    heir = agreed_run(world.agreement).without(("s2",), 1)
-    world.refuses(world.invite(heir, world.agreement.digest, 1), "closed at this silo")
 
 
 def test_a_run_that_was_approved_but_not_joined_goes_on_if_its_terms_fit(worlds, star):
@@ -168,11 +150,11 @@ def test_an_older_state_that_forgot_the_closing_draws_nothing_from_the_new_table
     worlds.answered(star)
     star.first.close()
     older = star.first.files.state.read_bytes()
-    star.silos["s0"] = Silo(star.first.files.directory, asks_others=False)
+    star.reopen()
     change(star, worlds.corrected(star), may_close=True)
     star.first.close()
     star.first.files.state.write_bytes(older)
-    star.silos["s0"] = Silo(star.first.files.directory, asks_others=False)
+    star.reopen()
     star.refuses(star.ask(2, inbox=np.zeros((2, 3))), "ResumeError", releases=1)
     assert "earlier version of the data" in star.first.log()[-1].detail
 
@@ -181,11 +163,11 @@ def test_an_older_state_that_joined_only_must_fit_the_new_number(worlds, star):
     star.first.answer(star.invite())
     star.first.close()
     older = star.first.files.state.read_bytes()
-    star.silos["s0"] = Silo(star.first.files.directory, asks_others=False)
+    star.reopen()
     change(star, worlds.grown(star), may_close=True)
     star.first.close()
     star.first.files.state.write_bytes(older)
-    star.silos["s0"] = Silo(star.first.files.directory, asks_others=False)
+    star.reopen()
     star.refuses(star.ask(1), "which is not the number it holds")
 
 

@@ -29,10 +29,10 @@ def told(silo, envelope):
     return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
 
 
-def invite(world, agreement=None, key=None, parent="", left_in=0):
+def invite(world, agreement=None, key=None):
     """Return an invitation."""
     terms = agreement or world.agreement
-    return (key or world.key).seal(Join(terms.as_json(), parent, left_in).encode())
+    return (key or world.key).seal(Join(terms.as_json()).encode())
 
 
 def ask(world, k, agent=0, inbox=NOTHING, relay=(), digest=None, key=None):
@@ -79,7 +79,7 @@ def refused(world, silo, envelope, words, releases=0):
         {"largest": 1e9},
         {"run": "test again"},
         {"seed": 6},
-        {"missing": Missing.WITHOUT},
+        {"missing": Missing.STOP},
     ],
 )
 def test_terms_that_nobody_approved(world, change):
@@ -334,7 +334,7 @@ def mangled(envelope, **changes):
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
+        {"version": messages.VERSION + 1},
         {"version": None},
         {"kind": "steal"},
         {"round": None},
@@ -418,7 +418,7 @@ def test_terms_have_one_canonical_form(world):
     assert Agreement.from_json(terms.as_json()) == terms
     assert replace(terms, epsilon=1).digest == terms.digest  # 1 and 1.0
     loose = json.dumps(json.loads(terms.as_json()), indent=1)
-    answer = told(world.first, world.key.seal(Join(loose, "", 0).encode()))
+    answer = told(world.first, world.key.seal(Join(loose).encode()))
     assert isinstance(answer, Refused)
 
 

@@ -44,9 +44,9 @@ def told(silo, envelope):
     return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
 
 
-def invite(world, agreement=None, parent="", left_in=0):
+def invite(world, agreement=None):
     """Return an invitation."""
-    return world.key.seal(Join((agreement or world.agreement).as_json(), parent, left_in).encode())
+    return world.key.seal(Join((agreement or world.agreement).as_json()).encode())
 
 
 def ask(world, k, agent=0, inbox=NOTHING, relay=()):
@@ -134,10 +134,8 @@ def test_methods_that_cannot_share_their_budget_with_round_zero(worlds, world, c
         agreed_run(replace(world.agreement, **(worlds.COUNTED | change)))
 
 
-def test_terms_without_round_zero_read_and_digest_as_ever(worlds, world):
+def test_terms_with_and_without_round_zero_have_different_digests(worlds, world):
     plain, counted_terms = world.agreement, replace(world.agreement, **worlds.COUNTED)
-    assert "reach" not in plain.as_json()
-    assert "n_counts" not in plain.as_json()
     assert Agreement.from_json(counted_terms.as_json()) == counted_terms
     assert len({plain.digest, counted_terms.digest, replace(plain, reach=0.6).digest}) == 3
 
@@ -410,45 +408,7 @@ def test_the_model_carries_what_round_zero_has_shown(worlds, tmp_path):
     model.verify(ledger=world.first.files.ledger(NoiseOrigin.SECURE))
 
 
-# --- somebody leaves -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("answers", [1, 2, 3])  # joined only; counted; counted and one round of training
-def test_those_who_are_left_count_again_with_the_same_share_of_what_is_left(worlds, tmp_path, answers):
-    world = make(worlds, tmp_path, missing=Missing.WITHOUT, wait_seconds=30.0)
-    coordinator = world.coordinator()
-    world.drive(coordinator, world.transport(worlds.losing("s1", answers)))
-    first, heir = agreed_run(world.agreement), coordinator.terms
-    assert heir.agreement.left == ("s1",)
-    assert heir.agreement.profile_share == world.agreement.profile_share
-    assert heir.has_profile
-    check_model(world, coordinator)
-    for name in ("s0", "s2"):
-        before = first.releases_through(world.agreement.agent(name), answers - 1)
-        after = heir.all_releases(heir.agreement.agent(name))
-        both = compose([replace(release, agent=0) for release in before + after]).epsilon(1e-5)
-        assert len(before) == answers
-        assert 0.8 < both <= 1.0
-        assert world.statement(name).releases == len(before + after)
-        assert world.statement(name).spent_epsilon <= 1.0
-        assert both <= outcome_of(coordinator).silos[heir.agreement.agent(name)].epsilon * (1 + 1e-12)
-
-
-def test_round_zero_cannot_be_had_for_nothing_by_pretending_that_a_silo_left(worlds, tmp_path):
-    """What was spent on round 0 is counted, and there is one heir."""
-    world = make(worlds, tmp_path, missing=Missing.WITHOUT)
-    answers = counted(world)
-    assert isinstance(told(world.first, ask(world, 1, relay=answers)), Stepped)
-    first, parent = agreed_run(world.agreement), world.agreement.digest
-    early = first.without(("s1",), 0)  # as if only round 0 had been answered
-    assert early.spent_m > 0
-    assert "More rounds have been answered" in told(world.first, invite(world, early, parent, 0)).reason
-    heir = first.without(("s1",), 1)
-    assert heir.spent_m > early.spent_m
-    assert isinstance(told(world.first, invite(world, heir, parent, 1)), Joined)
-    assert "has already continued" in told(world.first, invite(world, first.without(("s2",), 1), parent, 1)).reason
-    assert isinstance(told(world.first, ask(world, 0, relay=())), Stepped)  # the stored answer, nothing new
-    assert world.statement("s0").releases == 2
+# --- somebody is missing ---------------------------------------------------------------------------------------------
 
 
 def test_the_rule_stop_in_round_zero(worlds, tmp_path):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.engines.federation import durable, messages, vouching
+from dpadmm.engines.federation import messages, vouching
 from dpadmm.engines.federation.agreement import Missing, NoiseOrigin
 from dpadmm.engines.federation.coordinator import Coordinator
 from dpadmm.engines.federation.drive import Drive
@@ -17,7 +17,7 @@ from dpadmm.engines.federation.refusal import MessageError, PeerError
 from dpadmm.engines.federation.silo import Silo
 from dpadmm.engines.federation.sizes import largest_answer
 from dpadmm.engines.federation.vouching import Session
-from dpadmm.errors import BudgetError, ResumeError
+from dpadmm.errors import ResumeError
 from dpadmm.noise.secure import SecureSampler
 
 LEDGER = ("ledger", "ledger.key", "ledger.head")
@@ -73,49 +73,6 @@ def test_a_ledger_from_before_the_last_round_of_each_run_is_paid_up_before_anyth
         overwrite(directory, empty)
     assert [type(each) for each in told] == [Stepped, Stepped, Stepped, Refused]
     assert "budget" in told[-1].reason
-
-
-def test_answers_of_an_earlier_version_that_the_ledger_has_not_recorded_are_paid_for(make):
-    world = make(budget=(1.01, 1e-5))
-    directory = world.first.files.directory
-    empty = files(directory, LEDGER)
-    world.first.answer(world.invite())
-    for k in (1, 2):
-        world.told("s0", world.ask(k, inbox=None if k == 1 else BROADCAST))
-    overwrite(directory, empty)
-    world.first._connection.execute("PRAGMA user_version = 1")
-    world.first.check_ledger()
-    assert world.statement("s0").releases == 2
-    assert durable.version(world.first._connection) == durable.VERSION
-    with world.first._ledger() as ledger:
-        assert list(ledger.answers()[world.agreement.paid_run]) == [1, 2]
-
-
-def test_answers_of_an_earlier_version_that_cannot_be_paid_for_are_not_taken_over(make, monkeypatch):
-    world = make()
-    directory = world.first.files.directory
-    empty = files(directory, LEDGER)
-    world.first.answer(world.invite())
-    world.told("s0", world.ask(1))
-    overwrite(directory, empty)
-    world.first._connection.execute("PRAGMA user_version = 1")
-    refusal = BudgetError("nothing is left")
-    monkeypatch.setattr("dpadmm.privacy.ledger.Ledger._overspend", lambda *_: refusal)
-    with pytest.raises(BudgetError):
-        world.first.check_ledger()
-    assert durable.version(world.first._connection) == 1
-    with world.first._ledger() as ledger:
-        assert not ledger.answers()
-
-
-def test_answers_of_an_earlier_version_are_taken_over_without_looking_at_data_that_may_be_gone(make):
-    world = make()
-    world.first.answer(world.invite())
-    world.told("s0", world.ask(1))
-    world.first._connection.execute("PRAGMA user_version = 1")
-    (world.place / "s0.csv").unlink()
-    world.first.check_ledger()
-    assert durable.version(world.first._connection) == durable.VERSION
 
 
 def test_a_directory_put_back_in_place_under_a_running_process_is_refused(make, monkeypatch):
@@ -239,21 +196,6 @@ def test_a_voucher_tells_of_its_own_run_however_many_others_came_later(make, mon
     asked = world.first.key.seal(Unsure(world.agreement.digest, 0, "0" * 32).encode())
     (voucher,) = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,)).encode())).relay
     assert dict(messages.read(voucher[64:]).seen) == {world.agreement.digest: 2, runs[-1].digest: 2}
-
-
-def test_late_messages_about_terms_that_are_over_cost_nobody_its_place(make):
-    world = make(missing=Missing.WITHOUT)
-    coordinator = joined(world)
-    with closing(Silo(world.place / "s1")) as process:
-        late = [process.answer(world.ask(1, 1)), world.silos["s1"].answer(world.ask(1, 1))]
-    assert [messages.read(each[64:]).kind for each in late] == ["unsure", "stepped"]
-    coordinator.go_on_without([2])
-    for name in ("s0", "s1"):
-        coordinator.accept_joined(world.silos[name].answer(coordinator.invitation()))
-    assert [coordinator.accept(1, each) for each in late] == [False, False]
-    assert coordinator.waiting_for() == [0, 1]
-    assert not coordinator._doubts.is_asking(1)
-    coordinator.close()
 
 
 def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(make, worlds):

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.engines.federation.agreement import Aggregation, Missing, NoiseOrigin, read_federation
+from dpadmm.engines.federation.agreement import Aggregation, NoiseOrigin, read_federation
 from dpadmm.engines.federation.columns import encoding_of
 from dpadmm.engines.federation.outcome import FederationOutcome
 from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED
@@ -165,20 +165,6 @@ def test_two_runs_at_once(worlds, tmp_path, threads):
     for outcome in outcomes.values():
         check_end(worlds, replace(rehearsal, agreement=outcome.agreement), outcome, worlds.SCHEMA)
     assert sorted(outcomes) == ["another", "rehearsal"]
-
-
-def test_a_silo_that_never_comes_back_is_gone_on_without(worlds, tmp_path, threads):
-    """It ends after a few answers; the other two finish under their own certificates, within the same budget."""
-    rehearsal = small(worlds, tmp_path, rounds=3, silos=3, missing=Missing.WITHOUT, wait_seconds=2.0)
-    with threads.staffed(rehearsal, "s1") as (_, staff):
-        staff.start("s1", waits=6)  # it joins, vouches, is vouched for, and answers round 0
-        outcome = watch(rehearsal.coordinator, rehearsal.agreement)
-    assert outcome.agreement.left == ("s1",)
-    run = in_process(outcome.agreement, stacked(worlds, rehearsal, outcome, worlds.SCHEMA))
-    np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
-    for name in ("s0", "s2"):
-        with open_for_reading(rehearsal.silos[name].ledger(NoiseOrigin.TEST)) as ledger:
-            assert ledger.statement().spent_epsilon <= 1.0
 
 
 def test_a_refusal_reaches_who_watches_and_the_run_goes_on_when_it_is_asked_for_again(worlds, tmp_path, threads):

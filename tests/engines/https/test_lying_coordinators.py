@@ -294,14 +294,14 @@ def test_words_before_an_answer_are_passed_over(answering, serve):
 def step(**change):
     """Return a request as anybody might write it; `RAW` stands for text that is put in as it is."""
     raw = change.pop("raw", "")
-    usual = {"kind": "step", "version": 1, "digest": "0" * 64, "agent": 0, "round": 1, "relay": []}
+    usual = {"kind": "step", "version": messages.VERSION, "digest": "0" * 64, "agent": 0, "round": 1, "relay": []}
     body = json.dumps(usual | {"inbox": {"shape": [0, 3], "data": ""}} | change)
     return body.replace('"RAW"', raw).encode()
 
 
-def join(terms, parent="", raw=""):
+def join(terms, raw=""):
     """Return an invitation to these terms."""
-    body = json.dumps({"kind": "join", "version": 1, "terms": terms, "parent": parent, "left_in": 0})
+    body = json.dumps({"kind": "join", "version": messages.VERSION, "terms": terms})
     return body.replace("RAW", raw).encode()
 
 
@@ -342,7 +342,6 @@ def test_no_letter_of_the_coordinator_ends_a_silo(foes, answering, serve, silo, 
     """Whatever it signs: it is refused, in little memory, and the next letter is waited for."""
     terms = json.loads(template.agreement.as_json())
     bodies = NONE_OF_OURS | {
-        "an unpaired surrogate as a parent": join(template.agreement.as_json(), parent="\ud800"),
         "an edge to nowhere": join(json.dumps(terms | {"edges": [[0, float("inf")]]})),
         "no loss": join(json.dumps(terms | {"loss": float("nan")})),
     }

@@ -73,10 +73,11 @@ def test_another_applications_database(path, mode):
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
-def test_a_newer_version(closed):
+@pytest.mark.parametrize("version", [0, 1, 2, 4, 99])
+def test_another_version(closed, version):
     with closing(sqlite3.connect(closed)) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    refused(closed, "newer dpadmm")
+        connection.execute(f"PRAGMA user_version = {version}")
+    refused(closed, f"ledger version {version}, but this version of dpadmm reads version 3 only")
 
 
 @pytest.mark.parametrize("keep", [0.0, 0.1, 0.5, 0.9, 0.999])

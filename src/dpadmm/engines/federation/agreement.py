@@ -8,7 +8,7 @@ asks for anything else has another digest and is refused.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -21,24 +21,8 @@ from dpadmm.errors import InputError
 from dpadmm.parsing import parse_json, parse_toml, read_text
 from dpadmm.privacy.protection import Relation
 
-FORMAT = 1
+FORMAT = 2
 REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
-
-_ADDED = {
-    "slope_bound": 1.0,
-    "tail_power": 0.0,
-    "relation": "replace-one",
-    "reach": 0.0,
-    "profile_share": 0.0,
-    "n_numeric": 0,
-    "n_categorical": 0,
-    "n_counts": 0,
-    "aggregation": "plain",
-    "colluders": None,
-    "classes": 0,
-    "class_weights": (),
-}
-"""Terms that the first version did not have; left out of the text at these values, so that older digests stay."""
 
 
 class Missing(Enum):
@@ -46,7 +30,6 @@ class Missing(Enum):
 
     WAIT = "wait"
     STOP = "stop"
-    WITHOUT = "without"
 
 
 class Aggregation(Enum):
@@ -110,11 +93,10 @@ class Agreement:
     coordinator: public key that requests are signed with.
     noise: secure for releases; test noise, seeded by `seed`, protects nobody and is for rehearsals.
     seed: draws who takes part in which round (fp-federated, fp-walk), and the test noise.
-    missing, wait_seconds, least_silos: what to do about silos that do not answer within the time.
+    missing, wait_seconds: what to do about silos that do not answer within the time.
     largest: greatest norm of a vector that anybody has to accept; of counts, beyond what so many records amount to.
     aggregation: masked where nobody is to see more of the messages than their sum; for methods that read nothing else.
     colluders: how many silos may then look together with the coordinator; 1 if left out. None for plain messages.
-    left, spent_m, spent_epsilon: set by `without` only: silos that have left, and what was spent before.
     """
 
     run: str
@@ -141,11 +123,7 @@ class Agreement:
     seed: int = 0
     missing: Missing = Missing.WAIT
     wait_seconds: float = 120.0
-    least_silos: int = 2
     largest: float = 1e6
-    left: tuple[str, ...] = ()
-    spent_m: float = 0.0
-    spent_epsilon: float = 0.0
     slope_bound: float = 1.0
     tail_power: float = 0.0
     relation: str = "replace-one"
@@ -176,10 +154,9 @@ class Agreement:
         term_values.key("coordinator", self.coordinator)
         for name in ("row_norm", "tolerance", "wait_seconds", "largest", "slope_bound"):
             checks.positive(name, getattr(self, name))
-        for name in ("mu", "ridge", "l1", "spent_m", "spent_epsilon", "tail_power", "reach"):
+        for name in ("mu", "ridge", "l1", "tail_power", "reach"):
             checks.non_negative(name, getattr(self, name))
         checks.count("seed", self.seed, least=0)
-        checks.count("least_silos", self.least_silos, least=2)
         if not term_values.is_digest(self.schema):
             raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {checks.shown(self.schema)}.")
         self._check_profile()
@@ -256,8 +233,6 @@ class Agreement:
         if len(set(names)) != len(names) or len(set(keys)) != len(keys):
             raise InputError("Every silo needs its own name and its own key; some are given twice.")
         check_distinct(names)
-        for name in self.left:
-            check_name("silo", name)
         object.__setattr__(self, "edges", tuple(term_values.edge(pair, len(names)) for pair in self.edges))
 
     def numbers(self) -> dict[str, float]:
@@ -274,8 +249,8 @@ class Agreement:
     def as_json(self) -> str:
         """Return the terms as canonical JSON: equal terms give equal text."""
         words = {name: getattr(self, name).value for name in ("noise", "missing", "aggregation")}
-        plain = asdict(self) | words | {"format": FORMAT}
-        plain = {name: value for name, value in plain.items() if name not in _ADDED or value != _ADDED[name]}
+        plain = {name: value for name, value in asdict(self).items() if value is not None}
+        plain |= words | {"format": FORMAT}
         return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @property
@@ -289,7 +264,8 @@ class Agreement:
 
         Two terms with the same name and a part of the digest in common would share one payment.
         """
-        return paid_run_of(self.as_json())
+        prefix = "" if self.noise is NoiseOrigin.SECURE else REHEARSAL
+        return f"{prefix}{self.run} [{self.digest}]"
 
     @classmethod
     def from_json(cls, text: str) -> "Agreement":
@@ -314,12 +290,10 @@ class Agreement:
             )
         values = dict(plain)
         try:
-            for name in {"participants", "edges", "class_weights", "left"} & set(plain):
-                values[name] = term_values.listed(name, plain[name])
-            if not all(isinstance(each, Mapping) for each in values.get("participants", ())):
-                raise InputError("participants must be a list of tables with name, records and key.")
+            values["participants"] = _participants(plain["participants"])
             values["settings"] = plain["settings"]
-            values["participants"] = tuple(Participant(**each) for each in values["participants"])
+            for name in {"edges", "class_weights"} & set(plain):
+                values[name] = term_values.listed(name, plain[name])
             values["noise"] = NoiseOrigin(plain.get("noise", "secure"))
             values["missing"] = Missing(plain.get("missing", "wait"))
             values["aggregation"] = Aggregation(plain.get("aggregation", "plain"))
@@ -330,30 +304,13 @@ class Agreement:
             raise InputError(printable(f"The terms cannot be used: {type(problem).__name__} {problem}.")) from problem
         return agreement
 
-    def without(self, names: tuple[str, ...], *, spent_m: float, spent_epsilon: float) -> "Agreement":
-        """Return the terms for those who are left, which every silo derives for itself.
 
-        The run starts again, among fewer and with what is left of the budget; see `terms.AgreedRun.without`.
-        """
-        gone = {self.agent(name) for name in names}
-        stay = [number for number in range(len(self.participants)) if number not in gone]
-        place = {number: position for position, number in enumerate(stay)}
-        return replace(
-            self,
-            run=f"{self.run} without {', '.join(names)}",
-            participants=tuple(self.participants[number] for number in stay),
-            edges=tuple((place[i], place[j]) for i, j in self.edges if i in place and j in place),
-            left=(*self.left, *names),
-            spent_m=spent_m,
-            spent_epsilon=spent_epsilon,
+def _participants(listed: object) -> tuple[Participant, ...]:
+    if not isinstance(listed, list | tuple) or not all(isinstance(each, dict) for each in listed):
+        raise InputError(
+            f"participants must be a list of silos, each with name, records and key; got {checks.shown(listed)}."
         )
-
-
-def paid_run_of(text: str) -> str:
-    """Return what ledgers call the run of these stored terms, also where this version would refuse such terms."""
-    plain = json.loads(text)
-    prefix = "" if plain["noise"] == NoiseOrigin.SECURE.value else REHEARSAL
-    return f"{prefix}{plain['run']} [{hashlib.sha256(text.encode()).hexdigest()}]"
+    return tuple(Participant(**each) for each in listed)
 
 
 def read_federation(path: Path) -> Agreement:

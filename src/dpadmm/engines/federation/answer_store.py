@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm.engines.federation import durable
-from dpadmm.engines.federation.agreement import Agreement, paid_run_of
+from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.messages import Step
 from dpadmm.engines.federation.refusal import Refusal
+from dpadmm.engines.federation.run_store import stored_terms
 from dpadmm.engines.federation.step import State
 from dpadmm.engines.federation.terms import agreed_run
 from dpadmm.errors import ResumeError
@@ -99,7 +100,7 @@ class AnswerStore:
         if not any(lacking.values()):
             return []
         texts = [str(text) for (text,) in self._connection.execute("SELECT terms FROM joined")]
-        terms = [Agreement.from_json(text) for text in texts if lacking.get(paid_run_of(text))]
+        terms = [each for each in map(stored_terms, texts) if lacking.get(each.paid_run)]
         return [(each, k, self._digests[each.digest, k]) for each in terms for k in lacking[each.paid_run]]
 
     def settle(self, ledger: Ledger, name: str, table: Callable[[], SiloColumns]) -> None:
@@ -138,5 +139,5 @@ class AnswerStore:
         """Return what the ledger calls a run."""
         if digest not in self._runs:
             (terms,) = self._connection.execute("SELECT terms FROM joined WHERE digest = ?", (digest,)).fetchone()
-            self._runs[digest] = paid_run_of(terms)
+            self._runs[digest] = stored_terms(terms).paid_run
         return self._runs[digest]

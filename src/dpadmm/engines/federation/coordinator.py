@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.engines.federation import durable, messages
-from dpadmm.engines.federation.agreement import Agreement, Missing
+from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.columns import pooled_counts
 from dpadmm.engines.federation.inbox import read_step
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
@@ -38,17 +38,13 @@ from dpadmm.problems.arrays import Floats
 
 APPLICATION = 0x64704132
 _TABLES = """
-CREATE TABLE phases (phase INTEGER PRIMARY KEY, terms TEXT NOT NULL, parent TEXT NOT NULL, left_in INTEGER NOT NULL);
-CREATE TABLE answers (phase INTEGER, round INTEGER, agent INTEGER, envelope BLOB NOT NULL,
-                      PRIMARY KEY (phase, round, agent));
-CREATE TABLE rounds (phase INTEGER, round INTEGER, inbox BLOB NOT NULL, estimate BLOB NOT NULL, time REAL NOT NULL,
-                     PRIMARY KEY (phase, round));
+CREATE TABLE run (terms TEXT NOT NULL);
+CREATE TABLE answers (round INTEGER, agent INTEGER, envelope BLOB NOT NULL, PRIMARY KEY (round, agent));
+CREATE TABLE rounds (round INTEGER PRIMARY KEY, inbox BLOB NOT NULL, estimate BLOB NOT NULL, time REAL NOT NULL);
+CREATE TABLE roster (agent INTEGER PRIMARY KEY, envelope BLOB NOT NULL);
 CREATE TABLE log (time REAL NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
 """
-_ROSTER = """
-CREATE TABLE IF NOT EXISTS roster (phase INTEGER, agent INTEGER, envelope BLOB NOT NULL, PRIMARY KEY (phase, agent))
-"""
-"""Apart from the others: files of earlier versions have none. It holds the silos' signed mask keys."""
+"""The roster holds the messages with the silos' signed mask keys."""
 
 MOST_NOTES = 10_000
 """Lines of its log that a run keeps, the latest ones; and all that say whether it is to be driven on."""
@@ -88,11 +84,11 @@ class Coordinator:
     def __init__(self, path: Path, key: SigningKey | None, clock: Callable[[], float]) -> None:
         """Open the run at `path` (see `create`); without a key to look at it alone. `clock` gives the log's time."""
         connect = durable.connect_for_reading if key is None else durable.connect
-        self._connection = connect(Path(path), APPLICATION, _TABLES, _ROSTER)
+        self._connection = connect(Path(path), APPLICATION, _TABLES)
         self._path, self._place = Path(path), durable.place_of(Path(path))
         self._key, self._clock = key, clock
         try:
-            self._load_phase()
+            self._load()
         except BaseException:
             self._connection.close()
             raise
@@ -103,7 +99,7 @@ class Coordinator:
         agreed_run(agreement)
         if agreement.coordinator != key.public:
             raise InputError(_OTHER_KEY)
-        first = "INSERT INTO phases VALUES (0, ?, '', 0)", (agreement.as_json(),)
+        first = "INSERT INTO run VALUES (?)", (agreement.as_json(),)
         durable.create(path, APPLICATION, _TABLES, first)
         return cls(path, key, clock)
 
@@ -112,42 +108,32 @@ class Coordinator:
         self._connection.close()
 
     def refresh(self) -> None:
-        """See what another process has written: the run may have gone on without a silo.
-
-        A file that was replaced or removed is no longer the one that is open here: nothing would ever change in it.
-        """
+        """Refuse to go on where the file was replaced or removed: what is open here is no longer the run's file."""
         if durable.place_of(self._path) != self._place:
             raise FederationStopped(
                 f"The file of the run, {self._path}, was replaced or removed while it was in use. Put the newest one "
                 "in its place, and run the command again to continue from there."
             )
-        newest = int(self._connection.execute("SELECT MAX(phase) FROM phases").fetchone()[0])
-        if newest != self.phase:
-            self._load_phase()
 
-    def _load_phase(self) -> None:
-        query = "SELECT phase, terms, parent, left_in FROM phases ORDER BY phase DESC LIMIT 1"
-        row = self._connection.execute(query).fetchone()
+    def _load(self) -> None:
+        row = self._connection.execute("SELECT terms FROM run").fetchone()
         if row is None:
             raise FederationStopped("The run was never started: its file has no terms.")
-        self.phase, self._parent, self._left_in = int(row[0]), str(row[2]), int(row[3])
-        self.terms: AgreedRun = agreed_run(Agreement.from_json(row[1]))
+        self.terms: AgreedRun = agreed_run(Agreement.from_json(row[0]))
         self._joined: set[int] = set()
-        self._closed = {str(parent) for (parent,) in self._connection.execute("SELECT parent FROM phases")}
         self._doubts = Doubts(self.terms, self._clock)
         self._handed: set[str] = set()
         self._made: dict[tuple[int, int], Request] = {}
 
     @property
     def agreement(self) -> Agreement:
-        """The terms in force, after silos have left perhaps."""
+        """The terms."""
         return self.terms.agreement
 
     @property
     def round(self) -> int:
         """The last complete round; the one before the first where none is."""
-        query = "SELECT MAX(round) FROM rounds WHERE phase = ?"
-        (found,) = self._connection.execute(query, (self.phase,)).fetchone()
+        (found,) = self._connection.execute("SELECT MAX(round) FROM rounds").fetchone()
         return self.terms.first_round - 1 if found is None else int(found)
 
     @property
@@ -161,7 +147,7 @@ class Coordinator:
 
     def invitation(self) -> bytes:
         """Return the signed invitation; the same for every silo, and harmless to send twice."""
-        return self._sealed(Join(self.agreement.as_json(), self._parent, self._left_in))
+        return self._sealed(Join(self.agreement.as_json()))
 
     def _sealed(self, told: Message) -> bytes:
         if self._key is None:
@@ -202,9 +188,7 @@ class Coordinator:
         if not isinstance(answer, Keyed):
             raise PeerError(f"{self.name(agent)} joined without a mask key. Does it run a different version of dpadmm?")
         with durable.exclusive(self._connection):
-            self._connection.execute(_ROSTER)
-            row = (self.phase, agent, envelope)
-            self._connection.execute("INSERT OR IGNORE INTO roster VALUES (?, ?, ?)", row)
+            self._connection.execute("INSERT OR IGNORE INTO roster VALUES (?, ?)", (agent, envelope))
         if self._roster()[agent] != envelope:
             raise PeerError(
                 f"{self.name(agent)} joined with a different mask key before: is its state an older copy? What was "
@@ -212,8 +196,8 @@ class Coordinator:
             )
 
     def _roster(self) -> dict[int, bytes]:
-        query = "SELECT agent, envelope FROM roster WHERE phase = ? ORDER BY agent"
-        return {int(a): bytes(e) for a, e in self._connection.execute(query, (self.phase,)).fetchall()}
+        query = "SELECT agent, envelope FROM roster ORDER BY agent"
+        return {int(a): bytes(e) for a, e in self._connection.execute(query).fetchall()}
 
     def lost(self, agent: int) -> None:
         """Let a silo join again that could not be reached."""
@@ -276,33 +260,19 @@ class Coordinator:
             self._note("refused", f"answer of {self.name(agent)} to round {k}: {problem}")
             raise PeerError(f"The answer of {self.name(agent)} to round {k} is unusable: {problem}") from problem
         with durable.exclusive(self._connection):
-            row = (self.phase, k, agent, envelope)
-            self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?)", row)
+            self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", (k, agent, envelope))
         if len(self._answered(k)) < len(self.terms.asked(k)):
             return False
         self._complete(k)
         return True
 
-    def go_on_without(self, agents: list[int]) -> None:
-        """Apply the rule for silos that are missing: stop, or start again without them with what is left."""
-        names = tuple(self.name(agent) for agent in agents)
-        said = f"No usable answer from {', '.join(names)} in round {self.round + 1}."
+    def stop_for_missing(self, agents: list[int]) -> NoReturn:
+        """Stop the run, since these silos do not answer."""
+        said = f"No usable answer from {', '.join(map(self.name, agents))} in round {self.round + 1}."
         self._note("missing", said)
-        if self.agreement.missing is not Missing.WITHOUT:
-            raise FederationStopped(
-                f"{said} The federation has stopped; run it again to continue from round {max(self.round, 0)}."
-            )
-        asked = min(self.round + 1, self.agreement.rounds)
-        try:
-            heir = self.terms.without(names, asked)
-            agreed_run(heir)
-        except InputError as problem:
-            raise FederationStopped(f"{said} It cannot continue without them: {problem}") from problem
-        with durable.exclusive(self._connection):
-            row = (self.phase + 1, heir.as_json(), self.agreement.digest, asked)
-            # Another process that drives this run may have decided first: then its decision holds.
-            self._connection.execute("INSERT OR IGNORE INTO phases VALUES (?, ?, ?, ?)", row)
-        self._load_phase()
+        raise FederationStopped(
+            f"{said} The federation has stopped; run it again to continue from round {max(self.round, 0)}."
+        )
 
     def ask(self) -> None:
         """Write down that somebody wants this run to be driven on, also after it has stopped, unless it was ended."""
@@ -354,7 +324,7 @@ class Coordinator:
         spent = [
             (
                 participant.name,
-                self.terms.epsilon_with_earlier(agent, self.round + (agent in done and not self.is_done)),
+                self.terms.epsilon(agent, self.round + (agent in done and not self.is_done)),
             )
             for agent, participant in enumerate(self.agreement.participants)
         ]
@@ -368,14 +338,14 @@ class Coordinator:
 
     def estimates(self) -> Floats:
         """Return the public estimate after each complete round of training, (rounds, d)."""
-        query = "SELECT estimate FROM rounds WHERE phase = ? AND round > ? ORDER BY round"
-        rows = self._connection.execute(query, (self.phase, PROFILE_ROUND)).fetchall()
+        query = "SELECT estimate FROM rounds WHERE round > ? ORDER BY round"
+        rows = self._connection.execute(query, (PROFILE_ROUND,)).fetchall()
         return np.array([durable.unpack(row[0])[0] for row in rows]).reshape(-1, self.agreement.dimension)
 
     def times(self) -> list[float]:
         """Return when each round of training was complete."""
-        query = "SELECT time FROM rounds WHERE phase = ? AND round > ? ORDER BY round"
-        return [float(row[0]) for row in self._connection.execute(query, (self.phase, PROFILE_ROUND)).fetchall()]
+        query = "SELECT time FROM rounds WHERE round > ? ORDER BY round"
+        return [float(row[0]) for row in self._connection.execute(query, (PROFILE_ROUND,)).fetchall()]
 
     def counts(self) -> Floats | None:
         """Return the pooled noisy counts of round 0; None where there is none, or not yet."""
@@ -388,20 +358,15 @@ class Coordinator:
         return self._connection.execute("SELECT time, event, detail FROM log ORDER BY rowid").fetchall()
 
     def _answered(self, k: int) -> dict[int, bytes]:
-        query = "SELECT agent, envelope FROM answers WHERE phase = ? AND round = ?"
-        return {int(a): bytes(e) for a, e in self._connection.execute(query, (self.phase, k)).fetchall()}
+        query = "SELECT agent, envelope FROM answers WHERE round = ?"
+        return {int(a): bytes(e) for a, e in self._connection.execute(query, (k,)).fetchall()}
 
     def _is_repeat(self, agent: int, envelope: bytes) -> bool:
-        query = "SELECT 1 FROM answers WHERE phase = ? AND agent = ? AND envelope = ?"
-        return self._connection.execute(query, (self.phase, agent, envelope)).fetchone() is not None
+        query = "SELECT 1 FROM answers WHERE agent = ? AND envelope = ?"
+        return self._connection.execute(query, (agent, envelope)).fetchone() is not None
 
     def _is_late(self, agent: int, answer: Message, k: int) -> bool:
-        """Say whether an answer is a second copy that a repeated request brought, or about terms that are over.
-
-        Raise the refusal of this request.
-        """
-        if getattr(answer, "digest", None) in self._closed:
-            return True
+        """Say whether an answer is a second copy that a repeated request brought; raise the refusal of this request."""
         is_asked = agent in self.terms.asked(k)
         if isinstance(answer, Refused):
             if answer.request in self._handed or (is_asked and answer.request == self._request(agent).mark):
@@ -438,8 +403,8 @@ class Coordinator:
         return self._first_inbox() if k == 0 else self._stored_inbox(k)
 
     def _stored_inbox(self, k: int) -> Floats:
-        query = "SELECT inbox FROM rounds WHERE phase = ? AND round = ?"
-        return durable.unpack(self._connection.execute(query, (self.phase, k)).fetchone()[0])[0]
+        query = "SELECT inbox FROM rounds WHERE round = ?"
+        return durable.unpack(self._connection.execute(query, (k,)).fetchone()[0])[0]
 
     def _first_inbox(self) -> Floats:
         problem, network = self.terms.problem, self.terms.network
@@ -491,8 +456,8 @@ class Coordinator:
 
     def _store_round(self, k: int, inbox: Floats, estimate: Floats) -> None:
         with durable.exclusive(self._connection):
-            row = (self.phase, k, durable.pack([inbox]), durable.pack([estimate]), self._clock())
-            self._connection.execute("INSERT OR IGNORE INTO rounds VALUES (?, ?, ?, ?, ?)", row)
+            row = (k, durable.pack([inbox]), durable.pack([estimate]), self._clock())
+            self._connection.execute("INSERT OR IGNORE INTO rounds VALUES (?, ?, ?, ?)", row)
         _log.info("run %r: round %d of %d is complete", self.agreement.run, k, self.agreement.rounds)
 
     def _note(self, event: str, detail: str) -> None:

@@ -83,7 +83,7 @@ class CoordinatorFiles:
         try:
             with closing(Coordinator(path, self.key(), time.time)) as run:
                 return not run.is_done and not run.is_ended
-        except DpadmmError:  # damaged, or of an earlier version: nobody can drive it
+        except DpadmmError:  # damaged: nobody can drive it
             return False
 
     def runs(self) -> Iterator[Path]:

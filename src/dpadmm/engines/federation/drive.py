@@ -47,22 +47,13 @@ class Drive:
         """Run until all rounds are complete; `FederationStopped` where the rule says so, else `Interrupted`."""
         self._since = self.clock()
         while not self.coordinator.is_done:
-            self._follow()
+            self.coordinator.refresh()
             self._invite()
             if not self.coordinator.absent:
                 self._ask()
             for node, envelope in self.transport.receive():
                 self._take(node, envelope)
             self._check_time()
-
-    def _follow(self) -> bool:
-        """Begin anew where another process has decided to go on without somebody; say whether one has."""
-        before = self.coordinator.phase
-        self.coordinator.refresh()
-        if self.coordinator.phase == before:
-            return False
-        self._forget()
-        return True
 
     def _invite(self) -> None:
         now, taken = self.clock(), set(self._seats.values())
@@ -107,8 +98,6 @@ class Drive:
             self._awaited.add(node)
             return
         except PeerError as problem:
-            if self._follow():
-                return
             raise FederationStopped(str(problem)) from problem
         if agent is None:
             _log.warning("node %s did not answer the invitation: it is not a participant, or its answer is late", node)
@@ -121,12 +110,7 @@ class Drive:
         try:
             is_complete = self.coordinator.accept(agent, envelope)
         except PeerError as problem:
-            if self._follow():  # the answer was to terms that are no longer in force
-                return
-            if self.coordinator.agreement.missing is not Missing.WITHOUT:
-                raise FederationStopped(str(problem)) from problem
-            self._part_with([agent])
-            return
+            raise FederationStopped(str(problem)) from problem
         if is_complete:
             self._asked.clear()
             self._since = self.clock()
@@ -143,15 +127,4 @@ class Drive:
             _log.warning("still waiting for %s", names)
             self._since = self.clock()
             return
-        self._part_with(missing)
-
-    def _part_with(self, agents: list[int]) -> None:
-        self.coordinator.go_on_without(agents)
-        self._forget()
-
-    def _forget(self) -> None:
-        """Start from the invitations."""
-        self._seats.clear()
-        self._invited.clear()
-        self._asked.clear()
-        self._since = self.clock()
+        self.coordinator.stop_for_missing(missing)

@@ -18,8 +18,8 @@ from dpadmm.parsing import read_arrays
 from dpadmm.privacy.ledger.store import sync_directory
 from dpadmm.problems.arrays import Floats
 
-VERSION = 3
-"""Since 2 the answers in a silo's file are marked in its ledger; since 3 runs may be closed in it for good."""
+VERSION = 4
+"""Of these files; those of another version are refused."""
 
 _BUSY_SECONDS = 60.0
 _PASSING_ERRNO = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EAGAIN)
@@ -45,19 +45,14 @@ def create(path: Path, application: int, schema: str, first: tuple[str, tuple[An
     draft.rename(path)
 
 
-def connect(path: Path, application: int, tables: str = "", later: str = "") -> sqlite3.Connection:
-    """Open a file made by `create`; anything else is refused by name.
-
-    tables: the statements that made them. later: those of tables that files of earlier versions may lack.
-    """
+def connect(path: Path, application: int, tables: str = "") -> sqlite3.Connection:
+    """Open a file made by `create` with these tables; anything else is refused by name."""
     _check_file(path)
     connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-    return _checked(
-        connection, path, application, tables, later, "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"
-    )
+    return _checked(connection, path, application, tables, "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
 
 
-def connect_for_reading(path: Path, application: int, tables: str = "", later: str = "") -> sqlite3.Connection:
+def connect_for_reading(path: Path, application: int, tables: str = "") -> sqlite3.Connection:
     """Open a file made by `create` to look at it: nothing is written, not even beside it, and nobody is kept waiting.
 
     While it is written, or where that was cut short, the index of its log (`-shm`) is there, and is read as it is;
@@ -73,7 +68,7 @@ def connect_for_reading(path: Path, application: int, tables: str = "", later: s
         )
     place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if is_at_rest else 'mode=ro&readonly_shm=1'}"
     connection = sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
-    return _checked(connection, path, application, tables, later)
+    return _checked(connection, path, application, tables)
 
 
 def _check_file(path: Path) -> None:
@@ -82,14 +77,15 @@ def _check_file(path: Path) -> None:
 
 
 def _checked(
-    connection: sqlite3.Connection, path: Path, application: int, tables: str, later: str, *settings: str
+    connection: sqlite3.Connection, path: Path, application: int, tables: str, *settings: str
 ) -> sqlite3.Connection:
     connection.text_factory = _text
     try:
         (found,) = connection.execute("PRAGMA application_id").fetchone()
-        if found != application or not 1 <= version(connection) <= VERSION:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if (found, version) != (application, VERSION):
             raise ResumeError(f"{path} is not a file of this kind, or was written by a different version of dpadmm.")
-        if not _is_sound(connection, tables, later):
+        if not _is_sound(connection, tables):
             raise ResumeError("it is damaged; restore it from a backup")
         for setting in settings:
             connection.execute(setting)
@@ -111,20 +107,16 @@ def place_of(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _is_sound(connection: sqlite3.Connection, tables: str, later: str) -> bool:
+def _is_sound(connection: sqlite3.Connection, tables: str) -> bool:
     """Return whether pages are whole, all tables are there with their columns, and cells are of the declared types."""
     if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         return False
     with closing(sqlite3.connect(":memory:")) as model:
         model.executescript(tables)
         needed = _columns(model)
-        model.executescript(later)
-        known = _columns(model)
     found = _columns(connection)
-    return (
-        needed.keys() <= found.keys()
-        and all(found[table] == known[table] for table in found.keys() & known.keys())
-        and all(_has_types(connection, table, found[table]) for table in found.keys() & known.keys())
+    return all(
+        found.get(table) == columns and _has_types(connection, table, columns) for table, columns in needed.items()
     )
 
 
@@ -147,16 +139,6 @@ def _has_types(connection: sqlite3.Connection, table: str, columns: list[tuple[s
 def _text(content: bytes) -> str:
     """Return text of a file; what is not UTF-8 is damage, which whoever compares or parses the text finds."""
     return content.decode(errors="replace")
-
-
-def version(connection: sqlite3.Connection) -> int:
-    """Return the version of an open file."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def set_version(connection: sqlite3.Connection) -> None:
-    """Note that a file of an earlier version has become one of this."""
-    connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 @contextmanager

@@ -15,9 +15,6 @@ from dpadmm.engines.federation.keys import SigningKey, fingerprint
 from dpadmm.errors import ResumeError
 from dpadmm.privacy.ledger.store import sync_directory
 
-TABLE = "CREATE TABLE IF NOT EXISTS identity (key TEXT NOT NULL);"
-"""In a silo's state file, with one row; made when it is opened, since files of earlier versions have none."""
-
 _KEY = re.compile("[0-9a-f]{64}")
 
 
@@ -56,13 +53,12 @@ def _short(path: Path) -> str:
     return fingerprint(SigningKey.load(path).public)[:8]
 
 
-def known_key(connection: sqlite3.Connection) -> str | None:
-    """Return the key that a state file belongs to; None for one of an earlier version."""
-    connection.execute(TABLE)
+def known_key(connection: sqlite3.Connection) -> str:
+    """Return the key that a state file belongs to."""
     row = connection.execute("SELECT key FROM identity").fetchone()
-    if row is not None and not _KEY.fullmatch(str(row[0])):
+    if row is None or not _KEY.fullmatch(str(row[0])):
         raise ResumeError("What the state file keeps of its key is damaged. Restore it from a backup.")
-    return None if row is None else str(row[0])
+    return str(row[0])
 
 
 def set_key(connection: sqlite3.Connection, public: str) -> None:
@@ -72,11 +68,9 @@ def set_key(connection: sqlite3.Connection, public: str) -> None:
 
 
 def check_key(connection: sqlite3.Connection, state: Path, path: Path, key: SigningKey) -> None:
-    """Refuse a key that the state file does not belong to; one of an earlier version belongs to the first it meets."""
+    """Refuse a key that the state file does not belong to."""
     known = known_key(connection)
-    if known is None:
-        set_key(connection, key.public)
-    elif known != key.public:
+    if known != key.public:
         place = next_place(path)
         if place.exists() and SigningKey.load(place).public == known:
             raise ResumeError(

@@ -13,12 +13,6 @@ from dpadmm.engines.federation.terms import AgreedRun
 from dpadmm.noise.masks import MaskKey, PairwiseMasks
 from dpadmm.parsing import parse_json
 
-# Made when a silo is opened: files of earlier versions have none.
-TABLES = """
-CREATE TABLE IF NOT EXISTS peers (name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS masks (digest TEXT PRIMARY KEY, public TEXT NOT NULL, secret BLOB, roster TEXT);
-"""
-
 
 class MaskStore:
     """One silo's durable facts about masks, in its state file; who calls holds the file where that matters."""
@@ -26,7 +20,6 @@ class MaskStore:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         connection.execute("PRAGMA secure_delete = ON")  # an erased key is overwritten
-        connection.executescript(TABLES)
         self._ready: dict[tuple[str, Roster], PairwiseMasks] = {}
         self._has_erased = True  # perhaps by a process that was killed before it emptied the log
 

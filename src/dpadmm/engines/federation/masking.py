@@ -3,8 +3,7 @@
 Every silo makes one X25519 key for a run and puts its public part into the message by which it joins, signed with its
 identity key, with the digest of the terms. The coordinator relays all of these messages, the *roster*, with a silo's
 first request; it can neither change nor invent one, since the identity keys are in the terms and their fingerprints
-were compared by the owners. Masks are bound to the digest, and so to everybody who takes part; those who go on without
-somebody have another digest, other keys and other masks.
+were compared by the owners. Masks are bound to the digest, and so to everybody who takes part.
 """
 
 from collections.abc import Sequence

@@ -20,7 +20,7 @@ from dpadmm.noise.sums import Words
 from dpadmm.parsing import parse_json
 from dpadmm.problems.arrays import Floats
 
-VERSION = 1
+VERSION = 2
 """Version of the format; a message of another version is refused."""
 
 LARGEST_BODY = 64 * 2**20
@@ -74,15 +74,10 @@ class Register(Message):
 
 @dataclass(frozen=True)
 class Join(Message):
-    """The coordinator asks a silo to take part; `terms` is the whole agreement as JSON.
-
-    `parent` is the digest of the terms that these continue without those who left, empty for the first.
-    """
+    """The coordinator asks a silo to take part; `terms` is the whole agreement as JSON."""
 
     kind: ClassVar[str] = "join"
     terms: str
-    parent: str
-    left_in: int
 
 
 @dataclass(frozen=True)

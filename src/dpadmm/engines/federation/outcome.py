@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 class SiloOutcome:
     """One silo's section of the report: public facts only.
 
-    epsilon: certified cost of this run to one of its records, at the agreed delta, with what was spent before other
-    silos left (an upper bound then: the most that any silo had spent). least_noise: least ratio of noise
-    to sensitivity. noise_level: std (or rate) of its first release in training.
+    epsilon: certified cost of this run to one of its records, at the agreed delta. least_noise: least ratio of noise to
+    sensitivity. noise_level: std (or rate) of its first release in training.
     """
 
     name: str
@@ -93,7 +92,7 @@ def _silo(coordinator: "Coordinator", agent: int, rounds: int) -> SiloOutcome:
         name=me.name,
         records=me.records,
         releases=len(spent),
-        epsilon=terms.epsilon_with_earlier(agent, rounds),
+        epsilon=terms.epsilon(agent, rounds),
         delta=coordinator.agreement.delta,
         least_noise=min(release.noise_ratio for release in listed),
         noise_level=first.noise,

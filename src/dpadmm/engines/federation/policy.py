@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpadmm import checks
 from dpadmm.algorithms.registry import METHODS
 from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.table_format import TableFormat, earlier_format
+from dpadmm.datasets.table_format import TableFormat
 from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.refusal import Refusal
@@ -36,13 +36,6 @@ SUMMED = tuple(method.about.name for method in METHODS if method.about.is_sum an
 
 MOST_ROUNDS = 5000
 """Rounds of terms at most unless the owner says otherwise: more than the planner ever drafts."""
-
-_DROPS = (
-    "{path} sets drops_incomplete: rows with empty cells are no longer dropped, since that would reveal how many there "
-    'are. Write missing = "blank" instead (such rows are counted but carry no information), or missing = "fill" (the '
-    "public typical value). Keys, ledger and table stay as they are; `dpadmm silo show` then prints the number of "
-    "records for new terms."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +104,6 @@ class Policy:
         """Read a policy; anything odd is refused by name."""
         try:
             plain = parse_toml(read_text(path))
-            if plain.pop("drops_incomplete", False) is not False:
-                raise InputError(_DROPS.format(path=path))
             for name in ("name", "data", "schema"):
                 if not isinstance(plain[name], str):
                     raise InputError(f"{name} must be text, got {checks.shown(plain[name])}")
@@ -121,8 +112,6 @@ class Policy:
                     raise InputError(f"{name} must be a list of names, got {checks.shown(plain[name])}")
             words = {name: plain.pop(name) for name in ("missing", "unlisted", "out_of_range") if name in plain}
             written = TableFormat.taken_from(plain)
-            if written.sep is None:  # kept before formats could be stated, or no text file
-                written = written.over(earlier_format(plain["data"]))
             values = plain | {
                 "screening": Screening.of(**words),
                 "written": written,

@@ -27,11 +27,9 @@ from dpadmm.engines.federation.columns import (
     encoding_of,
     take_counts,
 )
-from dpadmm.engines.federation.identity import TABLE as IDENTITY_TABLE
 from dpadmm.engines.federation.identity import check_key
 from dpadmm.engines.federation.inbox import taken_inbox
 from dpadmm.engines.federation.keys import SigningKey, open_envelope
-from dpadmm.engines.federation.mask_store import TABLES as MASK_TABLES
 from dpadmm.engines.federation.mask_store import MaskStore
 from dpadmm.engines.federation.masking import answer_of
 from dpadmm.engines.federation.messages import (
@@ -57,7 +55,7 @@ from dpadmm.engines.federation.refusal import (
     reason_of,
     refusing_unexpected,
 )
-from dpadmm.engines.federation.run_store import CLOSED_TABLE, RunStore
+from dpadmm.engines.federation.run_store import RunStore
 from dpadmm.engines.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
 from dpadmm.engines.federation.silo_log import LogEntry, SiloLog
 from dpadmm.engines.federation.step import State, make_step, seat
@@ -70,9 +68,6 @@ from dpadmm.problems.arrays import Floats
 
 ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
 """What is told of a failed step: that it failed, once."""
-
-LATER_TABLES = IDENTITY_TABLE + CLOSED_TABLE + MASK_TABLES
-"""Of the state file; made when a silo is opened, since files of earlier versions have none."""
 
 MOST_AWAITED = 64
 """Terms without approval of which a silo remembers that it has logged them."""
@@ -102,13 +97,11 @@ class Silo:
         self,
         directory: Path,
         *,
-        asks_others: bool = True,
         read: Callable[[Policy, Path], Records] = policy_records,
         session: Session | None = None,
     ) -> None:
         """Open the silo; its data are read when they are first needed.
 
-        asks_others: whether other silos must vouch for this one before it draws; only tests of one silo go without.
         read: how the table is read, by the owner's rules and the schema's file.
         session: what earlier processes of the same service remember; a new one unless a transport keeps it in memory.
         """
@@ -116,7 +109,7 @@ class Silo:
         self.files.check()
         self.policy = Policy.load(self.files.policy)
         self.key = SigningKey.load(self.files.key)
-        self._connection = durable.connect(self.files.state, APPLICATION, TABLES, LATER_TABLES)
+        self._connection = durable.connect(self.files.state, APPLICATION, TABLES)
         try:
             check_key(self._connection, self.files.state, self.files.key, self.key)
         except BaseException:
@@ -128,7 +121,7 @@ class Silo:
         self._masks = MaskStore(self._connection)
         self._read, self._held = read, cast("tuple[tuple[int, ...], Records] | None", None)
         self._seated: dict[tuple[str, int, bytes], Agents] = {}
-        self._asks_others, self._awaited = asks_others, set[str]()
+        self._awaited: set[str] = set()
 
     @property
     def public_key(self) -> str:
@@ -204,7 +197,7 @@ class Silo:
         return kind(messages.mark(envelope[messages.SIGNATURE_BYTES :]), public_reason(refusal))
 
     def agreements(self) -> list[Agreement]:
-        """Return all terms that were approved here, or joined since others left, and are not closed."""
+        """Return all terms that were approved here and are not closed."""
         return self.runs.agreements()
 
     def log(self) -> list[LogEntry]:
@@ -221,14 +214,11 @@ class Silo:
         open_envelope(envelope, agreement.coordinator)
         if request.terms != agreement.as_json():
             raise MessageError("The terms are not in their canonical form.")
-        parent = self._joined(request.parent)[0] if request.parent else None
-        self.runs.check_approved(agreement, request, parent)
+        self.runs.check_approved(agreement)
         terms, agent = self._admitted(agreement)
         with durable.exclusive(self._connection):
-            self.runs.check_only_heir(agreement, request, self._answers.last(request.parent)[0])
-            if self.runs.join(agreement, request.parent):
+            if self.runs.join(agreement):
                 self._log.note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
-            self._masks.erase(request.parent)  # the old form of the run is closed from now on
             told = agreement.digest, agent, terms.mark
             answer = Keyed(*told, self._masks.public(agreement.digest)) if terms.is_masked else Joined(*told)
         self._masks.flush()
@@ -248,7 +238,7 @@ class Silo:
                 if self._answers.find(request, asked) is None:
                     records.check_number(terms.agreement, agent)
                     self._due(terms, agent, request)  # mask keys that come with it are taken for good
-                    if self._asks_others and request.digest not in self.session.assured:
+                    if request.digest not in self.session.assured:
                         return self._unsure(request.digest, agent)
             with durable.exclusive(self._connection):
                 reply = self._answers.find(request, asked)
@@ -327,7 +317,6 @@ class Silo:
                 self.runs.close(each.digest, reason)
                 self._masks.erase(each.digest)
                 self._log.note("closed", f"run {each.run!r}, digest {each.digest}: {reason}")
-            durable.set_version(self._connection)  # an earlier version of the package would answer them
         self._masks.flush()
 
     def settle(self) -> None:
@@ -339,12 +328,9 @@ class Silo:
     def check_ledger(self) -> None:
         """Refuse a state that is older than the ledger, or the other way round, before anything is served.
 
-        Every request is checked again. Answers of earlier versions have no mark in the ledger, and get theirs.
+        Every request is checked again.
         """
         with self._ledger() as ledger:
-            if durable.version(self._connection) == 1:
-                self._settle(ledger)
-                durable.set_version(self._connection)
             self._answers.check(ledger.answers())
 
     def _settle(self, ledger: Ledger) -> None:
@@ -366,7 +352,7 @@ class Silo:
             state, reply = None, self.key.seal(Refused(asked, ENDED).encode())
         self._answers.store(request, asked, state, reply)
         if state is not None:
-            cost = f"epsilon {terms.epsilon_with_earlier(agent, request.round):.4g} so far"
+            cost = f"epsilon {terms.epsilon(agent, request.round):.4g} so far"
             self._log.note(
                 "answered", f"round {request.round} of {terms.agreement.rounds}, run {terms.agreement.run!r}; {cost}"
             )
@@ -408,7 +394,6 @@ class Silo:
     def _check_order(self, terms: AgreedRun, agent: int, last: int | None, state: State | None, k: int) -> None:
         """The silo answers its rounds one after the other, each once, until one of them cannot be released."""
         self.runs.check_open(terms.agreement.digest)
-        self.runs.check_no_heir(terms.agreement.digest)
         if last is not None and state is None:
             raise Refusal(ENDED)
         mine = terms.rounds_of(agent)

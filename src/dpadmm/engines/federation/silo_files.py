@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm.datasets.table_format import TableFormat
-from dpadmm.engines.federation import durable, identity
+from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.keys import SigningKey, need_extra
 from dpadmm.engines.federation.names import check_name
@@ -30,12 +30,16 @@ APPLICATION = 0x64704131
 _ANY = TableFormat()
 TABLES = """
 CREATE TABLE approved (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, time TEXT NOT NULL);
-CREATE TABLE joined (digest TEXT PRIMARY KEY, parent TEXT NOT NULL, terms TEXT NOT NULL, secret TEXT NOT NULL,
-                     time TEXT NOT NULL);
+CREATE TABLE joined (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, secret TEXT NOT NULL, time TEXT NOT NULL);
+CREATE TABLE closed (digest TEXT PRIMARY KEY, reason TEXT NOT NULL, time TEXT NOT NULL);
 CREATE TABLE answers (digest TEXT, round INTEGER, request TEXT NOT NULL, state BLOB, reply BLOB NOT NULL,
                       PRIMARY KEY (digest, round));
 CREATE TABLE log (time TEXT NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
+CREATE TABLE identity (key TEXT NOT NULL);
+CREATE TABLE peers (name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL);
+CREATE TABLE masks (digest TEXT PRIMARY KEY, public TEXT NOT NULL, secret BLOB, roster TEXT);
 """
+"""Of the state file: approved, joined and closed runs, answers, a log, its one key, confirmed peers, mask keys."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,7 @@ class SiloFiles:
             Ledger.create(made.ledger(policy.noise), [records.table], budget, protection=protection).close()
             key = SigningKey.create(made.key).public
             own = "INSERT INTO identity VALUES (?)", (key,)
-            durable.create(made.state, APPLICATION, TABLES + identity.TABLE, own)
+            durable.create(made.state, APPLICATION, TABLES, own)
             kept = replace(policy, written=records.written, schema=str(self.schema.resolve()))
             kept.save(made.policy)  # so that it is read alike from now on
             SiloEntry.told_by(made, kept, key, records.number).save(made.entry)

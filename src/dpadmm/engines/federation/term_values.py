@@ -11,7 +11,7 @@ MOST_PARTICIPANTS = 10_000
 """Silos of one federation."""
 
 LONGEST_RUN = 200
-"""Bytes of a run's name: more than of others, because it grows when silos leave."""
+"""Bytes of a run's name at most."""
 
 _TINY, _HUGE = 1e-15, 1e15  # between these, what is computed from numbers is finite
 _LEAST_EPSILON, _MOST_EPSILON, _LEAST_DELTA = 1e-6, 1e6, 1e-300
@@ -22,7 +22,6 @@ _MOST = {
     "records": 10**12,
     "records_per_person": 10**6,
     "silos_per_person": MOST_PARTICIPANTS,
-    "least_silos": MOST_PARTICIPANTS,
     "colluders": MOST_PARTICIPANTS,
     "n_numeric": 10**6,
     "n_categorical": 10**6,

@@ -5,7 +5,6 @@ public constants, so the problem used here has the right sizes and empty tables.
 """
 
 import hashlib
-import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ import numpy as np
 
 from dpadmm.algorithms.method import Common, Method, Topology, federated
 from dpadmm.checks import nearest
-from dpadmm.engines.federation.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.engines.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.engines.federation.messages import LARGEST_BODY
 from dpadmm.engines.private import Course, RunSetting
 from dpadmm.engines.round_zero import ProfileRound, share_out
@@ -31,7 +30,6 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.noise.sums import MOST_MULTIPLE
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.calibration import PureTarget, Target
-from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import NoisyRelease, SummedGaussianRelease
 from dpadmm.problems.loss_records import LOSS_KINDS
@@ -177,51 +175,10 @@ class AgreedRun:
         spent = self.releases_through(agent, rounds)
         return compose(spent).epsilon(self.agreement.delta) if spent else 0.0
 
-    def epsilon_with_earlier(self, agent: int, rounds: int) -> float:
-        """Return a silo's certified epsilon after so many rounds, what was spent before others left included."""
-        terms, own = self.agreement, self.epsilon(agent, rounds)
-        if terms.delta == 0:
-            return own + terms.spent_epsilon
-        if terms.spent_m == 0:
-            return own
-        return float(epsilon_of_delta(math.hypot(terms.spent_m, self._m(agent, rounds)), terms.delta))
-
     @cached_property
     def mark(self) -> str:
         """A digest of the whole plan: silos and coordinator compare it before the first round."""
         return hashlib.sha256("\n".join(map(repr, self.plan)).encode()).hexdigest()
-
-    def without(self, names: tuple[str, ...], rounds: int) -> Agreement:
-        """Return the terms of those who are left after so many rounds were asked for, all of them counted as spent.
-
-        The certificates are computed anew for fewer silos; the noise is calibrated to what is left of the budget.
-        """
-        terms = self.agreement
-        if terms.missing is not Missing.WITHOUT:
-            raise InputError("These terms do not allow continuing without a silo (that needs missing = 'without').")
-        if not names or len(set(names)) != len(names) or len(terms.participants) - len(names) < terms.least_silos:
-            raise InputError(f"At least {terms.least_silos} of the {len(terms.participants)} silos must remain.")
-        everybody, stay = len(terms.participants) + len(terms.left), len(terms.participants) - len(names)
-        if self.course.is_pooled and terms.silos_per_person > 1 and 2 * stay <= everybody:
-            raise InputError(
-                f"More than half of the {everybody} silos must remain where a person may have records in several: two "
-                "groups that continued separately would each spend the rest of the budget, and a person may be in both."
-            )
-        agents = range(len(terms.participants))
-        # The budget is a person's. Each silo of a person has spent (C0: squares of m add up, pure epsilons add); one
-        # noise on the sum, the coordinator's or shared out under masks, hides all of them.
-        silos = 1 if self.course.is_pooled else terms.silos_per_person
-        if terms.delta == 0:
-            spent = silos * max((self.epsilon(agent, rounds) for agent in agents), default=0.0)
-            return terms.without(names, spent_m=0.0, spent_epsilon=terms.spent_epsilon + spent)
-        spent = math.sqrt(silos) * max((self._m(agent, rounds) for agent in agents), default=0.0)
-        return terms.without(names, spent_m=math.hypot(terms.spent_m, spent), spent_epsilon=0.0)
-
-    def _m(self, agent: int, rounds: int) -> float:
-        """Return the Gaussian parameter m (C0) of a silo's first rounds, read off the composed curve."""
-        spent = self.epsilon(agent, rounds)
-        # Up, so that what is left is never overstated.
-        return float(m_of(spent, self.agreement.delta)) * (1 + 1e-9) if spent > 0 else 0.0
 
 
 def agreed_run(agreement: Agreement) -> AgreedRun:
@@ -334,11 +291,6 @@ def _check_settings(agreement: Agreement, method: type[Method]) -> None:
     if method.about.is_pure != (agreement.delta == 0):
         need = "delta = 0 (its noise is Laplace)" if method.about.is_pure else "a delta above 0 (its noise is Gaussian)"
         raise InputError(f"{agreement.method} needs {need}, got delta = {agreement.delta!r}.")
-    if agreement.missing is Missing.WITHOUT and Family.SAMPLED in method.about.noise:
-        raise InputError(
-            f"{agreement.method} cannot continue without a silo: sampled releases are planned as a whole. Use "
-            "missing = 'wait'."
-        )
 
 
 def _public_problem(agreement: Agreement) -> Problem:
@@ -407,14 +359,5 @@ def _penalty(agreement: Agreement) -> Regulariser:
 
 def _target(agreement: Agreement) -> Target | PureTarget:
     if agreement.delta == 0:
-        left = agreement.epsilon - agreement.spent_epsilon
-        if left <= 0:
-            raise InputError("The remaining silos have no budget left.")
-        return PureTarget(left * _ROOM)
-    if agreement.spent_m == 0:
-        return Target(agreement.epsilon, agreement.delta)
-    whole = float(m_of(agreement.epsilon, agreement.delta))
-    if agreement.spent_m >= whole * (1 - 1e-9):
-        raise InputError("The remaining silos have no budget left.")
-    left = math.sqrt(whole**2 - agreement.spent_m**2)
-    return Target(float(epsilon_of_delta(left, agreement.delta)) * _ROOM, agreement.delta)
+        return PureTarget(agreement.epsilon * _ROOM)
+    return Target(agreement.epsilon, agreement.delta)

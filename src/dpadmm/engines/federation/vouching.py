@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dpadmm.engines.federation import messages
-from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.keys import open_envelope
 from dpadmm.engines.federation.messages import Message, Unsure, Vouch, Vouched, Voucher, Vouchers
 from dpadmm.engines.federation.refusal import MessageError
+from dpadmm.engines.federation.run_store import stored_terms
 from dpadmm.engines.federation.terms import AgreedRun, agreed_run
-from dpadmm.errors import InputError, ResumeError
+from dpadmm.errors import ResumeError
 from dpadmm.parsing import parse_json
 
 Told = TypeVar("Told", Unsure, Voucher)
@@ -92,12 +92,9 @@ def vouch_for(terms: AgreedRun, agent: int, answered: Mapping[str, int], envelop
 
 def _seen_in(text: str, key: str, last: int) -> int:
     """Return what was seen of the silo with this key in a run with these terms; nothing if it took no part."""
-    try:
-        agreement = Agreement.from_json(text)
-        them = [number for number, person in enumerate(agreement.participants) if person.key == key]
-        return seen_of(agreed_run(agreement), them[0], last) if them else 0
-    except InputError:  # terms of an earlier version, which this one does not take any more
-        return 0
+    agreement = stored_terms(text)
+    them = [number for number, person in enumerate(agreement.participants) if person.key == key]
+    return seen_of(agreed_run(agreement), them[0], last) if them else 0
 
 
 def is_vouched_for(

@@ -113,7 +113,7 @@ class Service:
                 if run.is_done:
                     self._done.add(path)
                 return run.is_wanted and not run.is_done
-        except (DpadmmError, sqlite3.Error) as problem:  # of an earlier version, damaged, or held: it may pass
+        except (DpadmmError, sqlite3.Error) as problem:  # damaged, or held: it may pass
             if self._told.get(path) != str(problem):
                 self._told[path] = str(problem)
                 _log.warning("run %s is skipped: %s", path.name, problem)

@@ -6,7 +6,6 @@ happens afterwards, what is recorded is never less than what was released. See `
 
 from dpadmm.privacy.ledger.confirmed import ConfirmedLedger
 from dpadmm.privacy.ledger.ledger import Ledger, open_for_reading
-from dpadmm.privacy.ledger.migration import migrate
 from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns
 from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.spending import Budget, Composer
@@ -24,6 +23,5 @@ __all__ = [
     "RunSpending",
     "SiloColumns",
     "SiloSpending",
-    "migrate",
     "open_for_reading",
 ]

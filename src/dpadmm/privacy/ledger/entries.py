@@ -46,7 +46,6 @@ class Kind(Enum):
     RELEASE = "release"
     BUDGET = "budget"
     REFUSAL = "refusal"
-    MIGRATION = "migration"
     PROFILE = "profile"
     ANSWER = "answer"
     VERSION = "version"
@@ -166,14 +165,7 @@ class Ask:
             read_text(content[name])
         _read_int(content["slot"])
         checks.count("count", release.count)  # fewer would take from what is spent
-        return cls(content["run"], content["algorithm"], content["slot"], release, _silo_of(content, release))
-
-
-def _silo_of(content: Mapping[str, Any], release: Release) -> str | None:
-    """Return whose release an entry records; earlier formats knew the position in a list only."""
-    if "silo" in content:
-        return _OPTIONAL_TEXT.read(content["silo"])
-    return None if release.agent < 0 else f"position {release.agent}"
+        return cls(content["run"], content["algorithm"], content["slot"], release, _OPTIONAL_TEXT.read(content["silo"]))
 
 
 def canonical(value: Mapping[str, Any]) -> str:
@@ -210,10 +202,7 @@ class _FieldCodec:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The fields of a record: how each is written and read, which must be there, which are left out at a default.
-
-    A field added to a record later has a default: entries written before it read back with that default.
-    """
+    """The fields of a record: how each is written and read, which must be there, which are left out at a default."""
 
     codecs: Mapping[str, _FieldCodec]
     required: frozenset[str]

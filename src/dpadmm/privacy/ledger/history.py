@@ -16,7 +16,7 @@ from dpadmm.privacy.ledger import store
 from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of, read_text
 from dpadmm.privacy.ledger.profiles import KeptProfile
 from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
-from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Piles, share_of
+from dpadmm.privacy.ledger.spending import Budget, Piles, share_of
 from dpadmm.privacy.ledger.statement import RunAccount
 from dpadmm.privacy.ledger.versions import DataVersion
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -27,9 +27,8 @@ def create(
     data: Sequence[SiloColumns],
     budget: Budget,
     protection: Protection,
-    carried: Iterable[tuple[Kind, dict[str, Any]]] = (),
 ) -> None:
-    """Write the three files of a new ledger for these silos; `carried` entries follow the first.
+    """Write the three files of a new ledger for these silos.
 
     The log appears under its name only when it is complete; if anything fails, nothing stays behind. If the process is
     killed here, a key without a log stays behind, and the name is refused until somebody removes it.
@@ -62,7 +61,7 @@ def create(
         writer = Writer(0, GENESIS)
         said = {"budget": asdict(budget), "key_check": store.key_check(key)}
         first = {**said, **protection.content(), **known.content()}  # `Account.opened_by` reads it
-        entries = [writer.next(kind, content) for kind, content in ((Kind.CREATED, first), *carried)]
+        entries = [writer.next(Kind.CREATED, first)]
         store.write_new(store.anchor_path(path), store.anchor_text(writer.seq, writer.digest))
         made += [store.anchor_path(path), draft]
         with store.clear_errors(path):
@@ -91,13 +90,6 @@ def check_persons(data: Sequence[SiloColumns], protection: Protection) -> None:
         )
 
 
-def _protection_of(content: Mapping[str, Any]) -> Protection:
-    if "holding" not in content:
-        return Protection.read(content)
-    earlier = {"APART": 1, "TOGETHER": EVERY_SILO}
-    return Protection.read({**content, "silos_per_person": earlier[content["holding"]]})
-
-
 @dataclass
 class Account:
     """All entries read so far, folded together."""
@@ -121,9 +113,9 @@ class Account:
         if first is None or Kind(content["event"]) is not Kind.CREATED:
             raise LedgerError("The ledger has no first entry, so it is damaged. Restore it from a backup.")
         with _readable(first.seq):
-            read_text(content.get("key_check", ""))
+            read_text(content["key_check"])
             versions = [DataVersion.first(content)]
-            return cls(Piles(_protection_of(content)), Budget(**content["budget"]), versions, content)
+            return cls(Piles(Protection.read(content)), Budget(**content["budget"]), versions, content)
 
     @property
     def newest(self) -> DataVersion:
@@ -176,7 +168,7 @@ class Account:
             case Kind.VERSION:
                 self.versions.append(self.newest.following(content))
                 self.profiles.clear()  # they are counts of another table
-            case Kind.CREATED | Kind.MIGRATION:
+            case Kind.CREATED:
                 pass
 
 
@@ -329,16 +321,9 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
 
 
 def _read_current(path: Path, anchor: tuple[int, str] | None, expected_head: str | None, timeout: float) -> Account:
-    """Return the account of a file of the current format, once it is found sound."""
+    """Return the account of a file, once it is found sound."""
     with closing(store.connect_for_reading(path, timeout)) as reading, store.transaction(reading, "BEGIN"):
         store.validate(reading, path)
-        if store.is_earlier(reading):
-            raise LedgerError(
-                f"{path} was written by an earlier version, which numbered silos by their position in a list and "
-                "did not store all of its assumptions, so nothing can be added to it. It can be read, and migrated "
-                f"to a new ledger in which nothing is undercounted: `dpadmm ledger migrate {path.name} NEW "
-                "FILE...`, or migrate() in Python."
-            )
         account = read_account(reading, path)
         check_keys(reading, path, account)
         check_history(reading, path, anchor, expected_head)
@@ -348,17 +333,12 @@ def _read_current(path: Path, anchor: tuple[int, str] | None, expected_head: str
 def open_read_only(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, Account]:
     """Return a connection that writes nothing and the account, checked like `open_checked`.
 
-    No lock is left, no side file made. SQLite's read lock keeps writers away for the moment of reading. A file of an
-    earlier format that nobody has open (no write-ahead log, `-wal`, beside it) is read as it is.
+    No lock is left, no side file made. SQLite's read lock keeps writers away for the moment of reading.
     """
     if not path.is_file():
         raise LedgerError(f"{path} does not exist or is not a file. Give the path of a ledger.")
-    is_at_rest = not any(path.with_name(path.name + end).exists() for end in ("-wal", "-journal"))
     with store.clear_errors(path), store.undisturbed(path, timeout) as anchor:
-        if is_at_rest and store.is_earlier_file(path):
-            connection = store.connect(path, "mode=ro&immutable=1", timeout)
-        else:
-            connection = store.connect_for_reading(path, timeout)
+        connection = store.connect_for_reading(path, timeout)
         try:
             with store.transaction(connection, "BEGIN"):
                 account = _checked(connection, path, anchor, expected_head)

@@ -100,7 +100,7 @@ class Ledger(OpenHistory):
         """Open a ledger and check all of it: pages, version, chain, anchor.
 
         `expected_head` is a head you noted earlier: it must be in the history, or the file is an older or edited copy.
-        Raises `LedgerError`, with nothing changed, for a foreign, damaged, too new or unexpected file.
+        Raises `LedgerError`, with nothing changed, for a file that is foreign, damaged, unexpected or of another kind.
         """
         place = Path(os.path.realpath(path))
         timeout = checks.positive("timeout_seconds", timeout_seconds)
@@ -163,12 +163,6 @@ class Ledger(OpenHistory):
     def protection(self) -> Protection:
         """What the budget is about."""
         return self._account.piles.protection
-
-    @property
-    def is_earlier_format(self) -> bool:
-        """Whether the file has an earlier format: it can be read, not written, and may undercount."""
-        with store.clear_errors(self._path):
-            return store.is_earlier(self._connection)
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -374,11 +368,8 @@ class Ledger(OpenHistory):
     def verify(self) -> str:
         """Read everything again from the file, check pages, chain and keys, and return the head."""
         self._guard()
-        with store.clear_errors(self._path):
-            if not store.has_keys(self._connection):
-                return self.head
-            with store.transaction(self._connection, "BEGIN"):
-                return history.read_again(self._connection, self._path).reader.digest
+        with store.clear_errors(self._path), store.transaction(self._connection, "BEGIN"):
+            return history.read_again(self._connection, self._path).reader.digest
 
     def export_json(self, path: str | os.PathLike[str]) -> None:
         """Write the statement and every entry to a new, readable JSON file.

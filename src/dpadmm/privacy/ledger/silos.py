@@ -175,10 +175,10 @@ class KnownData:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "KnownData":
-        """Return what `content` wrote; earlier formats kept nothing of the kind."""
+        """Return what `content` wrote."""
         return cls(
-            tuple(KnownSilo.read(each) for each in content.get("silos", ())),
-            frozenset(map(read_text, content.get("columns", ()))),
+            tuple(KnownSilo.read(each) for each in content["silos"]),
+            frozenset(map(read_text, content["columns"])),
             content.get("relation") == Relation.ADD_OR_REMOVE.value,
         )
 

@@ -22,9 +22,6 @@ from dpadmm.privacy.records import GaussianRelease, NoisyRelease, Release
 if TYPE_CHECKING:
     from dpadmm.privacy.curves import Curve
 
-EVERY_SILO = 10**6
-"""As a number of silos per person: records may be in all silos there are."""
-
 # Keeps the shortcut below on the safe side of rounding; the accountant decides what is closer.
 _MARGIN = 1e-9
 

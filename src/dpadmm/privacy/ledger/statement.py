@@ -1,13 +1,13 @@
 """What a ledger says about itself: receipts for what was recorded, and what was spent, in all and by run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.privacy.ledger.entries import Ask
 from dpadmm.privacy.ledger.profiles import is_profile
-from dpadmm.privacy.ledger.spending import EVERY_SILO, Budget, Mechanism, Meter, Piles
+from dpadmm.privacy.ledger.spending import Budget, Mechanism, Meter, Piles
 from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Protection, Strength, View, standing
 
 if TYPE_CHECKING:
@@ -82,23 +82,15 @@ class LedgerStatement:
         """Every strength there is, the weakest with what the whole figure rests on."""
         return [*(strength.value for strength in self.strengths[:-1]), self.standing]
 
-    @property
-    def _people(self) -> tuple[Protection, str]:
-        """Whose change is hidden, and what is assumed about people."""
-        if self.protection.silos_per_person < EVERY_SILO:
-            return self.protection, self.protection.people
-        return replace(self.protection, silos_per_person=1), "a person's records in any silo"
-
     def __str__(self) -> str:
         """Return the statement as a few lines of text."""
         planned = "however later noise was chosen" if self.holds_adaptively else "for noise planned beforehand"
-        hidden, people = self._people
         lines = [
             f"Spent      epsilon {self.spent_epsilon:.6g} of {self.budget.epsilon:.6g}, delta {self.budget.delta:.3g}",
             f"Left       epsilon {self.left_epsilon:.6g}",
-            f"Protects   {hidden} from {self.protection.observer}",
+            f"Protects   {self.protection} from {self.protection.observer}",
             *self._colluders_lines(),
-            f"Assumes    {people}",
+            f"Assumes    {self.protection.people}",
             f"Strength   {'; '.join(self._standings)}; {planned}",
             f"Releases   {self.releases} recorded, {self.refusals} refusals",
         ]

@@ -33,7 +33,7 @@ from dpadmm.privacy.ledger.entries import Entry, Key, key_of
 
 APPLICATION_ID = 0x6470616C  # "dpal"
 VERSION = 3
-"""2 added the table of keys; 3 knows silos by what they hold. Earlier files are read, never written."""
+"""Of the file; those of another version are refused."""
 
 _ENTRIES = (
     "CREATE TABLE entries (seq INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)",
@@ -176,35 +176,14 @@ def inspect(path: Path, timeout: float) -> None:
 def validate(connection: sqlite3.Connection, path: Path) -> None:
     """Raise `LedgerError` unless this code can read the file's version and its pages are sound."""
     version = _version(connection)
-    if not 1 <= version <= VERSION:
+    if version != VERSION:
         raise LedgerError(
-            f"{path} has schema version {version}; this version of dpadmm reads versions 1 to {VERSION}. Use a "
-            "newer dpadmm."
+            f"{path} has ledger version {version}, but this version of dpadmm reads version {VERSION} only. Use the "
+            "version of dpadmm that wrote it."
         )
     complaints = [row[0] for row in connection.execute("PRAGMA quick_check(3)")]
     if complaints != ["ok"]:
         raise LedgerError(f"{path} is damaged ({'; '.join(complaints)}). Restore it from a backup.")
-
-
-def is_earlier_file(path: Path) -> bool:
-    """Return whether the file at rest has an earlier format; those used a write-ahead log."""
-    with closing(connect(path, "mode=ro&immutable=1", 0.0)) as connection:
-        try:
-            return is_earlier(connection)
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
-                raise
-            return False  # torn, so being written: not one of those
-
-
-def is_earlier(connection: sqlite3.Connection) -> bool:
-    """Return whether the file has an earlier format, which can be read only."""
-    return _version(connection) < VERSION
-
-
-def has_keys(connection: sqlite3.Connection) -> bool:
-    """Return whether there is a table of keys; files of version 1 have none."""
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'keys'").fetchone() is not None
 
 
 def _version(connection: sqlite3.Connection) -> int:
