@@ -314,7 +314,7 @@ def test_other_budgets_stand_beside_this_one(model):
     assert "AUC, if 0.8 without privacy" in said
     assert "0.3 57.4 % 0.60 to 0.75 0% of what can be learned without noise 0 % P-ADMM" in said
     assert "1 this model 73.1 % 0.60 to 0.75 50% of what can be learned without noise 50 % P-ADMM" in said
-    assert "dpadmm plan --page" in text(report_page(model))
+    assert "dpadmm plan --plot" in text(report_page(model))
 
 
 def test_a_model_keeps_what_its_reports_show(model, tmp_path):

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from dpadmm.errors import InputError
-from dpadmm.planning.planner import UtilityPoint, utility_curve
+from dpadmm.planning.planner import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.planning.task import Task
 from dpadmm.reporting.charts import svg
 from dpadmm.reporting.facts import BudgetFacts
 from dpadmm.reporting.labels import method_words
-from dpadmm.reporting.utility_plot import epsilons_around
 
 
 def best_guess(epsilon: float, delta: float) -> float:

@@ -5,7 +5,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.figure_style import BLUE, GREY, ORANGE, blank
+from dpadmm.reporting.figures import BLUE, GREY, ORANGE, blank
 from dpadmm_research.audit.audit import AuditResult
 from dpadmm_research.audit.tradeoff import certified_tradeoff
 
