@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass, field
 from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -99,49 +100,45 @@ class TrainingWay(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearModel(PrivateEstimator):
-    """A linear model of encoded rows, released under differential privacy."""
+    """A linear model of encoded rows, released under differential privacy. Parameters are checked by `fit`."""
 
-    delta: float | None
-    alpha: float | None
-    l1_ratio: float
-    fit_intercept: bool
-    schema: Any
-    missing: str
-    unlisted: str
-    out_of_range: str
-    feature_bounds: Any
-    row_norm: float | None
-    profile: str
-    profile_share: float | None
-    unit: str | None
-    view: str | None
-    method: str
-    topology: Any
-    records_per_person: int | None
-    silos_per_person: int | None
-    keep: int | None
-    colluders: int | None
-    neighbours: str | None
-    nominal_records: int | None
-    ledger: Any
-    budget: float | None
-    random_state: Any
-    threshold: float | None = None  # where it is no parameter
+    epsilon: float = 1.0
+    delta: float | None = None
+    _: KW_ONLY
+    alpha: float | None = None
+    l1_ratio: float = 0.0
+    fit_intercept: bool = True
+    schema: Any = None
+    missing: str = "error"
+    unlisted: str = "error"
+    out_of_range: str = "clip"
+    feature_bounds: Any = None
+    row_norm: float | None = None
+    profile: str = "auto"
+    profile_share: float | None = None
+    unit: str | None = None
+    view: str | None = None
+    method: str = "auto"
+    topology: Any = None
+    records_per_person: int | None = None
+    silos_per_person: int | None = None
+    keep: int | None = None
+    colluders: int | None = None
+    neighbours: str | None = None
+    nominal_records: int | None = None
+    ledger: Any = None
+    budget: float | None = None
+    random_state: Any = None
 
-    coef_: Any
-    intercept_: Any
-    privacy_: PrivacyStatement
-    released_: ReleasedModel
-    plan_: Plan
-    history_: tuple[tuple[PublicRound, ...], ...]
-    n_features_in_: int
-
-    def _take(self, parameters: dict[str, Any]) -> None:
-        """Keep what a constructor was given as it is; it is checked by `fit`."""
-        for name, value in parameters.items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
+    coef_: Any = field(init=False)
+    intercept_: Any = field(init=False)
+    privacy_: PrivacyStatement = field(init=False)
+    released_: ReleasedModel = field(init=False)
+    plan_: Plan = field(init=False)
+    history_: tuple[tuple[PublicRound, ...], ...] = field(init=False)
+    n_features_in_: int = field(init=False)
 
     def _loss(self) -> Loss:
         """Return the loss of a record."""
@@ -367,7 +364,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Return predictions and labels of a table with a schema, and which rows were blanked, see `data.compared`."""
         table = labelled(self, X, y, self.released_.schema.label.name)
         screening = Screening.of(self.missing, self.unlisted, self.out_of_range)
-        return compared(self.released_, table, screening, self.threshold)
+        return compared(self.released_, table, screening, getattr(self, "threshold", None))
 
     def _table_score(self, measure: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
         """Return a figure on a table with a schema; blanked rows are left out."""
