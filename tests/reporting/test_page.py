@@ -14,12 +14,10 @@ from dpadmm.planning.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planning.planner import UtilityPoint
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.budgets import best_guess
 from dpadmm.reporting.facts import Accountability, BudgetFacts, Custody
 from dpadmm.reporting.measurement import Basis, OtherFigure
-from dpadmm.reporting.page import report_page
+from dpadmm.reporting.page import best_guess, observers, report_page
 from dpadmm.reporting.statement import Collusion, merged
-from dpadmm.reporting.views import observers
 
 
 def text(page: str) -> str:
