@@ -29,8 +29,6 @@ from dpadmm.estimators import (
 from dpadmm.privacy.records import Origin
 
 simulated = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
-# These data are made up, so that exact scores of them may be looked at.
-scored = pytest.mark.filterwarnings("ignore::dpadmm.estimators.PipelineWarning")
 
 
 def test_importing_the_package_stays_light():
@@ -137,7 +135,6 @@ def test_clone_and_pickle_keep_parameters_and_predictions(make):
     assert back.privacy_ == model.privacy_
 
 
-@scored
 def test_pipelines_and_cross_validation(make):
     build, X, y = make
     chain = make_pipeline(FunctionTransformer(np.tanh), build(epsilon=50.0)).fit(X, y)
@@ -146,7 +143,6 @@ def test_pipelines_and_cross_validation(make):
     assert np.all(np.isfinite(scores))
 
 
-@scored
 def test_groups_are_routed(make, table):
     build, X, y = make
     groups = table[3]

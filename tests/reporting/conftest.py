@@ -1,7 +1,6 @@
 """A saved model with every kind of fact in it, made up: no planner and no noise are needed to test a page."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +8,6 @@ import pytest
 
 from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.datasets.schema import Schema
-from dpadmm.planning.task import Task
-from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.reporting.facts import (
@@ -26,7 +23,6 @@ from dpadmm.reporting.facts import (
 )
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.planner_page import Axes, Planner, planner_page, settings
 
 
 def curve(name: str, values: np.ndarray) -> RoundCurve:
@@ -107,19 +103,6 @@ def model() -> ReleasedModel:
             ),
         ),
     )
-
-
-@pytest.fixture(scope="session")
-def planned() -> str:
-    """The planner's page for a few small plans; its title would break out of a page that did not escape it."""
-
-    def task_of(sizes: tuple[int, ...]) -> Task:
-        return Task(sizes=sizes, dimension=4, loss=Logistic(), target=Target(1.0, 1e-5))
-
-    task = task_of((300, 200))
-    axes = replace(Axes.around(task), epsilons=(0.3, 1.0, 30.0), silos=(2, 4), records=(250, 2000))
-    found = tuple(settings(axes, Planner(task_of, "output-perturbation"), lambda: None))
-    return planner_page(axes, found, task, "</script><b>A plan</b>")
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -18,7 +18,7 @@ from dpadmm.privacy.protection import Relation, Strength, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import DEVIATIONS
-from dpadmm.reporting.evaluation_plot import draw_evaluation
+from dpadmm.reporting.figures import draw_evaluation
 from dpadmm.reporting.score_bins import BINS, RESOLUTIONS, WIDTH, ScoreBins, counts_of, least_squares
 from dpadmm.reporting.statement import NoiseSummary, PrivacyStatement
 

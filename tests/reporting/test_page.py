@@ -13,12 +13,10 @@ from dpadmm.planning.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planning.planner import UtilityPoint
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.budgets import best_guess
 from dpadmm.reporting.facts import Accountability, BudgetFacts, Custody
 from dpadmm.reporting.measurement import Basis, OtherFigure
-from dpadmm.reporting.page import report_page
+from dpadmm.reporting.page import best_guess, observers, report_page
 from dpadmm.reporting.statement import Collusion, merged
-from dpadmm.reporting.views import observers
 
 
 def text(page: str) -> str:
@@ -313,7 +311,7 @@ def test_other_budgets_stand_beside_this_one(model):
     assert "AUC, if 0.8 without privacy" in said
     assert "0.3 57.4 % 0.60 to 0.75 0% of what can be learned without noise 0 % P-ADMM" in said
     assert "1 this model 73.1 % 0.60 to 0.75 50% of what can be learned without noise 50 % P-ADMM" in said
-    assert "dpadmm plan --page" in text(report_page(model))
+    assert "dpadmm plan --plot" in text(report_page(model))
 
 
 def test_a_model_keeps_what_its_reports_show(model, tmp_path):

@@ -83,9 +83,8 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     from dpadmm.datasets.schema import Screening
     from dpadmm.datasets.tables import read_silos
     from dpadmm.estimators.wishes import Books
-    from dpadmm.front.training import Training
-    from dpadmm.reporting.budgets import budget_facts, budgets_around
-    from dpadmm.reporting.facts import Accountability
+    from dpadmm.front.training import Training, budgets_around
+    from dpadmm.reporting.facts import Accountability, BudgetFacts
 
     console = Console(highlight=False, quiet=is_json)
     files = []
@@ -120,7 +119,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     model = replace(
         model,
         measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),),
-        budgets=budget_facts(budgets_around(words.task(prepared.rows.sizes, SCHEMA))),
+        budgets=tuple(map(BudgetFacts.of, budgets_around(words.task(prepared.rows.sizes, SCHEMA)))),
     )
     model.save(place)
     page = folder / "report.html"

@@ -98,7 +98,7 @@ def show(kept: Kept, asked: Questions, head: dict[str, Any] | None) -> None:
     """Draw what is to be drawn, and print the table; as JSON, if there is a head for it."""
     found, plot = kept.figures, asked.plot
     if plot is not None:
-        from dpadmm.reporting.evaluation_plot import draw_evaluation
+        from dpadmm.reporting.figures import draw_evaluation
 
         draw_evaluation(found, plot)
     if head is not None:

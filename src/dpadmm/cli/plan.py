@@ -1,6 +1,5 @@
 """`dpadmm plan`: what would be run and what to expect, from public facts, before any data are touched."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,11 +10,16 @@ from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
     from dpadmm.datasets.table_format import TableFormat
     from dpadmm.planning.plan import Plan
     from dpadmm.planning.planner import UtilityPoint
-    from dpadmm.planning.task import Task
-    from dpadmm.reporting.planner_page import Planner
+
+
+_BAR = 10  # so that the table is whole on a terminal of 80 columns
 
 
 @options.reads_tables
@@ -61,15 +65,10 @@ def plan(
         bool, typer.Option("--curve/--no-curve", help="Show expected utility against epsilon (takes a little longer).")
     ] = True,
     plot: Annotated[
-        Path | None, typer.Option(help="Write the plot of utility against epsilon here, .svg or .png.")
-    ] = None,
-    page: Annotated[
         Path | None,
-        typer.Option(
-            help="Write an HTML page here, with sliders for budget, silos and records (takes up to a minute)."
-        ),
+        typer.Option(help="Draw what remains of weak, moderate and strong signals against epsilon, as .svg or .png."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     json: options.Json = False,
 ) -> None:
     """Plan a run: method, rounds, noise, expected utility, and a warning if no useful model can be expected.
@@ -84,10 +83,10 @@ def plan(
         from dpadmm.datasets.tables import check_split
         from dpadmm.front.asked import TaskWords, check_person, counts_of, protection_of, task_of
         from dpadmm.front.sources import Streaming
+        from dpadmm.planning.planner import epsilons_around, utility_curve
         from dpadmm.planning.planner import plan as make_plan
         from dpadmm.planning.task import ProfileRule
         from dpadmm.problems.aims import aim_of
-        from dpadmm.reporting.planner_page import Planner
 
         words = TaskWords(
             epsilon=epsilon,
@@ -116,9 +115,7 @@ def plan(
             expected_r2=expected_r2,
         )
         if plot is not None:
-            _check_place("--plot", plot, (".svg", ".png"), force)
-        if page is not None:
-            _check_place("--page", page, (".html",), force)
+            _check_plot(plot, force)
         known = None if schema is None else Schema.load(schema)
         if known is not None:
             check_split(split_by, known.columns, known.label)
@@ -138,24 +135,27 @@ def plan(
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})
             counts = counts_of(tables, person, words)
+        is_real = predict == "number"
+        task = task_of(words, counts, dimension, known, is_real=is_real)
+        made = make_plan(task, method=words.method_name(), problems=words.problems(known))
+        points: tuple[UtilityPoint, ...] = ()
+        if curve or plot is not None:
+            words = words.settled(made, known)
+            task = task_of(words, counts, dimension, known, is_real=is_real)
+            epsilons, problems = epsilons_around(epsilon), words.problems(known)
+            points = utility_curve(task, epsilons, words.method_name(), problems, all_signals=plot is not None)
+        if plot is not None:
+            from dpadmm.reporting.figures import draw_utility
 
-        def made(sizes: tuple[int, ...]) -> "Task":
-            return task_of(words, sizes, dimension, known, is_real=predict == "number")
-
-        first = make_plan(made(counts), method=words.method_name(), problems=words.problems(known))
-        words = words.settled(first, known)
-        planner = Planner(made, words.method_name(), words.problems(known))
-        if page is not None:
-            _write_page(page, made(counts), planner, is_quiet=json)
-        has_curve = plot is not None or (curve and page is None)
-        _show(first, made(counts), planner, Outputs(plot, page), has_curve=has_curve, is_json=json)
+            draw_utility(points, epsilon, plot)
+        _show(made, points, plot, epsilon, is_json=json)
 
 
-def _check_place(name: str, place: Path, suffixes: tuple[str, ...], force: bool) -> None:
+def _check_plot(place: Path, force: bool) -> None:
     from dpadmm.reporting.files import check_writable
 
-    if place.suffix not in suffixes:
-        raise InputError(f"{name} must end in {' or '.join(suffixes)}, got {str(place)!r}.")
+    if place.suffix not in (".svg", ".png"):
+        raise InputError(f"--plot must end in .svg or .png, got {str(place)!r}.")
     check_writable(place, may_replace=force)
 
 
@@ -175,59 +175,46 @@ def _counts(sizes: str) -> tuple[int, ...]:
         ) from error
 
 
-def _write_page(page: Path, task: "Task", planner: "Planner", *, is_quiet: bool) -> None:
-    """Make all plans of the page, then write it: whoever interrupts has no page, and nothing half done."""
-    from dpadmm.engines.local import progress_bar
-    from dpadmm.reporting.files import write_file
-    from dpadmm.reporting.planner_page import Axes, planner_page, settings
-
-    axes = Axes.around(task)
-    with progress_bar("planning", axes.number, is_wanted=not is_quiet) as tick:
-        found = tuple(settings(axes, planner, tick))
-    title = f"A private model over {task.n_silos} silo{'s' * (task.n_silos > 1)}"
-    write_file(page, planner_page(axes, found, task, title).encode())
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Where plot and page were asked for."""
-
-    plot: Path | None
-    page: Path | None
-
-
-def _show(made: "Plan", task: "Task", planner: "Planner", written: Outputs, *, has_curve: bool, is_json: bool) -> None:
+def _show(made: "Plan", points: "Sequence[UtilityPoint]", plot: Path | None, epsilon: float, *, is_json: bool) -> None:
     from dpadmm.cli.terminal import print_json, print_line
-    from dpadmm.planning.planner import utility_curve
-    from dpadmm.reporting.utility_plot import epsilons_around
 
-    points: tuple[UtilityPoint, ...] = ()
-    if has_curve:
-        points = utility_curve(task, epsilons_around(task.target.epsilon), planner.method, planner.problems)
-    if written.plot is not None:
-        from dpadmm.reporting.utility_plot import draw_utility
-
-        draw_utility(points, task.target.epsilon, written.plot)
     if is_json:
         listed = [
             {"epsilon": p.epsilon, "method": p.method, "is_hopeless": p.is_hopeless} | p.expected.as_json()
             for p in points
         ]
-        places = {"plot": written.plot and str(written.plot), "page": written.page and str(written.page)}
-        print_json({"command": "plan", **places, "curve": listed} | made.as_json())
+        print_json({"command": "plan", "plot": plot and str(plot), "curve": listed} | made.as_json())
         return
     print_line(made.describe())
     if points:
+        from rich.console import Console
+
         print_line("")
-        _print_curve(points, task.target.epsilon)
-    for place in (written.plot, written.page):
-        if place is not None:
-            print_line(f"Wrote {place}.")
+        Console(highlight=False).print(_table(points, epsilon))
+    if plot is not None:
+        print_line(f"Wrote {plot}.")
 
 
-def _print_curve(points: "tuple[UtilityPoint, ...]", epsilon: float) -> None:
-    from rich.console import Console
+def _table(points: "Sequence[UtilityPoint]", epsilon: float) -> "Table":
+    """Return a table with one bar per epsilon, from having learned nothing to the model without noise."""
+    from rich.table import Table
+    from rich.text import Text
 
-    from dpadmm.reporting.utility_plot import terminal_curve
-
-    Console(highlight=False).print(terminal_curve(points, epsilon))
+    score, judged = points[0].expected.score.value, points[0].expected.judged
+    table = Table(
+        title=f"Expected {score} against epsilon, if a model without privacy reaches {judged.non_private:g}",
+        title_justify="left",
+        caption="simulated on synthetic data; learned: share of what a model without noise learns, by the loss",
+        caption_justify="left",
+    )
+    table.add_column("epsilon", justify="right")
+    table.add_column(score, justify="right")
+    table.add_column("learned", no_wrap=True, min_width=_BAR)
+    table.add_column("method", overflow="fold")
+    for point in points:
+        style = "bold" if point.epsilon == epsilon else "dim" if point.is_hopeless else ""
+        filled = round(_BAR * point.expected.judged.learned)
+        bar = Text("█" * filled + "·" * (_BAR - filled))
+        words = f"{point.method} (hopeless)" if point.is_hopeless else point.method
+        table.add_row(f"{point.epsilon:g}", point.expected.judged.range, bar, words, style=style)
+    return table

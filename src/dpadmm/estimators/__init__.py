@@ -19,7 +19,6 @@ from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoIntervalsWarning,
     NoLedgerWarning,
-    PipelineWarning,
     SimulatedNoiseWarning,
 )
 from dpadmm.estimators.regression import PrivateLinearRegression
@@ -40,7 +39,6 @@ __all__ = [
     "NoLedgerWarning",
     "NoiseSummary",
     "PipelineCheck",
-    "PipelineWarning",
     "PrivacyStatement",
     "PrivateConfusion",
     "PrivateEvaluation",

@@ -1,14 +1,13 @@
 """What the estimators share: parameters, the order of a fit, what is kept afterwards, and predictions."""
 
 import os
-import sys
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass, field
 from inspect import signature
 from pathlib import Path
-from types import FrameType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,6 @@ from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoIntervalsWarning,
     NoLedgerWarning,
-    PipelineWarning,
     SimulatedNoiseWarning,
     no_ledger_words,
     warn_once,
@@ -52,24 +50,6 @@ from dpadmm.reporting.intervals import CoefficientTable
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
 from dpadmm.reporting.statement import PrivacyStatement, SearchCost
-
-_FITS = frozenset({"fit", "fit_transform", "fit_predict", "partial_fit"})
-# Rooms of scikit-learn whose functions only pass a call on; their estimators are judged by `check_pipeline`.
-_PASSING = (
-    "sklearn.base",
-    "sklearn.utils",
-    "sklearn.pipeline",
-    "sklearn.compose",
-    "sklearn.callback",
-    "sklearn.model_selection._classification_threshold",
-)
-_SEARCH = (
-    "this fit runs inside scikit-learn's model selection, which returns exact scores of the rows it is given; "
-    "every fold and candidate is a release of its own. The certified epsilon covers one fit, not the scores, the "
-    "sum of all fits, or the choice between them. Use dpadmm.PrivateSearchCV, whose epsilon covers all of it; let the "
-    "planner choose; or search on public data."
-)
-_HELP = "dpadmm.estimators.check_pipeline(...) shows what to use instead."
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -120,49 +100,45 @@ class TrainingWay(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearModel(PrivateEstimator):
-    """A linear model of encoded rows, released under differential privacy."""
+    """A linear model of encoded rows, released under differential privacy. Parameters are checked by `fit`."""
 
-    delta: float | None
-    alpha: float | None
-    l1_ratio: float
-    fit_intercept: bool
-    schema: Any
-    missing: str
-    unlisted: str
-    out_of_range: str
-    feature_bounds: Any
-    row_norm: float | None
-    profile: str
-    profile_share: float | None
-    unit: str | None
-    view: str | None
-    method: str
-    topology: Any
-    records_per_person: int | None
-    silos_per_person: int | None
-    keep: int | None
-    colluders: int | None
-    neighbours: str | None
-    nominal_records: int | None
-    ledger: Any
-    budget: float | None
-    random_state: Any
-    threshold: float | None = None  # where it is no parameter
+    epsilon: float = 1.0
+    delta: float | None = None
+    _: KW_ONLY
+    alpha: float | None = None
+    l1_ratio: float = 0.0
+    fit_intercept: bool = True
+    schema: Any = None
+    missing: str = "error"
+    unlisted: str = "error"
+    out_of_range: str = "clip"
+    feature_bounds: Any = None
+    row_norm: float | None = None
+    profile: str = "auto"
+    profile_share: float | None = None
+    unit: str | None = None
+    view: str | None = None
+    method: str = "auto"
+    topology: Any = None
+    records_per_person: int | None = None
+    silos_per_person: int | None = None
+    keep: int | None = None
+    colluders: int | None = None
+    neighbours: str | None = None
+    nominal_records: int | None = None
+    ledger: Any = None
+    budget: float | None = None
+    random_state: Any = None
 
-    coef_: Any
-    intercept_: Any
-    privacy_: PrivacyStatement
-    released_: ReleasedModel
-    plan_: Plan
-    history_: tuple[tuple[PublicRound, ...], ...]
-    n_features_in_: int
-
-    def _take(self, parameters: dict[str, Any]) -> None:
-        """Keep what a constructor was given as it is; it is checked by `fit`."""
-        for name, value in parameters.items():
-            if name not in ("self", "__class__"):
-                setattr(self, name, value)
+    coef_: Any = field(init=False)
+    intercept_: Any = field(init=False)
+    privacy_: PrivacyStatement = field(init=False)
+    released_: ReleasedModel = field(init=False)
+    plan_: Plan = field(init=False)
+    history_: tuple[tuple[PublicRound, ...], ...] = field(init=False)
+    n_features_in_: int = field(init=False)
 
     def _loss(self) -> Loss:
         """Return the loss of a record."""
@@ -359,10 +335,7 @@ class PrivateLinearModel(PrivateEstimator):
             self._notify(large_delta_words(wishes.target.delta, n_records), LargeDeltaWarning)
         if self.ledger is None and not wishes.is_simulated:
             words = no_ledger_words(type(self).__name__, f"{2 * wishes.target.epsilon:g}")
-            warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, depth=4)
-        leak = _leak_around()
-        if leak is not None:
-            warn_once(f"{type(self).__name__}: {leak.text}", PipelineWarning, depth=4, topic=leak.topic)
+            warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, stacklevel=5)
 
     def _notify(self, text: str, kind: type[Warning], depth: int = 5) -> None:
         """Warn the caller of fit, `depth` frames above the warning itself."""
@@ -392,7 +365,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Return predictions and labels of a table with a schema, and which rows were blanked, see `data.compared`."""
         table = labelled(self, X, y, self.released_.schema.label.name)
         screening = Screening.of(self.missing, self.unlisted, self.out_of_range)
-        return compared(self.released_, table, screening, self.threshold)
+        return compared(self.released_, table, screening, getattr(self, "threshold", None))
 
     def _table_score(self, measure: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
         """Return a figure on a table with a schema; blanked rows are left out."""
@@ -428,62 +401,3 @@ class _OnePlan:
 
     def cost(self, done: PlanOutcome) -> None:
         return None
-
-
-class _Leak(NamedTuple):
-    """What around a fit learns from its rows, and which kind of surroundings it is."""
-
-    topic: str
-    text: str
-
-
-def _leak_around() -> _Leak | None:
-    """Return what around the fit that is running learns from its rows too, None if nothing is seen.
-
-    Walks up the stack of calls. Of the estimators whose fit is running the outermost counts, with all it holds.
-    """
-    outermost, passed = None, None
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        room = frame.f_globals.get("__name__", "")
-        if room.startswith("sklearn.model_selection") and not _is_fixed_threshold(_owner(frame)):
-            return _Leak("search", _SEARCH)
-        if frame.f_code.co_name in _FITS:
-            owner = _owner(frame)
-            outermost = owner if owner is not None else outermost
-        elif room.startswith("sklearn.") and not room.startswith(_PASSING):
-            passed = room  # such as the worker of an ensemble, in a process of its own
-        frame = frame.f_back
-    if outermost is not None:
-        return _learning_steps(outermost)
-    if passed is None:
-        return None
-    return _Leak("several", f"this is one of several fits inside {passed}, whose costs add up. {_HELP}")
-
-
-def _owner(frame: FrameType) -> Any:
-    """Return the estimator whose fit this frame is, None if it is one of ours or no estimator's."""
-    names = frame.f_code.co_varnames
-    owner = frame.f_locals.get(names[0]) if names else None
-    return owner if isinstance(owner, BaseEstimator) and not isinstance(owner, PrivateEstimator) else None
-
-
-def _is_fixed_threshold(owner: Any) -> bool:
-    """Return whether an estimator is the one of scikit-learn's model selection that only passes rows on."""
-    from sklearn.model_selection import FixedThresholdClassifier
-
-    return isinstance(owner, FixedThresholdClassifier)
-
-
-def _learning_steps(outermost: Any) -> _Leak | None:
-    from dpadmm.estimators.pipelines import check_pipeline  # loads much of scikit-learn, which this process has used
-
-    found = check_pipeline(outermost).findings
-    if not found:
-        return None
-    listed = ", ".join(f"{each.place} ({each.step})" for each in found)
-    return _Leak(
-        "steps",
-        f"this fit runs inside a {type(outermost).__name__} with steps that learn from the same rows without "
-        f"noise: {listed}. The certified epsilon does not cover them. {_HELP}",
-    )

@@ -1,5 +1,6 @@
 """Private classifiers: logistic regression and a linear support vector machine."""
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,16 @@ _CLASSES_READ = "the set of classes was taken from y and is assumed to be public
 _CLASSES_GIVEN = "the classes were stated by the user without looking at y"
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """What both classifiers share: labels, one-vs-rest and decisions."""
 
-    classes_: NDArray[Any]
-    classes: Any
-    class_weight: Any
+    _: KW_ONLY
+    expected_auc: float | None = None
+    classes: Any = None
+    class_weight: Any = None
+
+    classes_: NDArray[Any] = field(init=False)
 
     def _array_rows(self, X: Any, y: Any, owners: Owners) -> TrainingRows:
         table, labels = training_data(self, X, y, is_numeric=False)
@@ -71,7 +76,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class with the highest score; None for a blanked row of a table."""
         scores = self._scores(X)
-        found = self.released_.answers(scores, self.threshold)
+        found = self.released_.answers(scores, getattr(self, "threshold", None))
         return found if np.isnan(scores).any() else found.astype(self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -90,6 +95,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLogisticRegression(PrivateLinearClassifier):
     """Logistic regression with certified differential privacy.
 
@@ -190,49 +196,11 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     (1, 3)
     """
 
-    aim: str
-    slope_cap: float | None
-    multi_class: str
-    threshold: float | None
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        *,
-        aim: str = "prediction",
-        alpha: float | None = None,
-        l1_ratio: float = 0.0,
-        slope_cap: float | None = None,
-        multi_class: str = "auto",
-        fit_intercept: bool = True,
-        schema: Any = None,
-        missing: str = "error",
-        unlisted: str = "error",
-        out_of_range: str = "clip",
-        feature_bounds: Any = None,
-        row_norm: float | None = None,
-        profile: str = "auto",
-        profile_share: float | None = None,
-        unit: str | None = None,
-        view: str | None = None,
-        method: str = "auto",
-        topology: Any = None,
-        records_per_person: int | None = None,
-        silos_per_person: int | None = None,
-        keep: int | None = None,
-        colluders: int | None = None,
-        neighbours: str | None = None,
-        nominal_records: int | None = None,
-        expected_auc: float | None = None,
-        classes: Any = None,
-        class_weight: Any = None,
-        threshold: float | None = None,
-        ledger: Any = None,
-        budget: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self._take(locals())
+    _: KW_ONLY
+    aim: str = "prediction"
+    slope_cap: float | None = None
+    multi_class: str = "auto"
+    threshold: float | None = None
 
     def _loss(self) -> Loss:
         return Logistic() if self.slope_cap is None else Logistic(checks.open_unit("slope_cap", self.slope_cap))
@@ -256,6 +224,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         return self.released_.probabilities(scores)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearSVC(PrivateLinearClassifier):
     """A linear support vector machine (smoothed hinge) with certified differential privacy.
 
@@ -270,43 +239,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     True
     """
 
-    hinge_width: float
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        *,
-        alpha: float | None = None,
-        l1_ratio: float = 0.0,
-        hinge_width: float = 0.5,
-        fit_intercept: bool = True,
-        schema: Any = None,
-        missing: str = "error",
-        unlisted: str = "error",
-        out_of_range: str = "clip",
-        feature_bounds: Any = None,
-        row_norm: float | None = None,
-        profile: str = "auto",
-        profile_share: float | None = None,
-        unit: str | None = None,
-        view: str | None = None,
-        method: str = "auto",
-        topology: Any = None,
-        records_per_person: int | None = None,
-        silos_per_person: int | None = None,
-        keep: int | None = None,
-        colluders: int | None = None,
-        neighbours: str | None = None,
-        nominal_records: int | None = None,
-        expected_auc: float | None = None,
-        classes: Any = None,
-        class_weight: Any = None,
-        ledger: Any = None,
-        budget: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self._take(locals())
+    _: KW_ONLY
+    hinge_width: float = 0.5
 
     def _loss(self) -> Loss:
         return SmoothedHinge(checks.positive("hinge_width", self.hinge_width))

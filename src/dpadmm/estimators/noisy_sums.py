@@ -218,7 +218,7 @@ def _warn(asked: Asked, n: int) -> None:
     elif asked.ledger is None:
         facts = (asked.epsilon, asked.delta, asked.protection)
         words = figure_without_ledger_words(*facts, has_groups=asked.groups is not None)
-        warn_once(words, NoLedgerWarning, depth=5)
+        warn_once(words, NoLedgerWarning, stacklevel=6)
     if asked.delta is not None and asked.delta * n > 1:
         warnings.warn(large_delta_words(asked.delta, n), LargeDeltaWarning, stacklevel=5)
 

@@ -3,10 +3,8 @@
 All are given before anything is spent, so whoever turns them into errors loses nothing.
 """
 
-import sys
 import warnings
 from dataclasses import fields
-from types import FrameType
 
 from dpadmm.checks import shown
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
@@ -40,10 +38,6 @@ class NoLedgerWarning(UserWarning):
 
 class AwkwardCellsWarning(UserWarning):
     """Cells of a table were filled, clipped or blanked, as asked for. How many is for the data's holder alone."""
-
-
-class PipelineWarning(UserWarning):
-    """A fit inside a pipeline with steps that learn from the rows, or inside a search. Each is said once a process."""
 
 
 _NO_LEDGER = (
@@ -92,27 +86,11 @@ def figure_without_ledger_words(
     return "\n".join(lines)
 
 
-_SAID: set[tuple[type[Warning], str]] = set()
+_WARNED: set[type[Warning]] = set()
 
 
-def warn_once(text: str, kind: type[Warning], depth: int, topic: str = "") -> None:
-    """Warn the caller `depth` frames above, the first time about a topic; raised or silenced, it is not yet said."""
-    if (kind, topic) not in _SAID and not _is_silenced(text, kind, sys._getframe(depth)):
-        warnings.warn(text, kind, stacklevel=depth + 1)
-        _SAID.add((kind, topic))
-
-
-def _is_silenced(text: str, kind: type[Warning], caller: FrameType) -> bool:
-    """Return whether the first filter that matches, as Python takes them, ignores the warning."""
-    room = caller.f_globals.get("__name__", "<string>")
-    for action, message, category, module, line in warnings.filters:
-        is_meant = issubclass(kind, category) and line in (0, caller.f_lineno)
-        if is_meant and _matches(message, text) and _matches(module, room):
-            return action == "ignore"
-    return False
-
-
-def _matches(pattern: object, text: str) -> bool:
-    """Return whether a filter's pattern fits: None any text, a text itself, an expression what it matches."""
-    match = getattr(pattern, "match", None)
-    return pattern is None or pattern == text or (match is not None and match(text) is not None)
+def warn_once(text: str, kind: type[Warning], stacklevel: int) -> None:
+    """Warn, the first time in this process; a warning that was raised as an error comes again."""
+    if kind not in _WARNED:
+        warnings.warn(text, kind, stacklevel=stacklevel)
+        _WARNED.add(kind)

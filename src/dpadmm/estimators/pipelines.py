@@ -5,13 +5,14 @@ fitting (its tag `requires_fit`), or its settings fix all that it could learn (l
 A subclass may do anything in its fit, so nothing that its parent says counts.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from sklearn import preprocessing
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -32,9 +33,15 @@ from sklearn.utils import get_tags
 
 from dpadmm.checks import plural
 from dpadmm.errors import InputError
-from dpadmm.estimators.advice import OVERRIDDEN, Advice, advice_for
 from dpadmm.estimators.base import PrivateEstimator
-from dpadmm.estimators.functions import advice_on
+
+
+@dataclass(frozen=True)
+class _Advice:
+    """What a step gives away, and what does the same without looking at the rows."""
+
+    problem: str
+    instead: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +121,9 @@ class _Seen:
     notes: list[str]
     private_fits: int
 
-    def add(self, step: Any, place: str, advice: Advice | None = None, what: str = "") -> None:
+    def add(self, step: Any, place: str, advice: _Advice | None = None, what: str = "") -> None:
         """Add a finding about a step, by default that which is known of its class."""
-        name, known = type(step).__name__, advice or advice_for(type(step))
+        name, known = type(step).__name__, advice or _advice_for(type(step))
         self.findings.append(
             LearningStep(place=place or name, step=what or name, problem=known.problem, instead=known.instead)
         )
@@ -133,16 +140,17 @@ def _walk(step: Any, place: str, seen: _Seen) -> None:
     if isinstance(step, PrivateEstimator):
         seen.private_fits += 1
         if not _is_from("dpadmm", step):
-            seen.add(step, place, OVERRIDDEN)
+            seen.add(step, place, _OVERRIDDEN)
     elif isinstance(step, FrozenEstimator) and _is_from("sklearn", step):
         seen.note(step, place, "was fitted before: if not on public data, its cost belongs to the privacy figures too")
-    elif isinstance(step, _CONTAINERS):
+    elif isinstance(step, tuple(_PARTS)):
         if not _is_from("sklearn", step):
             seen.add(step, place)
         _look_closer(step, place, seen)
-        for name, part in _parts(step):
+        parts = next(parts for kind, parts in _PARTS.items() if isinstance(step, kind))
+        for name, part in parts(step):
             _walk(part, f"{place} > {name}" if place else name, seen)
-    elif reads_the_data(step):
+    elif _reads_the_data(step):
         seen.add(step, place)
         for name, part in _held(step):
             _walk(part, f"{place or type(step).__name__} > {name}", seen)
@@ -155,41 +163,20 @@ def _is_from(package: str, step: Any) -> bool:
     return type(step).__module__.startswith(f"{package}.")
 
 
-_CONTAINERS = (Pipeline, FeatureUnion, ColumnTransformer, TransformedTargetRegressor, FixedThresholdClassifier)
-
-
-@singledispatch
-def _parts(container: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the steps of a container that only passes rows on, with their names."""
-    raise NotImplementedError(type(container))
-
-
-@_parts.register
-def _(container: Pipeline) -> Iterator[tuple[str, Any]]:
-    yield from container.steps
-
-
-@_parts.register
-def _(container: FeatureUnion) -> Iterator[tuple[str, Any]]:
-    yield from container.transformer_list
-
-
-@_parts.register
-def _(container: ColumnTransformer) -> Iterator[tuple[str, Any]]:
-    yield from ((name, step) for name, step, _ in container.transformers)
-    yield "remainder", container.remainder
-
-
-@_parts.register
-def _(container: TransformedTargetRegressor) -> Iterator[tuple[str, Any]]:
-    yield "transformer", container.transformer
-    # Without a regressor scikit-learn takes this one.
-    yield "regressor", LinearRegression() if container.regressor is None else container.regressor
-
-
-@_parts.register
-def _(container: FixedThresholdClassifier) -> Iterator[tuple[str, Any]]:
-    yield "estimator", container.estimator
+_PARTS: Mapping[type, Callable[[Any], Iterable[tuple[str, Any]]]] = MappingProxyType(
+    {
+        Pipeline: lambda step: step.steps,
+        FeatureUnion: lambda step: step.transformer_list,
+        ColumnTransformer: lambda step: [*(each[:2] for each in step.transformers), ("remainder", step.remainder)],
+        TransformedTargetRegressor: lambda step: [
+            ("transformer", step.transformer),
+            # Without a regressor scikit-learn takes this one.
+            ("regressor", LinearRegression() if step.regressor is None else step.regressor),
+        ],
+        FixedThresholdClassifier: lambda step: [("estimator", step.estimator)],
+    }
+)
+"""The named steps of containers that only pass rows on."""
 
 
 def _held(step: Any) -> Iterator[tuple[str, Any]]:
@@ -206,59 +193,35 @@ def _held(step: Any) -> Iterator[tuple[str, Any]]:
 _FUNCTION_NOTE = "calls a function that cannot be inspected: it must treat every row on its own"
 
 
-@singledispatch
 def _look_closer(step: Any, place: str, seen: _Seen) -> None:
     """Look at what is in a step's settings: a mean over the rows can hide in a function of the user's."""
-
-
-@_look_closer.register
-def _(step: FunctionTransformer, place: str, seen: _Seen) -> None:
-    _judge(step, step.func, step.kw_args or {}, place, seen)
-
-
-@_look_closer.register
-def _(step: TransformedTargetRegressor, place: str, seen: _Seen) -> None:
-    _judge(step, step.func, {}, place, seen)
+    match step:
+        case FunctionTransformer():
+            _judge(step, step.func, step.kw_args or {}, place, seen)
+        case TransformedTargetRegressor():
+            _judge(step, step.func, {}, place, seen)
+        case Pipeline() if step.memory is not None:
+            seen.note(step, place, "keeps fitted steps and transformed rows on disk (memory=): leave it out")
+        case OneHotEncoder() | OrdinalEncoder() if step.handle_unknown == "error":
+            lenient = "'ignore'" if isinstance(step, OneHotEncoder) else "'use_encoded_value', unknown_value=-1"
+            seen.note(step, place, f"quotes unlisted cells in its errors: set handle_unknown={lenient}")
+        case ColumnTransformer():
+            for name, _, columns in step.transformers:
+                if callable(columns) and not isinstance(columns, make_column_selector):
+                    seen.add(step, f"{place} > {name}" if place else name, _COLUMNS, "columns chosen by a function")
 
 
 def _judge(step: Any, function: Any, options: Mapping[str, Any], place: str, seen: _Seen) -> None:
     if function is None or isinstance(function, np.ufunc):
         return
-    advice = advice_on(function, options)
+    advice = _advice_on(function, options)
     if advice is None:
         seen.note(step, place, _FUNCTION_NOTE)
     else:
         seen.add(step, place, advice, f"a function in {type(step).__name__}")
 
 
-@_look_closer.register
-def _(step: Pipeline, place: str, seen: _Seen) -> None:
-    if step.memory is not None:
-        seen.note(step, place, "keeps fitted steps and transformed rows on disk (memory=): leave it out")
-
-
-@_look_closer.register(OneHotEncoder)
-@_look_closer.register(OrdinalEncoder)
-def _(step: Any, place: str, seen: _Seen) -> None:
-    if step.handle_unknown == "error":
-        lenient = "'ignore'" if isinstance(step, OneHotEncoder) else "'use_encoded_value', unknown_value=-1"
-        seen.note(step, place, f"quotes unlisted cells in its errors: set handle_unknown={lenient}")
-
-
-@_look_closer.register
-def _(step: ColumnTransformer, place: str, seen: _Seen) -> None:
-    for name, _, columns in step.transformers:
-        if callable(columns) and not isinstance(columns, make_column_selector):
-            seen.add(step, f"{place} > {name}" if place else name, _COLUMNS, "columns chosen by a function")
-
-
-_COLUMNS = Advice(
-    "the function sees the rows, and its choice of columns may depend on them",
-    "list the columns by name, or by type with make_column_selector",
-)
-
-
-def reads_the_data(step: Any) -> bool:
+def _reads_the_data(step: Any) -> bool:
     """Return whether fitting a step may learn something from the rows; unknown steps are taken to."""
     is_fixed = _FIXED.get(type(step))
     if is_fixed is not None:
@@ -298,3 +261,145 @@ _FIXED: Mapping[type, Callable[[Any], bool]] = MappingProxyType(
     }
 )
 """Steps with settings that leave nothing to be learned: exactly these classes, since a subclass may do more."""
+
+
+_BOUNDS = (
+    "feature_bounds= (or row_norm=) of the private estimator, which scale by public numbers; or a "
+    "FunctionTransformer with public numbers"
+)
+_OTHERS = "choose from public knowledge, or fit it on other, public data and wrap it in FrozenEstimator"
+_PUBLIC_FILL = "SimpleImputer(strategy='constant', fill_value=a public number, keep_empty_features=True)"
+_REPEATS = (
+    "it fits its inner estimator several times, and every fit is a release of its own; it may also learn from the rows"
+)
+
+_ADVICE: Mapping[str, _Advice] = MappingProxyType(
+    {
+        "StandardScaler": _Advice("it learns the mean and spread of every column exactly", _BOUNDS),
+        "MinMaxScaler": _Advice("the smallest and largest value of a column are two people's values", _BOUNDS),
+        "MaxAbsScaler": _Advice("the largest value of a column is somebody's value", _BOUNDS),
+        "RobustScaler": _Advice("it learns quantiles of every column, which are people's values", _BOUNDS),
+        "QuantileTransformer": _Advice("it keeps quantiles of every column, which are people's values", _BOUNDS),
+        "PowerTransformer": _Advice(
+            "it learns an exponent for every column exactly", "a FunctionTransformer, as np.log1p"
+        ),
+        "KBinsDiscretizer": _Advice(
+            "it learns the edges of the bins from the values", "a FunctionTransformer with np.digitize and public edges"
+        ),
+        "OneHotEncoder": _Advice(
+            "it learns which categories occur, and a rare one may be one person's",
+            "OneHotEncoder(categories=[a public list for each column], handle_unknown='ignore'), without min_frequency "
+            "and max_categories",
+        ),
+        "OrdinalEncoder": _Advice(
+            "it learns which categories occur, and a rare one may be one person's",
+            "OrdinalEncoder(categories=[a public list for each column], handle_unknown='use_encoded_value', "
+            "unknown_value=-1), without min_frequency and max_categories",
+        ),
+        "LabelEncoder": _Advice("it learns which labels occur", "classes= of the private classifier"),
+        "LabelBinarizer": _Advice("it learns which labels occur", "classes= of the private classifier"),
+        "TargetEncoder": _Advice(
+            "it keeps the mean target of every category, exactly", "OneHotEncoder with public categories"
+        ),
+        "SimpleImputer": _Advice("it learns the fill values, and which columns are empty, from the rows", _PUBLIC_FILL),
+        "MissingIndicator": _Advice("it learns which columns have missing values", "MissingIndicator(features='all')"),
+        "SplineTransformer": _Advice("it learns the knots from the values", "SplineTransformer(knots=public numbers)"),
+        "CountVectorizer": _Advice(
+            "it keeps the words that occur, and a rare one may be one person's",
+            "CountVectorizer(vocabulary=a public list), or HashingVectorizer",
+        ),
+        "TfidfTransformer": _Advice("it learns exactly how many rows contain each word", "HashingVectorizer"),
+        "RBFSampler": _Advice("gamma='scale' is the variance of the rows", "RBFSampler(gamma=a public number)"),
+        # whole packages
+        "sklearn.model_selection": _Advice(
+            "it returns exact scores of private rows and keeps the setting that did best on them, and every fit is a "
+            "release of its own",
+            "dpadmm.PrivateSearchCV, whose epsilon covers all fits and the choice; the planner, which tunes on "
+            "synthetic data (method='auto', alpha=None); or search on public data",
+        ),
+        "sklearn.impute": _Advice("it learns the fill values from the rows", _PUBLIC_FILL),
+        "sklearn.feature_selection": _Advice("it chooses columns by looking at the rows", _OTHERS),
+        "sklearn.decomposition": _Advice("it learns directions from the rows exactly", _OTHERS),
+        "sklearn.cross_decomposition": _Advice("it learns directions from the rows exactly", _OTHERS),
+        "sklearn.manifold": _Advice("it keeps the rows themselves, or something computed from them exactly", _OTHERS),
+        "sklearn.cluster": _Advice("it learns centres, or keeps rows, exactly", _OTHERS),
+        "sklearn.neighbors": _Advice("it keeps the rows themselves", _OTHERS),
+        "sklearn.ensemble": _Advice(_REPEATS, "one private estimator"),
+        "sklearn.multiclass": _Advice(
+            _REPEATS, "the private classifiers themselves, which share one budget between several classes"
+        ),
+        "sklearn.multioutput": _Advice(_REPEATS, "one private estimator per target, with a ledger for all of them"),
+        "sklearn.calibration": _Advice(
+            "it learns a curve from the rows exactly, and every fit is a release of its own",
+            "predict_proba of PrivateLogisticRegression",
+        ),
+        "sklearn.linear_model": _Advice(
+            "it learns from the rows without noise",
+            "PrivateLogisticRegression, PrivateLinearSVC or PrivateLinearRegression",
+        ),
+        "sklearn.svm": _Advice("it keeps rows, or learns from them without noise", "PrivateLinearSVC"),
+    }
+)
+_COLUMNS = _Advice(
+    "the function sees the rows, and its choice of columns may depend on them",
+    "list the columns by name, or by type with make_column_selector",
+)
+_OVERRIDDEN = _Advice(
+    "its class does not belong to this package, and its fit may do more than the private one",
+    "the private estimator itself",
+)
+_UNKNOWN = _Advice("it is assumed to learn from the rows when it is fitted", _OTHERS)
+
+
+def _advice_for(kind: type) -> _Advice:
+    """Return the advice for a class, or for the nearest class or module it comes from that is known.
+
+    >>> from sklearn.preprocessing import MinMaxScaler
+    >>> _advice_for(MinMaxScaler).problem
+    "the smallest and largest value of a column are two people's values"
+    """
+    for each in kind.__mro__:
+        if each.__module__.startswith("sklearn.") and each.__name__ in _ADVICE:
+            return _ADVICE[each.__name__]
+        package = ".".join(each.__module__.split(".")[:2])
+        if package in _ADVICE:
+            return _ADVICE[package]
+    return _UNKNOWN
+
+
+_DOES_THE_SAME: Mapping[Callable[..., Any], type] = MappingProxyType(
+    {
+        preprocessing.scale: preprocessing.StandardScaler,
+        preprocessing.minmax_scale: preprocessing.MinMaxScaler,
+        preprocessing.maxabs_scale: preprocessing.MaxAbsScaler,
+        preprocessing.robust_scale: preprocessing.RobustScaler,
+        preprocessing.quantile_transform: preprocessing.QuantileTransformer,
+        preprocessing.power_transform: preprocessing.PowerTransformer,
+    }
+)
+_BY_COLUMN = _Advice("it divides every column by its norm, which all rows make together", _BOUNDS)
+
+
+def _advice_on(function: Any, options: Mapping[str, Any]) -> _Advice | None:
+    """Return what calling `function` on the rows gives away, None if nothing is seen.
+
+    >>> _advice_on(partial(preprocessing.scale, with_mean=False), {}).problem
+    'it learns the mean and spread of every column exactly'
+    >>> _advice_on(preprocessing.normalize, {}) is None
+    True
+    """
+    while isinstance(function, partial):
+        function, options = function.func, {**function.keywords, **options}
+    owner = getattr(function, "__self__", function)  # of a bound method; an object that is called stands for itself
+    if callable(getattr(owner, "fit", None)):
+        known = _advice_for(type(owner))
+        return _Advice(
+            f"it is or was fitted out of sight; {known.problem}", f"{_OTHERS}; give the step, not its method"
+        )
+    if function is preprocessing.normalize and options.get("axis", 1) != 1:
+        return _BY_COLUMN
+    try:
+        same = _DOES_THE_SAME.get(function)
+    except TypeError:  # it cannot be a key, so it is none of these
+        return None
+    return None if same is None else _advice_for(same)

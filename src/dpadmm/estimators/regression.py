@@ -1,5 +1,6 @@
 """Private linear regression with a bounded loss."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainLabel
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Linear regression - ridge, lasso or elastic net - with certified differential privacy.
 
@@ -47,43 +49,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     (2,)
     """
 
-    target_bounds: Any
-    huber_threshold: float
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        *,
-        target_bounds: Any = None,
-        alpha: float | None = None,
-        l1_ratio: float = 0.0,
-        huber_threshold: float = 0.5,
-        fit_intercept: bool = True,
-        schema: Any = None,
-        missing: str = "error",
-        unlisted: str = "error",
-        out_of_range: str = "clip",
-        feature_bounds: Any = None,
-        row_norm: float | None = None,
-        profile: str = "auto",
-        profile_share: float | None = None,
-        unit: str | None = None,
-        view: str | None = None,
-        method: str = "auto",
-        topology: Any = None,
-        records_per_person: int | None = None,
-        silos_per_person: int | None = None,
-        keep: int | None = None,
-        colluders: int | None = None,
-        neighbours: str | None = None,
-        nominal_records: int | None = None,
-        expected_r2: float | None = None,
-        ledger: Any = None,
-        budget: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self._take(locals())
+    _: KW_ONLY
+    target_bounds: Any = None
+    huber_threshold: float = 0.5
+    expected_r2: float | None = None
 
     def _loss(self) -> Loss:
         return Huber(checks.positive("huber_threshold", self.huber_threshold))

@@ -4,6 +4,7 @@ import math
 import os
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,6 +42,7 @@ costs, and must be the same for all candidates."""
 _OWN = ("ledger", "budget", "random_state")
 
 
+@dataclass(eq=False, repr=False)
 class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[misc]
     """Choose settings of a private estimator; epsilon covers every fit, the scores and the choice (C15).
 
@@ -83,32 +85,21 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
     ({'alpha': 0.0001}, True)
     """
 
-    best_estimator_: PrivateLinearModel
-    best_params_: dict[str, Any]
-    best_index_: int
-    best_score_: float
-    cv_results_: dict[str, Any]
+    estimator: Any
+    param_grid: Any
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float | None = None
+    compared: Any = "auto"
+    ledger: Any = None
+    budget: float | None = None
+    random_state: Any = None
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Any,
-        *,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        compared: Any = "auto",
-        ledger: Any = None,
-        budget: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.epsilon = epsilon
-        self.delta = delta
-        self.compared = compared
-        self.ledger = ledger
-        self.budget = budget
-        self.random_state = random_state
+    best_estimator_: PrivateLinearModel = field(init=False)
+    best_params_: dict[str, Any] = field(init=False)
+    best_index_: int = field(init=False)
+    best_score_: float = field(init=False)
+    cv_results_: dict[str, Any] = field(init=False)
 
     def fit(self, X: Any, y: Any, groups: Any = None, persons: Any = None, **others: Any) -> Self:
         """Choose, train and release; X, y, groups and persons as in `PrivateLogisticRegression.fit`.

@@ -402,7 +402,7 @@ def _trained(training: Training, tables: AnyTables) -> ReleasedModel:
     if training.seed is not None:
         warnings.warn(_SIMULATED, SimulatedNoiseWarning, stacklevel=3)
     elif training.books.path is None:
-        warn_once(_NO_LEDGER, NoLedgerWarning, depth=3)
+        warn_once(_NO_LEDGER, NoLedgerWarning, stacklevel=4)
     done = training.carry_out(prepared, plan)
     if done.unread is not None:
         warnings.warn(f"The model is paid for, but its ledger cannot be read: {done.unread}", stacklevel=3)

@@ -1,6 +1,7 @@
 """The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,11 +22,11 @@ from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planning.carrying import carry_out
 from dpadmm.planning.plan import Plan
-from dpadmm.planning.planner import UtilityPoint
+from dpadmm.planning.planner import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.planning.planner import plan as make_plan
+from dpadmm.planning.task import Task
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.reporting.budgets import budget_facts, budgets_around
-from dpadmm.reporting.facts import NOT_STATED, Accountability
+from dpadmm.reporting.facts import NOT_STATED, Accountability, BudgetFacts
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names, released_model, spending_of
@@ -38,6 +39,15 @@ def ledger_data(tables: AnyTables, persons: Persons | None = None) -> tuple[Silo
     whose = [None] * len(tables) if persons is None else persons.numbers
     pairs = zip(tables.items(), whose, strict=True)
     return tuple(table.ledger_columns(silo, numbers) for (silo, table), numbers in pairs)
+
+
+def budgets_around(task: Task, method: str | None = None, problems: int | None = 1) -> tuple[UtilityPoint, ...]:
+    """Return what the planner expects of usual budgets and of the task's; one that it cannot plan for is left out."""
+    found: list[UtilityPoint] = []
+    for epsilon in epsilons_around(task.target.epsilon):
+        with suppress(InputError):
+            found += utility_curve(task, (epsilon,), method, problems)
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -246,7 +256,7 @@ class Training:
         names = rows.names or ()
         title = self.title if self.title is not None else f"{self.schema.label.name} from {plural(len(names), 'silo')}"
         model = released_model(outcome, self.schema, names, title, spending, prepared.assumed)
-        model = replace(model, about=self.about, budgets=budget_facts(budgets))
+        model = replace(model, about=self.about, budgets=tuple(map(BudgetFacts.of, budgets)))
         place = None if self.out is None else model.save(self.out)
         if self.report is not None:
             model.report(self.report, name=None if place is None else place.name)

@@ -48,6 +48,7 @@ _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
 _SLIGHT = 0.02  # of what can be learned: methods that differ by less are a tie
 _SOFTMAX_WORLDS = 3  # their gradients cost more
 _NEARLY = 1.08  # how much more than at best may be lost for the sake of a rule: worlds tell no finer differences
+_USUAL_EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 @dataclass(frozen=True)
@@ -188,11 +189,31 @@ class UtilityPoint:
     is_hopeless: bool
 
 
+def epsilons_around(epsilon: float) -> tuple[float, ...]:
+    """Return usual budgets and this one, in order.
+
+    >>> epsilons_around(2.0)
+    (0.1, 0.3, 1.0, 2.0, 3.0, 10.0)
+    """
+    return tuple(sorted({*_USUAL_EPSILONS, float(epsilon)}))
+
+
 def utility_curve(
-    task: Task, epsilons: Sequence[float], method: str | None = None, problems: int | None = 1
+    task: Task,
+    epsilons: Sequence[float],
+    method: str | None = None,
+    problems: int | None = 1,
+    *,
+    all_signals: bool = False,
 ) -> tuple[UtilityPoint, ...]:
-    """Return the forecast of the task at other budgets, delta unchanged, for the stated or a moderate signal alone."""
-    task, points = with_judged_signal(task), []
+    """Return the forecast of the task at other budgets, delta unchanged.
+
+    all_signals: for a weak, a moderate and a strong signal, which takes longer; otherwise for the moderate one alone. A
+    stated signal replaces them.
+    """
+    if not all_signals:
+        task = with_judged_signal(task)
+    points = []
     for epsilon in epsilons:
         made = plan(replace(task, target=Target(epsilon, task.target.delta)), method=method, problems=problems)
         points.append(UtilityPoint(float(epsilon), made.method, made.expected, made.is_hopeless))

@@ -5,11 +5,15 @@ Every one is public: sizes and bounds, the plan, accounted figures, or what foll
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, standing
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.statement import Collusion, ProfileCost, SearchCost
+
+if TYPE_CHECKING:
+    from dpadmm.planning.planner import UtilityPoint
 
 
 class Custody(Enum):
@@ -210,6 +214,20 @@ class BudgetFacts:
     low: float
     high: float
     learned: float
+
+    @classmethod
+    def of(cls, point: "UtilityPoint") -> "BudgetFacts":
+        """Return what a model keeps of a forecast."""
+        judged = point.expected.judged
+        return cls(
+            epsilon=point.epsilon,
+            method=point.method,
+            score=point.expected.score.value,
+            non_private=judged.non_private,
+            low=judged.low,
+            high=judged.high,
+            learned=judged.learned,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -365,12 +365,11 @@ class ReleasedModel:
         budgets: what `dpadmm.planning.planner.utility_curve` expects of other budgets, to be shown beside this one;
             left out, those that the model's file has.
         """
-        from dpadmm.reporting.budgets import budget_facts
         from dpadmm.reporting.page import report_page
 
         given = {"purpose": purpose, "controller": controller, "contact": contact}
         about = replace(self.about, **{heading: words for heading, words in given.items() if words})
-        shown = replace(self, about=about, budgets=budget_facts(budgets) or self.budgets)
+        shown = replace(self, about=about, budgets=tuple(map(BudgetFacts.of, budgets)) or self.budgets)
         page = report_page(shown, spending, name)
         if path is not None:
             write_file(Path(path), page.encode(errors="replace"))

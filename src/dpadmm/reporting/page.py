@@ -5,24 +5,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from dpadmm.datasets.columns import Categorical
+from dpadmm.datasets.columns import BinaryLabel, Categorical, Label, ThresholdLabel
 from dpadmm.privacy.ledger.statement import version_words
-from dpadmm.privacy.protection import View, covers
-from dpadmm.reporting.budgets import best_guess, other_budgets
-from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip
+from dpadmm.privacy.protection import COVERED, Protection, View, covers
+from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip, svg
 from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels, plain_words
-from dpadmm.reporting.facts import Custody, RoundCurve, Spending
+from dpadmm.reporting.facts import BudgetFacts, Custody, RoundCurve, Spending
 from dpadmm.reporting.forest import bars, forest_plot
 from dpadmm.reporting.intervals import CoefficientTable
-from dpadmm.reporting.labels import label_words, method_words
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import merged
-from dpadmm.reporting.views import from_whom, observers
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,8 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
         guarantee=guarantee,
         choice=model.choice,
         about=model.about.rows,
-        method=method_words(model.choice.method),
-        budgets=other_budgets(model.budgets, guarantee.epsilon, guarantee.delta),
+        method=_method_words(model.choice.method),
+        budgets=_budget_rows(model.budgets, guarantee.epsilon, guarantee.delta),
         view=protected.view.value,
         title=f"{len(model.silos)} silos: {model.wiring.words}. The guarantee holds against {protected.observer}.",
         observers=observers(
@@ -62,7 +60,7 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
         collusion=model.collusion_lines,
         covers=covers("the model"),
         custody=model.custody.words(len(model.silos)),
-        from_whom=from_whom(protected),
+        from_whom=_from_whom(protected),
         messages=_message_words(model),
         factor=math.exp(min(guarantee.epsilon, 700.0)),
         guess=best_guess(guarantee.epsilon, guarantee.delta),
@@ -78,7 +76,7 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
         is_public=lambda measurement: measurement.basis is Basis.PUBLIC,
         assumptions=merged(guarantee.assumptions),
         columns=tuple(column.describe() for column in model.schema.columns),
-        label=label_words(model.schema.label),
+        label=_label_words(model.schema.label),
         panels=() if model.profile is None else column_panels(model.profile),
         first_shown=FIRST_SHOWN,
         effects=largest_effects(model),
@@ -265,3 +263,150 @@ def _own_ledger(model: ReleasedModel, place: str | None) -> tuple[str, str]:
         "refused."
     )
     return f"dpadmm report {place} --ledger {ledger}", words
+
+
+def best_guess(epsilon: float, delta: float) -> float:
+    """Return the most often anybody can be right about one record between two even choices.
+
+    An (epsilon, delta) guarantee bounds the total variation by `(e^eps - 1 + 2 delta)/(e^eps + 1)`, so the best guess
+    is right with probability at most `(e^eps + delta)/(e^eps + 1)`.
+
+    >>> round(best_guess(1.0, 0.0), 3), best_guess(0.0, 0.0)
+    (0.731, 0.5)
+    """
+    return min(1.0, (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon)))
+
+
+def _budget_rows(points: Sequence[BudgetFacts], epsilon: float, delta: float) -> list[dict[str, Any]]:
+    """Return a row of the table for each budget; `epsilon` is that of the report."""
+    return [
+        vars(point)
+        | {
+            "guess": best_guess(point.epsilon, delta),
+            "range": f"{point.low:.2f} to {point.high:.2f}",
+            "bar": _bar(point.learned),
+            "method": _method_words(point.method),
+            "is_own": math.isclose(point.epsilon, epsilon, rel_tol=1e-3),
+        }
+        for point in points
+    ]
+
+
+def _bar(share: float) -> Markup:
+    parts = [
+        Markup('<rect class="bar-left" x="0.5" y="1.5" width="99" height="11" rx="2"/>'),
+        Markup('<rect class="bar-spent" x="0.5" y="1.5" width="{:.1f}" height="11" rx="2"/>').format(99 * share),
+    ]
+    return svg(f"{share:.0%} of what can be learned without noise", 100, 14, parts)
+
+
+_SHORT = {"admm", "ps", "dp", "gd", "sgd", "dgd", "cd", "dvp", "fp"}
+
+
+def _method_words(name: str) -> str:
+    """Return a method's name as papers write it.
+
+    >>> _method_words("p-admm"), _method_words("noisy-gradients"), _method_words("dp-sgd")
+    ('P-ADMM', 'noisy gradients', 'DP-SGD')
+    """
+    parts = name.split("-")
+    if not any(part in _SHORT for part in parts):
+        return " ".join(parts)
+    return "-".join(part.upper() if part in _SHORT or len(part) == 1 else part for part in parts)
+
+
+def _label_words(label: Label) -> str:
+    """Return what is predicted.
+
+    >>> _label_words(BinaryLabel("sick", positive=("yes",), negative=("no", "never")))
+    'sick: yes, or no / never'
+    """
+    match label:
+        case BinaryLabel():
+            sides = (" / ".join(map(str, values)) for values in (label.positive, label.negative))
+            return f"{label.name}: {', or '.join(sides)}"
+        case ThresholdLabel():
+            return f"{label.name}: whether it is above {label.threshold:g}"
+    return label.describe()
+
+
+@dataclass(frozen=True)
+class Observer:
+    """One row of the table of observers."""
+
+    name: str
+    sees: str
+    is_covered: bool
+    verdict: str
+
+
+_SEEN = {
+    View.EAVESDROPPER: ("Someone on the network", "every message of every round, and the final model"),
+    View.COORDINATOR: ("The coordinator", "every message that is sent to it"),
+    View.PEER: ("Another silo", "the messages that reach it, and its own records"),
+    View.PUBLIC: ("Whoever receives the model", "the final model"),
+}
+
+
+# Of masked messages only the sum can be read.
+_SEEN_OF_SUMS = {
+    View.EAVESDROPPER: ("Someone on the network", "masked messages, of which only the sum can be read, and the model"),
+    View.COORDINATOR: ("The coordinator", "the sum of all silos' messages, with the noise of all"),
+    View.PUBLIC: _SEEN[View.PUBLIC],
+}
+
+
+_FROM_WHOM = {
+    View.EAVESDROPPER: "anyone who sees every message of the training and the final model",
+    View.COORDINATOR: "the coordinator, who sees every message that is sent to it, and from whoever receives the model",
+    View.PEER: "any other silo, which sees the messages that reach it",
+    View.PUBLIC: "anyone who receives what the coordinator publishes, not from the coordinator or an eavesdropper",
+}
+
+
+def _from_whom(protection: Protection) -> str:
+    """Say whom the guarantee names, in the words of the page.
+
+    >>> _from_whom(Protection(view=View.AGGREGATE, colluders=0))
+    'the coordinator, who sees sums, and from outsiders, but not from a curious silo'
+    """
+    if protection.view is not View.AGGREGATE:
+        return _FROM_WHOM[protection.view]
+    silos = ", but not from a curious silo" if protection.n_colluders == 0 else ""
+    return f"{protection.observer}, and from outsiders{silos}"
+
+
+def observers(
+    protection: Protection, has_coordinator: bool, is_release: bool, custody: Custody, n_silos: int = 2
+) -> tuple[Observer, ...]:
+    """Return everybody who may be looking; a coordinator or another silo only if there is one.
+
+    Last comes whoever has the records as they are: with silos simulated in one place, the machine that read them all.
+    """
+    absent = {View.COORDINATOR} if not has_coordinator else set()
+    absent |= {View.PEER} if n_silos == 1 else set()
+    if protection.view is View.AGGREGATE:
+        seen = [(each, True) for each in _SEEN_OF_SUMS.values()] + _silos_that_look(protection.n_colluders, n_silos)
+    else:
+        seen = [(row, each in COVERED[protection.view]) for each, row in _SEEN.items() if each not in absent]
+    rows = []
+    for who, is_named in seen:
+        is_covered = is_release and is_named
+        rows.append(Observer(*who, is_covered, "protected" if is_covered else "not protected"))
+    holder = ("The silo that holds the record", "its own records")
+    if custody is Custody.ONE_PLACE and n_silos > 1:
+        holder = ("The machine that ran the training", "all records of all silos")
+    return (*rows, Observer(*holder, False, "in the clear"))
+
+
+def _silos_that_look(counted: int, n_silos: int) -> list[tuple[tuple[str, str], bool]]:
+    """Return the silos that see sums: as many as the guarantee counts, and more of them, with what they know."""
+    one, several = "the sums, and its own share of the noise", "the sums, and their own shares of the noise"
+    some = ("Another silo", one) if counted == 1 else (f"Up to {counted} other silos together", several)
+    more = (
+        ("Another silo", one)
+        if counted == 0
+        else (f"More than {counted} other silo{'s' * (counted > 1)} together", several)
+    )
+    listed = [(some, True)] if counted else []
+    return [*listed, (more, False)] if n_silos - 1 > counted else listed

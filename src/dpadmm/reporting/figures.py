@@ -1,18 +1,30 @@
-"""A private evaluation drawn: the ROC curve with a band for the noise, and predicted against observed shares."""
+"""Plots in files: a private evaluation, and what remains of a signal at each epsilon."""
 
+import io
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.figure import Figure
 
+from dpadmm.planning.forecast import ScoreKind
+from dpadmm.planning.planner import UtilityPoint
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import DEVIATIONS
-from dpadmm.reporting.figure_style import BLUE, GREY, blank
+from dpadmm.reporting.files import write_file
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+# Okabe-Ito: distinguishable for most people with colour-vision deficiencies.
+BLUE, ORANGE, GREEN, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#8a8a8a", "#222222"
+SETTINGS = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "dpadmm",
+    "svg.fonttype": "path",
+}
 _COLOURS = ("#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#e6ab02", "#666666")
 """Of groups; after the eighth they start anew, with another dash."""
 
@@ -21,8 +33,57 @@ MOST_GROUPS = 16
 """So many groups are drawn at most; their figures are all printed."""
 
 
-def evaluation_plot(found: PrivateEvaluation) -> "Figure":
-    """Draw both, groups beside all records; without probabilities the ROC curve alone."""
+def blank(columns: int, width: float, height: float, rows: int = 1) -> tuple[Figure, Any]:
+    """Return an empty figure and its axes as a flat array."""
+    with mpl.rc_context(SETTINGS):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    return figure, axes
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a figure as SVG or PNG, the same bytes each time, in whole or not at all."""
+    drawn, kind = io.BytesIO(), path.suffix[1:]
+    with mpl.rc_context(SETTINGS):
+        figure.savefig(drawn, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    write_file(path, drawn.getvalue())
+
+
+def draw_utility(points: Sequence[UtilityPoint], epsilon: float, path: Path) -> None:
+    """Write what remains of each signal against epsilon, as SVG or PNG: a band for all simulated runs of the signal.
+
+    A dashed line shows what a model without privacy reaches by the signal. epsilon: the one to mark.
+    """
+    x, first = [point.epsilon for point in points], points[0].expected
+    nothing = 0.0 if first.score is ScoreKind.R2 else 0.5
+    figure, (axes,) = blank(1, 7.2, 4.6)
+    beside = {"xycoords": ("axes fraction", "data"), "xytext": (6, 0), "textcoords": "offset points", "va": "center"}
+    for i, (signal, colour) in enumerate(zip(first.signals, (BLUE, ORANGE, GREEN), strict=False)):
+        found = [point.expected.signals[i] for point in points]
+        low, high = [each.low for each in found], [each.high for each in found]
+        axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        axes.plot(x, low, color=colour, linewidth=2)
+        axes.plot(x, high, color=colour, linewidth=1)
+        axes.axhline(signal.non_private, linestyle="--", linewidth=1, color=colour)
+        words = f"{signal.signal} signal:\n{signal.non_private:g} without privacy"
+        axes.annotate(words, (1, signal.non_private), color=colour, **beside)
+    axes.axhline(nothing, linestyle=":", color=GREY)
+    axes.annotate("nothing learned", (1, nothing), color=GREY, **beside)
+    axes.axvline(epsilon, color=BLACK, linewidth=0.8)
+    axes.set(xscale="log", xlim=(x[0], x[-1]), ylabel=f"{first.score.value} on new records")
+    axes.set_xlabel(f"epsilon (vertical line: {epsilon:g}, as requested)")
+    axes.set_ylim(bottom=max(axes.get_ylim()[0], nothing - 0.5))  # R^2 has no least value
+    axes.set_xticks(x, ["" if 1 < max(epsilon / e, e / epsilon) < 1.4 else f"{e:g}" for e in x])
+    axes.minorticks_off()
+    axes.set_title(f"What remains with privacy\nbands: all {first.runs} simulated runs at each epsilon", fontsize=10)
+    _save(figure, path)
+
+
+def draw_evaluation(found: PrivateEvaluation, path: Path) -> None:
+    """Write the ROC curve with a band for the noise, and predicted against observed shares if there are probabilities.
+
+    Groups stand beside all records. SVG or PNG, by the suffix of the path.
+    """
     panels = 2 if found.has_probabilities else 1
     figure, axes = blank(panels, 5.4 * panels, 5.2)
     _roc(axes[0], found)
@@ -32,12 +93,7 @@ def evaluation_plot(found: PrivateEvaluation) -> "Figure":
     figure.suptitle(
         f"{found.label}: {found.records} records, epsilon {said.certified:.3g} at delta {said.delta:.3g}", fontsize=11
     )
-    return figure
-
-
-def draw_evaluation(found: PrivateEvaluation, path: Path) -> None:
-    """Write it as SVG or PNG, by the ending of the path."""
-    evaluation_plot(found).savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    _save(figure, path)
 
 
 def _roc(axes: Any, found: PrivateEvaluation) -> None:
