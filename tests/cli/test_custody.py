@@ -213,7 +213,3 @@ def test_a_silo_keeps_how_its_table_is_written(cli, place, terms):
     assert done.exit_code == 0, done.output
     assert "already uses version 2" in done.stdout  # the same data, whatever the file
     assert Policy.load(place / "west" / "policy.toml").written == TableFormat(na_values=("?",))
-    earlier = (place / "north" / "policy.toml").read_text().splitlines()
-    earlier = [line for line in earlier if not line.startswith(("sep", "decimal", "encoding"))]
-    (place / "north" / "policy.toml").write_text("\n".join([*earlier, "has_header = true"]))
-    assert Policy.load(place / "north" / "policy.toml").written.describe() == "commas, decimal point, utf-8, header"
