@@ -206,5 +206,5 @@ def pack(arrays: Sequence[Floats]) -> bytes:
 
 def unpack(content: bytes) -> tuple[Floats, ...]:
     """Return the arrays that `pack` packed."""
-    file = read_arrays(content)
+    file = read_arrays(content, most=len(content))
     return tuple(file[name] for name in sorted(file))
