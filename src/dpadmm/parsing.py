@@ -102,14 +102,19 @@ def parse_toml(text: str) -> dict[str, Any]:
     return values
 
 
-def read_arrays(content: bytes, names: Iterable[str] | None = None) -> "dict[str, NDArray[Any]]":
-    """Return the arrays of an `.npz` archive by name, all of them or those that must be there; never a pickle."""
+def read_arrays(
+    content: bytes, names: Iterable[str] | None = None, most: int = MOST_BYTES
+) -> "dict[str, NDArray[Any]]":
+    """Return the arrays of an `.npz` archive by name, all of them or those that must be there; never a pickle.
+
+    most: bytes that it may unpack to. An archive that `np.savez` wrote is not compressed: its own length is enough.
+    """
     import numpy as np  # late: whoever reads texts alone does not need it
 
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if sum(member.file_size for member in archive.infolist()) > MOST_BYTES:
-                raise InputError(f"it unpacks to more than {MOST_BYTES:,} bytes")
+            if sum(member.file_size for member in archive.infolist()) > most:
+                raise InputError(f"it unpacks to more than {most:,} bytes")
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             found = {name: file[name] for name in (file.files if names is None else names)}
     except InputError:

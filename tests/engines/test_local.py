@@ -15,7 +15,7 @@ from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.datasets import random_quadratics
 from dpadmm.datasets.generators import logistic_table
 from dpadmm.datasets.partition import iid
-from dpadmm.engines.local import Ending, LocalEngine, Recording, RunInterrupted, Stopping, progress_bar
+from dpadmm.engines.local import Checkpoint, Ending, LocalEngine, Recording, RunInterrupted, Stopping, progress_bar
 from dpadmm.errors import InputError, ResumeError, SolverError
 from dpadmm.networks import ring, uniform_walk
 from dpadmm.problems.losses import Logistic
@@ -180,6 +180,19 @@ class TestResume:
         np.savez(file, header=header, inbox=np.zeros(1), tail=np.zeros(1))
         with pytest.raises(ResumeError, match="not a usable checkpoint"):
             QUIET.run(ConsensusADMM(rho=0.05), problem, Stopping(rounds=4), resume=file)
+
+    def test_a_checkpoint_that_unpacks_to_more_than_its_length(self, problem, tmp_path):
+        QUIET.run(METHODS[0][0], problem, Stopping(rounds=2)).checkpoint.save(tmp_path / "c.npz")
+        with np.load(tmp_path / "c.npz") as file:
+            np.savez_compressed(tmp_path / "d.npz", **file, more=np.zeros(10_000))
+        with pytest.raises(ResumeError, match="unpacks to more"):
+            Checkpoint.load(tmp_path / "d.npz", "any")
+
+    @pytest.mark.slow
+    def test_checkpoints_of_every_size_are_read_back(self, tmp_path):
+        state = (np.ones((20, 1700, 1000)),)
+        Checkpoint(1, state, np.zeros(1), np.zeros(1), 0, "own").save(tmp_path / "c.npz")
+        assert Checkpoint.load(tmp_path / "c.npz", "own").state[0].shape == (20, 1700, 1000)
 
     def test_a_bare_array_is_no_checkpoint(self, problem, tmp_path):
         np.save(tmp_path / "run.npy", np.zeros(3))

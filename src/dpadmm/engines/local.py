@@ -119,7 +119,8 @@ class Checkpoint:
     def load(cls, path: Path, passport: str) -> "Checkpoint":
         """Read a file written by `save` for the same run; anything else is refused by name."""
         try:
-            file = read_arrays(path.read_bytes())
+            content = path.read_bytes()
+            file = read_arrays(content, most=len(content))
             header = parse_json(file["header"].tobytes())
             state = tuple(file[f"state_{i}"] for i in range(sum(name.startswith("state_") for name in file)))
             inbox, tail = file["inbox"], file["tail"]

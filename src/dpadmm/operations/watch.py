@@ -1,9 +1,11 @@
 """Ask a coordinator's service for a run, and watch it in its file."""
 
+import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from dpadmm.engines.federation import durable
 from dpadmm.engines.federation.agreement import Agreement
 from dpadmm.engines.federation.coordinator import Progress
 from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
@@ -54,6 +56,11 @@ def watch(
                 )
             check()
             time.sleep(LOOK_SECONDS)
+    except sqlite3.Error as problem:
+        why = problem if durable.is_machines(problem) else "it is damaged; restore it from a backup"
+        raise FederationStopped(
+            f"The file of the run, {run.path}, cannot be used: {why}. Then run the command again to continue."
+        ) from problem
     finally:
         run.close()
 

@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -199,6 +201,19 @@ def test_a_run_is_there_with_its_terms_or_not_at_all(world, monkeypatch):
             world.coordinator(name="made.db")
     assert not path.exists()
     assert world.coordinator(name="made.db").agreement == world.agreement
+
+
+def test_a_run_file_that_is_damaged_while_it_is_watched(world, tmp_path):
+    files = CoordinatorFiles(tmp_path / "coordinator")
+    files.create(world.key)
+
+    def damaged():
+        (path,) = files.runs()
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("DROP TABLE IF EXISTS phases")
+
+    with pytest.raises(FederationStopped, match=r"cannot be used: it is damaged; restore it from a backup\."):
+        watch(files, world.agreement, away_seconds=5.0, check=damaged)
 
 
 def test_a_run_file_that_was_replaced_is_noticed(world, tmp_path):

@@ -29,6 +29,14 @@ REFUSED = {
     "nothing wide": ("no\u200brth", "control or invisible"),
     "right to left": ("no\u202erth", "control or invisible"),
     "a filler": ("north\u3164", "control or invisible"),
+    "a dash": ("\u2010rf", "begin with a dash"),
+    "a minus": ("\u2212rf", "begin with a dash"),
+    "an en dash": ("\u2013rf", "begin with a dash"),
+    "a selector": ("north\ufe0f", "control or invisible"),
+    "a joiner": ("no\u034frth", "control or invisible"),
+    "a rare selector": ("north\U000e0100", "control or invisible"),
+    "a Khmer vowel that is not drawn": ("north\u17b4", "control or invisible"),
+    "a Mongolian selector": ("north\u180b", "control or invisible"),
     "half a character": ("\ud800", "control or invisible"),
     "empty": ("", "not empty"),
     "too long": ("\u00e9" * 51, "at most 100 bytes"),
@@ -48,6 +56,9 @@ ACCEPTED = [
 ACCEPTED += [
     "\u6771\u4eac\u90fd\u3072\u308d\u304a clinic",
     "\N{GRINNING FACE}",
+    "\u4f50\u3005\u6728\u75c5\u9662",
+    "\u3006\u5207 clinic",
+    "O\u02bbahu",
     "\u0391\u03b8\u03ae\u03bd\u03b1",
     "x" * 100,
 ]
@@ -69,6 +80,8 @@ def test_names_that_look_the_same_are_told_apart_by_nobody():
     for other in ("North", "\uff4eorth", "north"):
         with pytest.raises(InputError, match="confused"):
             check_distinct(["north", "south", other])
+    with pytest.raises(InputError, match="confused"):
+        check_distinct(["O\u02bbahu", "O'ahu"])
     with pytest.raises(InputError, match="confused"):  # all Cyrillic, drawn as the Latin ones
         check_distinct(["pacxa", "\u0440\u0430\u0441\u0445\u0430"])
 

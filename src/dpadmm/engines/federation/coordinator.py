@@ -34,6 +34,7 @@ from dpadmm.engines.federation.vouching import Doubts
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.sums import Words
+from dpadmm.privacy.ledger.store import identity
 from dpadmm.problems.arrays import Floats
 
 APPLICATION = 0x64704132
@@ -85,7 +86,7 @@ class Coordinator:
         """Open the run at `path` (see `create`); without a key to look at it alone. `clock` gives the log's time."""
         connect = durable.connect_for_reading if key is None else durable.connect
         self._connection = connect(Path(path), APPLICATION, _TABLES)
-        self._path, self._place = Path(path), durable.place_of(Path(path))
+        self.path, self._file = Path(path), identity(Path(path))
         self._key, self._clock = key, clock
         try:
             self._load()
@@ -109,9 +110,9 @@ class Coordinator:
 
     def refresh(self) -> None:
         """Refuse to go on where the file was replaced or removed: what is open here is no longer the run's file."""
-        if durable.place_of(self._path) != self._place:
+        if identity(self.path) != self._file:
             raise FederationStopped(
-                f"The file of the run, {self._path}, was replaced or removed while it was in use. Put the newest one "
+                f"The file of the run, {self.path}, was replaced or removed while it was in use. Put the newest one "
                 "in its place, and run the command again to continue from there."
             )
 

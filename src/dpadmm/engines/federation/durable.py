@@ -5,6 +5,7 @@ import io
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ VERSION = 4
 """Of these files; those of another version are refused."""
 
 _BUSY_SECONDS = 60.0
+_SETTLED_NANOSECONDS = 2 * 10**9  # after a change, in which a second one may leave the same time of change
 _PASSING_ERRNO = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EAGAIN)
 _PASSING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY)
 
@@ -85,26 +87,31 @@ def _checked(
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if (found, version) != (application, VERSION):
             raise ResumeError(f"{path} is not a file of this kind, or was written by a different version of dpadmm.")
-        if not _is_sound(connection, tables):
-            raise ResumeError("it is damaged; restore it from a backup")
+        _check_sound(connection, path, tables)
         for setting in settings:
             connection.execute(setting)
     except UnicodeDecodeError as problem:  # SQLite's own message quotes the damage
         connection.close()
         raise ResumeError(f"{path} cannot be used: it is damaged; restore it from a backup.") from problem
-    except (sqlite3.Error, ResumeError) as problem:
+    except (sqlite3.Error, OSError, ResumeError) as problem:
         connection.close()
         raise ResumeError(f"{path} cannot be used: {str(problem).rstrip('.')}.") from problem
     return connection
 
 
-def place_of(path: Path) -> tuple[int, int] | None:
-    """Return which file has this name now; None if there is none."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
+_sound: dict[tuple[Path, str], tuple[int, ...]] = {}  # files found sound, with what tells that they have not changed
+
+
+def _check_sound(connection: sqlite3.Connection, path: Path, tables: str) -> None:
+    """Refuse a damaged file; one that has not changed since it was found sound is not read again."""
+    found = path.stat()
+    state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    if _sound.get((path, tables)) == state:
+        return
+    if not _is_sound(connection, tables):
+        raise ResumeError("it is damaged; restore it from a backup")
+    if time.time_ns() - found.st_mtime_ns > _SETTLED_NANOSECONDS:
+        _sound[path, tables] = state
 
 
 def _is_sound(connection: sqlite3.Connection, tables: str) -> bool:
@@ -188,5 +195,5 @@ def pack(arrays: Sequence[Floats]) -> bytes:
 
 def unpack(content: bytes) -> tuple[Floats, ...]:
     """Return the arrays that `pack` packed."""
-    file = read_arrays(content)
+    file = read_arrays(content, most=len(content))
     return tuple(file[name] for name in sorted(file))

@@ -1,6 +1,7 @@
 """Names of silos, runs and studies: people tell them apart, and every system can use them for a file or a folder."""
 
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 
 from dpadmm.checks import shown
@@ -14,13 +15,15 @@ _BLANK = set("\u115f\u1160\u2800\u3164\uffa0")  # printable, but nothing is seen
 _DEVICES = {"con", "prn", "aux", "nul", "conin$", "conout$"} | {
     f"{port}{n}" for port in ("com", "lpt") for n in range(10)
 }
-_WRITTEN_TOGETHER = {"LATIN", "CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "HANGUL"}  # as Japanese, Chinese, Korean are
+# As Japanese, Chinese and Korean are.
+_WRITTEN_TOGETHER = {"LATIN", "CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "BOPOMOFO", "HANGUL"}
 
-# Letters of other scripts that are drawn like Latin ones, in lower case.
+# Letters of other scripts that are drawn like Latin ones, in lower case; modifier letters drawn like an apostrophe.
 _DRAWN_ALIKE = str.maketrans(
     "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0455\u0456\u0458\u0501\u051b\u051d\u04bb"
-    "\u03b1\u03b2\u03b5\u03b6\u03b7\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7",
-    "abekmhopctyxsijdqwhabezhikmnoptyx",
+    "\u03b1\u03b2\u03b5\u03b6\u03b7\u03b9\u03ba\u03bc\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7"
+    "\u02b9\u02bb\u02bc\u02bd\u02c8\u2018\u2019",
+    "abekmhopctyxsijdqwhabezhikmnoptyx'''''''",
 )
 
 
@@ -34,8 +37,9 @@ def check_name(what: str, name: object, longest: int = LONGEST) -> None:
 def check_distinct(names: Sequence[str], advice: str = "Choose other names.") -> None:
     """Refuse names of silos of which two are the same, or look the same."""
     drawn = [_drawn(name) for name in names]
-    if len(set(drawn)) < len(drawn):
-        twice = sorted({name for name, sign in zip(names, drawn, strict=True) if drawn.count(sign) > 1})
+    times = Counter(drawn)
+    if len(times) < len(drawn):
+        twice = sorted({name for name, sign in zip(names, drawn, strict=True) if times[sign] > 1})
         raise InputError(
             f"Every silo needs a name that cannot be confused with another's; got {', '.join(twice):.200}. {advice}"
         )
@@ -53,7 +57,7 @@ def _fault(name: str, longest: int) -> str | None:
         return f"must be usable for a file, without any of {' '.join(sorted(_SEPARATORS))}"
     if plain.split(".")[0].rstrip().casefold() in _DEVICES:
         return "must not be one that Windows reserves for a device, such as CON or NUL"
-    scripts = {_script(sign) for sign in plain if sign.isalpha()}
+    scripts = {_script(sign) for sign in plain if sign.isalpha() and unicodedata.category(sign) != "Lm"}
     if len(scripts) > 1 and not scripts <= _WRITTEN_TOGETHER:
         mixed = " and ".join(sorted(script.capitalize() for script in scripts))
         return f"must not mix letters that look alike, of {mixed} script"
