@@ -247,7 +247,7 @@ class CappedLogistic:
 
     def __post_init__(self) -> None:
         """Refuse caps outside (0, 1)."""
-        checks.open_unit("cap", self.cap)
+        object.__setattr__(self, "cap", checks.open_unit("cap", self.cap))
 
     @property
     def floor(self) -> float:
@@ -336,7 +336,7 @@ class Huber:
 
     def __post_init__(self) -> None:
         """Refuse thresholds that are not positive numbers."""
-        checks.positive("threshold", self.threshold)
+        object.__setattr__(self, "threshold", checks.positive("threshold", self.threshold))
 
     @property
     def target(self) -> LabelKind:
@@ -388,7 +388,7 @@ class SmoothedHinge:
 
     def __post_init__(self) -> None:
         """Refuse widths that are not positive numbers (the raw hinge has no curvature bound)."""
-        checks.positive("width", self.width)
+        object.__setattr__(self, "width", checks.positive("width", self.width))
 
     @property
     def target(self) -> LabelKind:
