@@ -29,7 +29,7 @@ def tables() -> tuple[Matrix, Matrix, Matrix]:
     codes = starts[:-1] + (rng.random((N, COLUMNS)) ** 2 * np.diff(starts)).astype(np.int64)
     values, pointers = np.full(codes.size, COLUMNS**-0.5), np.arange(0, codes.size + 1, COLUMNS)
     plain = sparse.csr_array((values, codes.ravel(), pointers), shape=(N, D))
-    centred = CentredRows(plain, np.ones(N), np.asarray(plain.mean(axis=0)))
+    centred = CentredRows(plain, np.ones(N), np.asarray(plain.mean(axis=0)), most_factor=1.0)
     return centred.toarray(), plain, centred
 
 

@@ -80,7 +80,7 @@ def test_gradients_make_no_dense_table(monkeypatch):
     rng = np.random.default_rng(4)
     places = (rng.integers(0, d, n * each), np.arange(0, n * each + 1, each))
     table = sparse.csr_array((np.full(n * each, 0.2), *places), shape=(n, d))
-    rows, labels = CentredRows(table, np.full(n, 0.2), np.full(d, each / d)), rng.choice([-1.0, 1.0], n)
+    rows, labels = CentredRows(table, np.full(n, 0.2), np.full(d, each / d), 0.2), rng.choice([-1.0, 1.0], n)
     risk = EmpiricalRisk(Silos.from_parts([rows], [labels], 4.0), Logistic())
     agents = Agents(risk, np.ones(1), None, None, np.arange(1), np.zeros(1, dtype=np.int64), 1)
     v = rng.normal(size=(1, d, 2))

@@ -56,7 +56,8 @@ def stored(values, kind):
     if kind == "sparse":
         return sparse.csr_array(table)
     shift = MOST_SHIFT * 0.99
-    return CentredRows(sparse.csr_array(table + np.array([shift, 0.0])), np.ones(len(values)), np.array([shift, 0.0]))
+    centre = np.array([shift, 0.0])
+    return CentredRows(sparse.csr_array(table + centre), np.ones(len(values)), centre, most_factor=1.0)
 
 
 def exact_mean(rows):
@@ -123,7 +124,7 @@ def test_the_bound_must_grow_with_the_rows(way, run, monkeypatch):
     """Where what is stored is much longer than rows: a run loses more than a bound for few additions would count."""
     shift = MOST_SHIFT * 0.99
     values = losing(run, shift)
-    rows = CentredRows(sparse.csr_array(values[:, None] * [1.0, 0.0]), np.ones(run), np.array([shift, 0.0]))
+    rows = CentredRows(sparse.csr_array(values[:, None] * [1.0, 0.0]), np.ones(run), np.array([shift, 0.0]), 1.0)
     lost, counted = errors_of(rows, way)
     monkeypatch.setattr("dpadmm.algorithms.rounding.most_additions", lambda rows, dimension: most_additions(0, 0))
     assert errors_of(rows, way)[1] < lost <= counted

@@ -15,7 +15,9 @@ from dpadmm.datasets.encoding import CONSTANT, RowEncoding, TargetScale
 from dpadmm.datasets.schema import Schema, Screening
 from dpadmm.datasets.tables import encode_table
 from dpadmm.errors import InputError
+from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.rows import row_squares
+from dpadmm.problems.silos import Silos
 
 finite = st.floats(-1e300, 1e300)
 few = settings(max_examples=60, deadline=None, derandomize=True)
@@ -224,6 +226,22 @@ def test_sparse_rows_far_from_the_origin_are_stored_as_they_are():
         got = rows.encode(sparse.csr_array(X))
         assert isinstance(got, np.ndarray) is (scale is column)
         np.testing.assert_allclose(dense(got), rows.encode(X), atol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), width=st.integers(1, 6), exponent=st.integers(-6, 6))
+def test_no_row_has_a_larger_factor_than_the_public_bound_of_centred_rows(seed, width, exponent):
+    """By it silos decide how all rows are stored, and refuse a table with a larger one."""
+    rng = np.random.default_rng(seed)
+    lower = rng.normal(size=width) * 10.0**exponent
+    upper = lower + rng.random(width) + 0.1
+    rows = RowEncoding.of_numbers(width, (lower, upper), row_norm=1.0)
+    table = rng.normal(size=(20, width)) * 10.0 ** rng.integers(-3, 3, (20, 1)) * (rng.random((20, width)) < 0.5)
+    got = rows.encode(sparse.csr_array(np.vstack([table, rows.centre, np.zeros(width)])))
+    if isinstance(got, CentredRows):
+        assert got.most_factor == rows.share / rows.radius
+        assert np.abs(got.stored.toarray()[:, -1]).max() <= got.most_factor
+    Silos.from_parts([got], [np.ones(22)], rows.row_norm)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])

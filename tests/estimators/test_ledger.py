@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import joblib
@@ -13,6 +14,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+from dpadmm import PrivateSearchCV
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression, ledger_data, private_accuracy
 from dpadmm.noise.secure import SecureSampler
@@ -362,3 +364,53 @@ def test_a_ledger_that_adds_up_silos_says_how_to_keep_them_apart(make, table, tm
         with pytest.raises(BudgetError) as caught:  # one silo: that is not what stands in the way
             build(ledger=book).fit(X, y)
         assert "groups" not in str(caught.value)
+
+
+class Planning(PrivateLogisticRegression):
+    """An estimator that plans while another one makes the same ledger."""
+
+    def _warn(self, *arguments):
+        if not Path(self.ledger).exists():
+            same = {name: value for name, value in self.get_params(deep=False).items() if name != "alpha"}
+            PrivateLogisticRegression(**same).fit(*ROWS)
+        super()._warn(*arguments)
+
+
+_X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
+ROWS = _X, (_X[:, 0] > 0).astype(int)
+
+
+def planning(path, budget, *, is_search):
+    public = {"feature_bounds": (-1, 1), "classes": (0, 1)}
+    own = {"epsilon": 1.0, "delta": 1e-5, "ledger": path, "budget": budget}
+    if is_search:
+        return PrivateSearchCV(Planning(**public), {"alpha": [1e-3, 1.0]}, compared=1, **own)
+    return Planning(**public, **own)
+
+
+@pytest.mark.parametrize("is_search", [False, True])
+def test_a_ledger_that_another_fit_makes_meanwhile_records_both(tmp_path, is_search):
+    path = tmp_path / "new.ledger"
+    model = planning(path, 3.0, is_search=is_search).fit(*ROWS)
+    with Ledger.open(path) as book:
+        assert len(book.runs()) == 2
+        assert model.released_.run in {each.run for each in book.runs()}
+        assert book.statement().spent_epsilon > 1.0
+    assert model.released_.spending is not None
+
+
+@pytest.mark.parametrize("is_search", [False, True])
+def test_a_ledger_that_another_fit_has_used_up_meanwhile_refuses(tmp_path, is_search):
+    path = tmp_path / "new.ledger"
+    with pytest.raises(BudgetError, match="Nothing was spent"):
+        planning(path, 1.0, is_search=is_search).fit(*ROWS)
+    with Ledger.open(path) as book:
+        assert len(book.runs()) == 1
+
+
+def test_no_noise_is_drawn_without_the_ledger_that_was_asked_for(tmp_path, no_noise, monkeypatch):
+    monkeypatch.setattr("dpadmm.estimators.base.opened", lambda *_: nullcontext())
+    path = tmp_path / "a.ledger"
+    Ledger.create(path, ledger_data(*ROWS), Budget(epsilon=3.0, delta=1e-5)).close()
+    with pytest.raises(LedgerError, match=r"none is open\. Nothing was spent"):
+        planning(path, None, is_search=False).fit(*ROWS)

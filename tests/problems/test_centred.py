@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 from tests.contracts.centred_rows import as_array, random_centred
 
+from dpadmm.algorithms.anatomy import Agents
+from dpadmm.algorithms.batches import whole_gradients
+from dpadmm.algorithms.method import Setting
 from dpadmm.errors import InputError
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.rows import dense, gram, row_products, row_squares, scaled_rows, stacked
 from dpadmm.problems.silos import MOST_SHIFT, ROW_NORM_SLACK, Silos, row_norms
 
@@ -211,10 +215,47 @@ class TestSilos:
 
     @pytest.mark.parametrize("size", [7.9, 8.1])
     def test_rows_are_stored_dense_where_sums_would_be_lost_in_rounding(self, size):
-        rows = CentredRows(np.array([[size, 1.0], [0.0, 0.5]]), np.array([1.0, 0.0]), np.array([size, 0.0]))
+        rows = CentredRows(np.array([[size, 1.0], [0.0, 0.5]]), np.array([1.0, 0.0]), np.array([size, 0.0]), 1.0)
         for silos in (Silos.from_parts([rows], [np.ones(2)], 1.0), Silos.one_record_each(rows, np.ones(2), 1.0)):
             assert silos.is_sparse == (size < MOST_SHIFT)
             np.testing.assert_array_equal(dense(silos.features), [[0.0, 1.0], [0.0, 0.5]])
+
+    def test_without_a_public_bound_rows_are_stored_dense(self):
+        rows = CentredRows(sparse.csr_array(np.eye(2)), np.ones(2), np.full(2, 0.1))
+        silos = Silos.from_parts([rows], [np.ones(2)], 2.0)
+        assert not silos.is_sparse
+        assert not replace(silos, features=rows).is_sparse
+
+    def test_a_factor_above_the_public_bound_is_refused(self):
+        def rows(most, sign=1.0):
+            return CentredRows(sparse.csr_array(np.eye(2)), sign * np.array([0.5, 1.0]), np.full(2, 0.1), most)
+
+        assert Silos.from_parts([rows(1.0)], [np.ones(2)], 2.0).is_sparse
+        both = Silos.from_parts([rows(0.7)[:1], rows(1.0)], [np.ones(1), np.ones(2)], 2.0)
+        assert both.features.most_factor == 1.0
+        for sign in (1.0, -1.0):
+            with pytest.raises(InputError, match=r"larger factor than most_factor 0\.9"):
+                Silos.from_parts([rows(0.9, sign)], [np.ones(2)], 2.0)
+
+    def test_one_rows_factor_does_not_decide_how_others_are_stored(self):
+        """Neighbours: at a far point, sparse and dense sums over the other rows would differ by more than counted."""
+        d, n = 40, 50
+        rng = np.random.default_rng(0)
+        centre, point, row = rng.normal(size=(3, d))
+        centre /= np.linalg.norm(centre)
+        row -= point * (row @ point) / (point @ point)
+        row /= 2 * np.linalg.norm(row)
+        for most in (np.inf, 8.2, 7.95):
+            gradients = []
+            for last in (7.9, 8.1 if most > 8 else 1.0):
+                factors = np.append(np.full(n - 1, 7.0), last)
+                table = sparse.csr_array(row + np.outer(factors, centre))
+                silos = Silos.from_parts([CentredRows(table, factors, centre, most)], [np.ones(n)], 1.0)
+                assert silos.is_sparse == (most < MOST_SHIFT)
+                risk = Problem.of(EmpiricalRisk(silos, Logistic()))
+                agents = Agents.of(risk, None, 1e-9, threads=1)
+                gradients.append(whole_gradients(agents, 2.0**56 * point[None, :, None]))
+            assert np.linalg.norm(gradients[0] - gradients[1]) <= Setting(risk, 1, None).evaluated(0).gap
 
     def test_no_records_and_no_columns(self):
         for shape, words in (((0, 2), "no records"), ((2, 0), "no columns")):
@@ -251,7 +292,7 @@ def test_no_dense_table_is_made(monkeypatch):
     )
     tracemalloc.start()
     try:
-        rows = CentredRows(table, np.full(n, 0.2), np.full(d, each / d))
+        rows = CentredRows(table, np.full(n, 0.2), np.full(d, each / d), most_factor=0.2)
         silos = Silos.from_parts([rows[: n // 2], rows[n // 2 :]], [np.ones(n // 2)] * 2, 4.0)
         risk = EmpiricalRisk(silos.take(np.array([1, 0])), Logistic(), 0.1)
         w = rng.normal(size=(2, d, 2))

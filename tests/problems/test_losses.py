@@ -1,6 +1,7 @@
 """Losses: the contract for each, closed forms and SciPy's own functions, refusals."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,12 @@ from tests.contracts.loss_contract import POINTS, LossContract
 
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.problems.silos import Silos
+from dpadmm.problems.softmax import Softmax
+
+SILOS = Silos.from_parts([0.1 * np.eye(2)], [np.ones(2)], 1.0)
 
 
 class TestLogistic(LossContract):
@@ -119,6 +126,34 @@ class TestSmoothedHinge(LossContract):
     def test_declares(self):
         loss = SmoothedHinge(0.25)
         assert (loss.target, loss.slope_bound, loss.curvature_bound) == (LabelKind.SIGNS, 1.0, 4.0)
+
+
+class Lying(float):
+    """A number that is smaller in products than in comparisons."""
+
+    def __mul__(self, other):
+        return 1e-3 * other
+
+    __rmul__ = __mul__
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Huber, "threshold"),
+        (SmoothedHinge, "width"),
+        (Logistic, "cap"),
+        (lambda cap: Softmax(3, cap), "cap"),
+        (lambda l1: ElasticNet(l1, 0.5), "l1"),
+        (lambda l2: ElasticNet(0.5, l2), "l2"),
+        (lambda mu: EmpiricalRisk(SILOS, Logistic(), mu), "mu"),
+        (lambda row_norm: replace(SILOS, row_norm=row_norm), "row_norm"),
+    ],
+)
+def test_numbers_are_kept_as_plain_floats(kind, name):
+    kept = getattr(kind(Lying(0.5)), name)
+    assert type(kept) is float
+    assert kept == 0.5
 
 
 def test_losses_of_equal_parameters_are_equal():

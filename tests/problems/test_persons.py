@@ -21,7 +21,9 @@ from dpadmm.problems.silos import PersonRows, PersonWeights, Silos
 STORAGES = {
     "dense": lambda rows: rows,
     "csr": sparse.csr_array,
-    "centred": lambda rows: CentredRows(sparse.csr_array(rows + 0.1), np.ones(len(rows)), np.full(rows.shape[1], 0.1)),
+    "centred": lambda rows: CentredRows(
+        sparse.csr_array(rows + 0.1), np.ones(len(rows)), np.full(rows.shape[1], 0.1), most_factor=1.0
+    ),
 }
 LOSSES = (Logistic(), Huber(0.4), SmoothedHinge(0.5), Squared())
 people = st.lists(st.integers(0, 5), min_size=1, max_size=30)

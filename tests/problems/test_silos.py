@@ -1,6 +1,7 @@
 """Silos: stacking, dense and CSR alike, the promise about row norms, and every refusal."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -254,3 +255,19 @@ class TestNominalSizes:
             agents = Agents.of(Problem.of(risk), None, 1e-9, 1)
             np.testing.assert_allclose(whole_gradients(agents, points)[i, :, 0], gradient * n / 15, rtol=1e-12)
         assert risk.hessian(1, w).tolist() == [[0.5, 0.0], [0.0, 0.5]]
+
+
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array])
+def test_no_constructor_takes_rows_that_are_longer_than_declared(store):
+    silos = Silos.from_parts([store(np.eye(2)), store(0.5 * np.eye(2))], [np.ones(2)] * 2, 1.0)
+    with pytest.raises(InputError, match=r"silo 0 has a row that is longer than the declared row_norm 0\.001"):
+        replace(silos, row_norm=1e-3)
+    with pytest.raises(InputError, match="silo 1 has a row that is longer than the declared row_norm 1"):
+        replace(silos, features=store(dense(silos.features) * np.array([[1.0], [1.0], [1.0], [3.0]])))
+    with pytest.raises(InputError, match="is longer than the declared"):
+        Silos(1000 * silos.features, silos.labels, silos.offsets, 1.0, silos.names)
+    with pytest.raises(InputError, match="is longer than the declared"):
+        Silos(np.nan * silos.features, silos.labels, silos.offsets, 1.0, silos.names)
+    for bad in (math.inf, math.nan, 0.0):
+        with pytest.raises(InputError, match="row_norm must be"):
+            replace(silos, row_norm=bad)

@@ -1,17 +1,17 @@
 """What rests on a user's declared constants says so in the statement, the model's file, its text and its page."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from tests.problems.own_parts import BelievedWithin
 
 import dpadmm
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber
 
 CONDITION = "certified if your declared constants hold (loss OwnHuber)"
+X = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 2))
 
 
 @dataclass(frozen=True)
@@ -22,32 +22,48 @@ class OwnHuber(Huber):
 class OwnRegression(dpadmm.PrivateLinearRegression):
     """An estimator with a loss of its own."""
 
-    loss = OwnHuber(0.5)
-
     def _loss(self):
-        return self.loss
+        return OwnHuber(0.5)
 
 
-def fitted(kind=OwnRegression):
-    X = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 2))
-    model = kind(2.0, 1e-5, target_bounds=(-1, 1), feature_bounds=(-1, 1), profile="off", method="noisy-gradients")
-    return model.fit(X, X[:, 0])
+def regression(kind=dpadmm.PrivateLinearRegression, **others):
+    public = {"target_bounds": (-1, 1), "feature_bounds": (-1, 1), "profile": "off", "method": "noisy-gradients"}
+    return kind(2.0, 1e-5, **public, **others)
 
 
 @pytest.fixture(scope="module")
-def own():
-    return fitted()
+def plain():
+    return regression().fit(X, X[:, 0])
 
 
-def test_the_statement_is_conditional(own):
-    assert own.privacy_.declared == ("loss OwnHuber",)
-    assert own.privacy_.standing == CONDITION
-    assert "Certified   if your declared constants hold (loss OwnHuber): epsilon " in str(own.privacy_)
-    assert own.privacy_.as_json()["declared"] == ["loss OwnHuber"]
+@pytest.mark.parametrize("is_search", [False, True])
+def test_an_estimator_with_a_loss_of_its_own_is_refused_before_anything_is_spent(tmp_path, is_search, monkeypatch):
+    monkeypatch.setattr("dpadmm.estimators.parameters.Wishes.plan", lambda *_: pytest.fail("a fit was planned"))
+    monkeypatch.setattr("dpadmm.estimators.search.plan_search", lambda *_: pytest.fail("a search was planned"))
+    path, own = tmp_path / "a.ledger", {"ledger": tmp_path / "a.ledger", "budget": 5.0}
+    model = regression(OwnRegression, **({} if is_search else own))
+    if is_search:
+        model = model.set_params(epsilon=1.0, delta=None)
+        model = dpadmm.PrivateSearchCV(model, {"alpha": [0.1, 1.0]}, epsilon=2.0, delta=1e-5, **own)
+    with pytest.raises(InputError, match=r"has the loss OwnHuber\..*dpadmm\.run\. Nothing was spent"):
+        model.fit(X, X[:, 0])
+    assert not path.exists()
 
 
-def test_the_model_keeps_the_condition_in_its_file_text_and_page(own, tmp_path):
-    place = own.save(tmp_path / "model.json")
+def test_statements_of_a_loss_of_ones_own_are_conditional(plain):
+    done = dpadmm.run("p-admm", [(X, X[:, 0])] * 2, epsilon=1.0, delta=1e-5, loss=OwnHuber(0.5), rounds=2, eta=0.05)
+    assert done.statement.declared == ("loss OwnHuber",)
+    assert CONDITION in str(done)
+    said = replace(plain.privacy_, declared=done.statement.declared)
+    assert said.standing == CONDITION
+    assert "Certified   if your declared constants hold (loss OwnHuber): epsilon " in str(said)
+    assert said.as_json()["declared"] == ["loss OwnHuber"]
+
+
+def test_a_model_keeps_a_condition_in_its_file_text_and_page(plain, tmp_path):
+    released = plain.released_
+    model = replace(released, guarantee=replace(released.guarantee, declared=("loss OwnHuber",)))
+    place = model.save(tmp_path / "model.json")
     assert json.loads(place.read_text())["model"]["guarantee"]["declared"] == ["loss OwnHuber"]
     model = dpadmm.load(place)
     assert model.guarantee.standing == CONDITION
@@ -58,18 +74,9 @@ def test_the_model_keeps_the_condition_in_its_file_text_and_page(own, tmp_path):
     assert '<span class="yes">certified</span>' not in page
 
 
-def test_a_built_in_loss_has_no_condition(tmp_path):
-    plain = fitted(dpadmm.PrivateLinearRegression)
+def test_a_built_in_loss_has_no_condition(plain, tmp_path):
     assert plain.privacy_.standing == "certified"
     model = dpadmm.load(plain.save(tmp_path / "model.json"))
     for text in (str(plain.privacy_), str(model), model.report()):
         assert "declared constants" not in text
     assert '<span class="yes">certified</span>' in model.report()
-
-
-def test_an_estimator_refuses_a_loss_that_is_refuted():
-    class Believing(OwnRegression):
-        loss = BelievedWithin()
-
-    with pytest.raises(InputError, match=r"slope_bound is declared 0\.01"):
-        fitted(Believing)

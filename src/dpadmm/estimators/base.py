@@ -43,6 +43,7 @@ from dpadmm.planning.reasons import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats
+from dpadmm.problems.loss_records import LOSS_KINDS, released_loss
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.softmax import AnyLoss
 from dpadmm.reporting.facts import Spending
@@ -221,6 +222,17 @@ class PrivateLinearModel(PrivateEstimator):
         """Return the loss that these rows are fitted with."""
         return self._loss()
 
+    def _released_loss(self, rows: TrainingRows) -> AnyLoss:
+        """Return the loss that these rows are fitted with, if a released model can state it."""
+        loss = self._fitted_loss(rows)
+        try:
+            return released_loss(loss)
+        except InputError as problem:
+            raise InputError(
+                f"{type(self).__name__} has the loss {type(loss).__name__}. Estimators release models of built-in "
+                f"losses only ({', '.join(LOSS_KINDS)}); run a loss of your own with dpadmm.run. Nothing was spent."
+            ) from problem
+
     def _problems(self, rows: TrainingRows) -> int | None:
         """Return how many models share the budget; None lets the planner choose between one and one for each class."""
         return 1
@@ -254,6 +266,8 @@ class PrivateLinearModel(PrivateEstimator):
                 way.check(bought)
                 opening = books.open(ledger_data(*known), wishes.target.delta, wishes.protection)
                 ledger = stack.enter_context(opening)
+            if ledger is None and self.ledger is not None:
+                raise LedgerError("A ledger was asked for, but none is open. Nothing was spent. Fit again.")
             done = way.carry_out(raw, wishes.sampler, ledger, bought)
             spending = None if ledger is None else self._spending(ledger)
         names = [f"silo {i}" for i in range(1, n_silos + 1)]  # those of groups may be people's
@@ -388,7 +402,7 @@ class _OnePlan:
 
     def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
         model, width = self.model, rows.schema.dimension
-        self.made = wishes.plan(model._fitted_loss(rows), raw, width, model._problems(rows), bought)
+        self.made = wishes.plan(model._released_loss(rows), raw, width, model._problems(rows), bought)
         return self.made
 
     def check(self, bought: BoughtProfile | None) -> None:

@@ -224,7 +224,7 @@ class _Search:
         self.done: PlanOutcome
 
     def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
-        losses = [model._fitted_loss(rows) for model in self.models]
+        losses = [model._released_loss(rows) for model in self.models]
         asked = {model._problems(rows) or 1 for model in self.models}  # left to the planner: one model
         if len(asked) > 1:
             raise InputError("Some candidates train one model and others one for each class. Search them apart.")

@@ -117,6 +117,11 @@ class CentredRows:
         """The greatest norm that `a_i c` may have: numbers of this size cancel in products with the rows."""
         return float(self.most_factor * np.linalg.norm(self.centre)) if np.any(self.centre) else 0.0
 
+    @property
+    def has_larger_factors(self) -> bool:
+        """Whether a factor is larger than `most_factor`."""
+        return bool((np.abs(self._parts()[0]) > self.most_factor).any())
+
     def squares(self) -> Floats:
         """Return the squared norm of every row: the stored entries' part and, of the others, `a^2 c_j^2`."""
         factors, table = self._parts()

@@ -201,7 +201,7 @@ class Logistic:
 
     def __post_init__(self) -> None:
         """Refuse caps outside (0, 1]."""
-        checks.half_open_unit("cap", self.cap)
+        object.__setattr__(self, "cap", checks.half_open_unit("cap", self.cap))
 
     @property
     def floor(self) -> float:
@@ -306,7 +306,7 @@ class Huber:
 
     def __post_init__(self) -> None:
         """Refuse thresholds that are not positive numbers."""
-        checks.positive("threshold", self.threshold)
+        object.__setattr__(self, "threshold", checks.positive("threshold", self.threshold))
 
     @property
     def target(self) -> LabelKind:
@@ -358,7 +358,7 @@ class SmoothedHinge:
 
     def __post_init__(self) -> None:
         """Refuse widths that are not positive numbers (the raw hinge has no curvature bound)."""
-        checks.positive("width", self.width)
+        object.__setattr__(self, "width", checks.positive("width", self.width))
 
     @property
     def target(self) -> LabelKind:

@@ -45,7 +45,7 @@ class EmpiricalRisk:
 
     def __post_init__(self) -> None:
         """Check the labels against the loss."""
-        checks.non_negative("mu", self.mu)
+        object.__setattr__(self, "mu", checks.non_negative("mu", self.mu))
         if not isinstance(self.silos, Silos):
             raise InputError(f"silos must be Silos, got {type(self.silos).__name__}; see Silos.from_parts.")
         if isinstance(self.loss, type):

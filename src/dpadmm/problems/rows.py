@@ -114,7 +114,8 @@ def _stacked_centred(parts: Sequence[Matrix], first: CentredRows) -> CentredRows
         raise InputError(
             "The parts of a table are centred at different points. Encode all of them with the same centre."
         )
-    return first.with_stored(sparse.csr_array(sparse.vstack([part.stored for part in whole], format="csr")))
+    table = sparse.csr_array(sparse.vstack([part.stored for part in whole], format="csr"))
+    return CentredRows.of_stored(table, centre, max(part.most_factor for part in whole))
 
 
 def scaled_rows(rows: Matrix, weights: Floats) -> Matrix:

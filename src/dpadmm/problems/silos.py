@@ -114,7 +114,10 @@ class Silos:
     class_weights: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Check the weights and the nominal numbers."""
+        """Check all that certificates rest on: the norms of rows, the weights and the nominal numbers."""
+        object.__setattr__(self, "row_norm", checks.positive("row_norm", self.row_norm))
+        object.__setattr__(self, "features", _without_loss(self.features, self.row_norm))
+        self._check_rows()
         if self.people is not None and [len(each.weights) for each in self.people] != np.diff(self.offsets).tolist():
             raise InputError("If rows have weights, each silo needs one for every row.")
         if self.class_weights is not None and not (
@@ -131,6 +134,20 @@ class Silos:
             )
         numbers = [checks.count("every nominal number of records", int(number)) for number in self.nominal]
         object.__setattr__(self, "nominal", np.array(numbers, dtype=np.int64))
+
+    def _check_rows(self) -> None:
+        is_short = row_norms(self.features) <= self.row_norm * (1 + ROW_NORM_SLACK)
+        if not is_short.all():
+            silo = self.names[int(np.searchsorted(self.offsets, int(np.argmin(is_short)), side="right")) - 1]
+            raise InputError(
+                f"{silo} has a row that is longer than the declared row_norm {self.row_norm:g}. "
+                "Scale or clip the rows, or declare a larger public bound."
+            )
+        if isinstance(self.features, CentredRows) and self.features.has_larger_factors:
+            raise InputError(
+                f"A row has a larger factor than most_factor {self.features.most_factor:g}, the public bound that the "
+                "centred rows state. State a larger bound, or none: the rows are then stored dense."
+            )
 
     @classmethod
     def from_parts(
@@ -160,7 +177,8 @@ class Silos:
         if len(widths) > 1:
             raise InputError(f"All silos must have the same columns; got tables with {widths} columns.")
         offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
-        made = cls._of_stacked(stacked(parts), np.concatenate(targets), offsets, float(row_norm), names)
+        features = _as_kernels_need(stacked(parts))
+        made = cls(features, np.concatenate(targets), offsets, row_norm, names)
         made = made if people is None else replace(made, people=tuple(people))
         return made if nominal is None else made.with_nominal(nominal)
 
@@ -174,24 +192,9 @@ class Silos:
         checks.positive("row_norm", row_norm)
         table = _checked_features("the table", features)
         target = _checked_labels("the table", labels, table.shape[0])
-        names = _Numbered("user", table.shape[0])
         offsets = np.arange(table.shape[0] + 1, dtype=np.int64)
-        return cls._of_stacked(table, target, offsets, float(row_norm), names)
-
-    @classmethod
-    def _of_stacked(
-        cls, features: Matrix, labels: Floats, offsets: Ints, row_norm: float, names: Sequence[str]
-    ) -> "Silos":
-        features = _as_kernels_need(_without_loss(features, row_norm))
-        norms = row_norms(features)
-        long = norms > row_norm * (1 + ROW_NORM_SLACK)
-        if long.any():
-            silo = names[int(np.searchsorted(offsets, int(np.argmax(long)), side="right")) - 1]
-            raise InputError(
-                f"{silo} has a row that is longer than the declared row_norm {row_norm:g}. "
-                "Scale or clip the rows, or declare a larger public bound."
-            )
-        return cls(features, labels, offsets, row_norm, names)  # type: ignore[arg-type]
+        names: Any = _Numbered("user", table.shape[0])
+        return cls(_as_kernels_need(table), target, offsets, row_norm, names)
 
     @property
     def n_agents(self) -> int:

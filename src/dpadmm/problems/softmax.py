@@ -55,8 +55,9 @@ class Softmax:
 
     def __post_init__(self) -> None:
         """Refuse what is no number of classes, or no cap."""
-        checks.count("n_classes", self.n_classes, least=2)
-        if checks.positive("cap", self.cap) > 1:
+        object.__setattr__(self, "n_classes", checks.count("n_classes", self.n_classes, least=2))
+        object.__setattr__(self, "cap", checks.positive("cap", self.cap))
+        if self.cap > 1:
             raise InputError(f"cap must be above 0 and at most 1 (no cap), got {shown(self.cap)}.")
 
     @property
@@ -157,7 +158,7 @@ class SoftmaxRisk:
 
     def __post_init__(self) -> None:
         """Check the labels against the loss."""
-        checks.non_negative("mu", self.mu)
+        object.__setattr__(self, "mu", checks.non_negative("mu", self.mu))
         if not np.isin(self.silos.labels, np.arange(self.loss.n_classes)).all():
             raise InputError(f"Labels must be class numbers from 0 to {self.loss.n_classes - 1}.")
 

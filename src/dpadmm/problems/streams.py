@@ -110,7 +110,7 @@ class StreamedRisk:
 
     def __post_init__(self) -> None:
         """Check the number; the labels were checked when the table was."""
-        checks.non_negative("mu", self.mu)
+        object.__setattr__(self, "mu", checks.non_negative("mu", self.mu))
 
     @property
     def linear_loss(self) -> Loss | None:
