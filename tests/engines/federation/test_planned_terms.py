@@ -264,15 +264,6 @@ def test_problems_that_share_rows_are_refused():
         terms_of(replace(planned(), times=3))
 
 
-def test_terms_of_earlier_versions_keep_their_digest():
-    people = (Participant("north", 60, "a" * 64), Participant("south", 40, "b" * 64))
-    numbers = {"settings": (("eta", 0.05),), "rounds": 4, "epsilon": 1.0, "delta": 1e-5, "dimension": 3, "mu": 0.01}
-    keys = {"participants": people, "coordinator": "c" * 64, "schema": "d" * 64, "edges": ((0, 1),)}
-    terms = Agreement(run="june", method="p-admm", **numbers, **keys)
-    assert terms.digest == "647118dc8a9ccae5254e4121bad3edf6ebfaf2c0f8f48322f7bf2c5e44839945"
-    assert replace(terms, slope_bound=0.5).digest != terms.digest != replace(terms, tail_power=0.25).digest
-
-
 @pytest.mark.parametrize(
     "wrong", [{"slope_bound": 0.5}, {"slope_bound": 0.0}, {"tail_power": 1.5}, {"tail_power": -0.1}, {"loss": "hinge"}]
 )
