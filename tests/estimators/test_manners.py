@@ -327,8 +327,9 @@ def test_weights_of_rows_are_refused_with_what_to_do(make, tmp_path):
     model = build(ledger=path, budget=3.0)
     search = PrivateSearchCV(build(), {"alpha": [0.1]}, epsilon=1.0, delta=1e-5, ledger=path, budget=3.0)
     for each in (model, search):
-        with pytest.raises(InputError, match=r"sample_weight is not supported.* class_weight=.* Nothing was spent"):
+        with pytest.raises(InputError, match=r"sample_weight is not supported.* Nothing was spent") as refused:
             each.fit(X, y, sample_weight=np.ones(len(y)))
+        assert ("class_weight=" in str(refused.value)) == hasattr(model, "class_weight")  # numbers have no classes
         with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):
             each.fit(X, y, weights=np.ones(len(y)))
         assert not has_fit_parameter(each, "sample_weight")  # so that scikit-learn does not pass any

@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from dpadmm.checks import settings_called
 from dpadmm.errors import InputError
 from dpadmm.planning import Task, plan, planner, utility_curve
-from dpadmm.planning.forecast import ScoreKind, SignalForecast, SignalScores, signals_of
+from dpadmm.planning.forecast import Forecast, ScoreKind, SignalForecast, SignalScores, signals_of
 from dpadmm.planning.signals import SIGNAL_WORLDS, _calibrated, _drawn, _labels_at, run_signal
 from dpadmm.planning.simulations import Simulation, simulation_of
 from dpadmm.planning.task import TableShape
@@ -125,6 +125,13 @@ def test_the_stated_signal_is_the_one_that_is_forecast():
     assert "state it with expected_auc" in " ".join(usual.describe().split())
     with settings_called(lambda name, *value: f"--{name}"):
         assert "state it with --expected_auc" in " ".join(usual.describe().split())
+
+
+def test_a_forecast_is_written_in_sentences():
+    signal = SignalForecast("moderate", 0.8, 0.8, 0.6, 0.7, 0.5)
+    text = str(Forecast(ScoreKind.AUC, (signal,), 24, prevalence=0.1))
+    assert "(0.8 without privacy); for the stated base rate of 0.1. No plan knows" in text
+    assert "(0.8 without privacy). No plan knows" in str(Forecast(ScoreKind.AUC, (signal,), 24))
 
 
 def test_numbers_are_forecast_by_r2():

@@ -163,7 +163,7 @@ class PrivateLinearModel(PrivateEstimator):
             rows, which count one together. None: every row is a person's only one.
         others: none; `sample_weight` is refused, with what to use instead.
         """
-        check_fit_arguments(others)
+        check_fit_arguments(others, self.get_params())
         wishes = self._wishes(has_persons=persons is not None)
         rows = self._rows(wishes, X, y, Owners(groups, persons, self.keep, wishes.protection.silos_per_person))
         return self._train(wishes, rows, _OnePlan(self))

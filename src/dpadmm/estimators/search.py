@@ -106,7 +106,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
 
         Everything is checked and, with a ledger, recorded before anything is computed from the data.
         """
-        check_fit_arguments(others)
+        check_fit_arguments(others, self.get_params())
         number, proposed = self._number(), _proposed(self.estimator, self.param_grid)
         models = [self._candidate(params) for params in proposed]
         wishes = [model._wishes(has_persons=persons is not None) for model in models]

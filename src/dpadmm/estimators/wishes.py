@@ -314,13 +314,15 @@ def seed_of(random_state: Any) -> int | None:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def check_fit_arguments(others: Mapping[str, Any]) -> None:
+def check_fit_arguments(others: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
     """Refuse further arguments of fit, and say what to do instead of weighting rows."""
     if others.get("sample_weight") is not None:
+        has_classes = any(name.endswith("class_weight") for name in parameters)  # also those of a search's estimator
+        advice = ", or use class_weight={class: weight} where classes should count differently" if has_classes else ""
         raise InputError(
-            "sample_weight is not supported: the noise is certified for records that count the same, or by public "
-            "weights of their classes. Leave it out, or use class_weight={class: weight} where classes should count "
-            "differently. Nothing was spent."
+            "sample_weight is not supported: the noise is certified for records that count the same"
+            f"{', or by public weights of their classes' if has_classes else ''}. Leave it out{advice}. Nothing was "
+            "spent."
         )
     unknown = [name for name in others if name != "sample_weight"]
     if unknown:

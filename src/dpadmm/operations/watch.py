@@ -59,7 +59,7 @@ def watch(
     except sqlite3.Error as problem:
         why = problem if durable.is_machines(problem) else "it is damaged; restore it from a backup"
         raise FederationStopped(
-            f"The file of the run, {run.path}, cannot be used: {why}. Then run the command again to continue."
+            f"The file of the run, {run.path}, cannot be used: {why}. Run the command again afterwards."
         ) from problem
     finally:
         run.close()

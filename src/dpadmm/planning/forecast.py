@@ -46,7 +46,7 @@ def signals_of(task: Task) -> Mapping[str, float]:
 def judged_signal(task: Task) -> float:
     """Return what a model without privacy reaches by the signal that plans are judged by: stated, else moderate."""
     known = signals_of(task)
-    return known.get(_STATED, known.get(_JUDGED, 0.0))
+    return known[_STATED if _STATED in known else _JUDGED]
 
 
 @dataclass(frozen=True)
@@ -125,17 +125,19 @@ class Forecast:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return asdict(self) | {"score": self.score.value, "signals": [asdict(each) for each in self.signals]}
+        return asdict(self) | {"score": self.score.value}
 
     def lines(self) -> list[str]:
         """Say it, a signal a line."""
         said = [f"{self.score.value} on new records, range of {self.runs} runs on synthetic data:"]
-        said += [f"{each};" for each in self.signals[:-1]] + [f"{self.signals[-1]}"]
+        said += [f"{each};" for each in self.signals]
         if self.prevalence is not None:
-            said.append(f"for the stated base rate of {self.prevalence:g}")
+            said.append(f"for the stated base rate of {self.prevalence:g};")
+        said[-1] = said[-1].removesuffix(";")
         if not self.judged.is_stated:
             name = setting("expected_r2" if self.score is ScoreKind.R2 else "expected_auc")
-            said.append(f"no plan knows how strong your signal is; if you do, state it with {name}")
+            said[-1] += "."
+            said.append(f"No plan knows how strong your signal is; if you do, state it with {name}")
         return said
 
     def __str__(self) -> str:
