@@ -16,17 +16,30 @@ from scipy import sparse
 from dpadmm.algorithms.anatomy import Agents
 from dpadmm.algorithms.batches import whole_gradients, within_reach
 from dpadmm.algorithms.dp_dgd import DPDGD
+from dpadmm.algorithms.fixed_point.coordinate_descent import CoordinateDescent
+from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.algorithms.linearised import LinearisedADMM
 from dpadmm.algorithms.method import Setting
 from dpadmm.algorithms.noisy_gradients import NoisyGradients
+from dpadmm.engines.curvature import CurvatureRound
 from dpadmm.noise.promises import Family
+from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, risk_of
-from dpadmm.problems.rows import MOST_RIDGE, RUN, SPARSE_RUN, PairwiseSum, most_additions
-from dpadmm.problems.silos import MOST_SHIFT, Silos
+from dpadmm.problems.rows import (
+    MOST_RIDGE,
+    RUN,
+    SPARSE_RUN,
+    PairwiseSum,
+    gram,
+    gram_sum,
+    most_additions,
+    rounding_share,
+)
+from dpadmm.problems.silos import MOST_SHIFT, ROW_NORM_SLACK, Silos
 from dpadmm.problems.softmax import Softmax
 from dpadmm.solvers.passes import _column_sum, _sparse_sum
 
@@ -233,3 +246,54 @@ def test_a_ridge_far_out_pulls_no_harder_than_is_counted():
     assert np.linalg.norm(whole_gradients(agents, far)) <= MOST_RIDGE + 1
     free = EmpiricalRisk(risk.silos, Logistic())
     assert within_reach(free, far) is far
+
+
+def test_a_term_may_be_a_little_longer_than_its_bound():
+    """Rows may be longer than declared by `ROW_NORM_SLACK`, which no sum of exact terms would count."""
+    counted = TestWhatIsCounted.counted(10)
+    sums = rounding_share(most_additions(10, 5)) * (1 + 2 * MOST_SHIFT) * 2.0
+    assert counted >= sums + ROW_NORM_SLACK * 2.0 / 10
+
+
+@pytest.mark.parametrize("store", [np.asarray, sparse.csr_array])
+def test_matrices_are_added_up_in_runs(store, monkeypatch):
+    lengths = []
+
+    def recorded(rows, weights):
+        lengths.append(rows.shape[0])
+        return gram(rows, weights)
+
+    monkeypatch.setattr("dpadmm.problems.rows.gram", recorded)
+    number = 2 * max(RUN, SPARSE_RUN) + 3
+    found = gram_sum(store(np.full((number, 1), 0.5)), np.ones(number))
+    assert found == [[number / 4]]
+    assert sum(lengths) == number
+    assert max(lengths) <= max(RUN, SPARSE_RUN)
+
+
+class Silent:
+    """Noise that is not there."""
+
+    def perturb(self, slot, k, agents, values):
+        return values
+
+
+def test_coordinates_of_a_ridge_far_out_pull_no_harder_than_is_counted():
+    risk = EmpiricalRisk(Silos.from_parts([np.eye(2)], [np.ones(2)], 1.0), Logistic(), mu=0.5)
+    agents = Agents.of(Problem.of(risk), None, 1e-9, threads=1)
+    method = CoordinateDescent(0.1, Participation.in_turn(1, 3), block_size=2)
+    _, sent = method.local_step(1, agents, None, np.array([[[3e9], [4e9]]]), Silent())
+    assert np.linalg.norm(sent) <= MOST_RIDGE + 1
+
+
+@pytest.mark.parametrize("silos", [1, 50])
+def test_a_matrix_counts_rows_twice_and_the_sum_over_silos(silos):
+    functions = PublicFunctions.of_loss(np.full(silos, 100), 5, Logistic(), 1.0)
+    setting = Setting(Problem.of(functions), 1, None)
+    (row,) = CurvatureRound(Target(1.0, 1e-5)).noise_plan(setting, is_secure=False).releases.values()
+    bound, size = next(iter(row.values())).bound, functions.constants.record_curvature
+    rounded = rounding_share(most_additions(100, 5)) * (1 + 2 * MOST_SHIFT) ** 2 * size / silos
+    total = rounding_share(silos + 1) * size if silos > 1 else 0.0
+    assert bound >= math.sqrt(2) * size / (100 * silos) + 2 * (
+        rounded + 0.999 * total + 2.0**-38 * size / (100 * silos)
+    )

@@ -1,6 +1,8 @@
 """Whatever one person's row is, all other rows of a file are read the same, bit for bit, or the file is refused."""
 
+import encodings.aliases
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -237,3 +239,21 @@ def test_a_mark_in_one_cell_of_3000_changes_no_other_row(tmp_path):
     np.testing.assert_array_equal(found[0][1:], [float(cell) for cell in cells[1:]])
     for each in found:
         np.testing.assert_array_equal(each, found[0])
+
+
+ESCAPES = ("\x1b(I", "\x1b$B", "\x1b(J", "\x1b$)C", "\x0e", "~{", "+", "+AGE", "\x1b.A\x1bN", "\u00e9", "\u30a2")
+
+
+def test_in_no_encoding_that_is_allowed_one_cell_changes_how_later_rows_are_decoded():
+    later, refused = ",Y\r\nA,N\r\nB,Y\r\n", set()
+    for name in sorted(set(encodings.aliases.aliases.values())):
+        try:
+            TableFormat(encoding=name)
+        except InputError:
+            refused.add(name)
+            continue
+        for cell in (*ESCAPES, *map(chr, range(128))):
+            with suppress(UnicodeError):  # no such character: the file cannot be written, or is refused as a whole
+                assert f"c,y\r\n{cell}{later}".encode(name).decode(name).endswith(later), (name, cell)
+    assert {"hz", "utf_7", "iso2022_jp", "iso2022_jp_ext", "iso2022_kr"} <= refused
+    assert not {"utf_8", "utf_16", "cp1252", "latin_1", "gb18030", "shift_jis", "big5", "euc_jp"} & refused

@@ -196,3 +196,22 @@ def test_secure_noise_is_conditional_too():
     done = run(problem(ClippedLine()), PADMM(eta=0.05), SecureSampler())
     assert done.is_private_release
     assert done.statement.declared == ("loss ClippedLine",)
+
+
+class QuietGD(DPGD):
+    """A method that promises a thousandth of what its gradients may change."""
+
+    def promises(self, setting):
+        (promise,) = super().promises(setting)
+        rows = [
+            replace(row, certificates=tuple(replace(each, bound=each.bound / 1000) for each in row.certificates))
+            for row in promise.rows
+        ]
+        return (replace(promise, rows=tuple(rows)),)
+
+
+def test_a_method_of_ones_own_is_named_since_its_promises_are_believed():
+    said = run(problem(), QuietGD(step=0.1)).statement
+    assert said.declared == ("method QuietGD",)
+    assert said.standing == "certified if your declared constants hold (method QuietGD)"
+    assert run(problem(), DPGD(step=0.1)).statement.declared == ()

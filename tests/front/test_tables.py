@@ -15,6 +15,7 @@ import dpadmm
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
 from dpadmm.front import tables
+from dpadmm.front.training import Training
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.reporting.files import encode
@@ -104,6 +105,21 @@ def test_files_frames_names_a_split_and_public_facts_are_the_same_silos(place: P
         for data, more in given:
             found = dpadmm.fit(data, "sick", schema=KNOWN, seed=1, **COST, **more)
             assert facts(found) == facts(first)
+
+
+def test_a_ledger_that_another_fit_makes_meanwhile_records_both(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned, asked = Training.plan, {"schema": "schema.json", "ledger": "new.ledger", **COST}
+
+    def plan(*arguments: Any) -> Any:
+        monkeypatch.setattr(Training, "plan", planned)  # once
+        dpadmm.fit(["north.csv"], budget=7.0, **asked)
+        return planned(*arguments)
+
+    monkeypatch.setattr(Training, "plan", plan)
+    model = dpadmm.fit(["north.csv"], budget=7.0, **asked)
+    with open_for_reading("new.ledger") as book:
+        assert len(book.runs()) == 2
+        assert model.run in {each.run for each in book.runs()}
 
 
 def test_what_is_spent_is_recorded_by_both_in_one_ledger(place: Path) -> None:
