@@ -354,6 +354,17 @@ def test_a_figure_that_noise_leaves_open_is_no_headline(model):
         assert ("measured (" in shown) == figure.is_determined
 
 
+def test_a_model_without_an_intercept_says_so(model):
+    plain = replace(
+        model,
+        encoding=replace(model.encoding, constant=None),
+        schema=model.schema.with_constant(None),
+        coefficients=model.coefficients[:-1],
+    )
+    for each in (model, plain):
+        assert ("no intercept: it cannot follow every base rate" in text(report_page(each))) == (each is plain)
+
+
 def test_labels_are_words(model):
     said = text(report_page(model))
     assert "Predicts sick: yes, or no" in said

@@ -110,7 +110,8 @@ def check_no_copies(tables: Mapping[str, LedgerTable], protection: Protection | 
     """Refuse tables with the same columns and the same rows in the same order: a copy holds every person once more.
 
     Everything that reads several tables calls this. Copies with rows in another order, or with other columns, are not
-    recognised, nor are parts of one table compared. protection: how people are counted; None where nothing is released. Persons are told apart by their identifiers (`Persons.check_silos`), and users may be alike.
+    recognised, nor are parts of one table compared. protection: how people are counted; None where nothing is released.
+    Persons are told apart by their identifiers (`Persons.check_silos`), and users may be alike.
     """
     if protection is None or protection.unit is not Unit.RECORD:
         return
