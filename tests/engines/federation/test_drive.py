@@ -210,7 +210,7 @@ def test_a_run_file_that_is_damaged_while_it_is_watched(world, tmp_path):
     def damaged():
         (path,) = files.runs()
         with closing(sqlite3.connect(path)) as other:
-            other.execute("DROP TABLE IF EXISTS phases")
+            other.execute("DROP TABLE IF EXISTS rounds")
 
     with pytest.raises(FederationStopped, match=r"cannot be used: it is damaged; restore it from a backup\."):
         watch(files, world.agreement, away_seconds=5.0, check=damaged)
