@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import log_loss
 
 from dpadmm import PrivateLogisticRegression
-from dpadmm.datasets import breast_cancer
-from dpadmm.datasets.draft import ColumnType, draft_schema
-from dpadmm.datasets.partition import Rows, iid, split
-from dpadmm.datasets.schema import Schema
+from dpadmm.data import breast_cancer
+from dpadmm.data.draft import ColumnType, draft_schema
+from dpadmm.data.partition import Rows, iid, split
+from dpadmm.data.schema import Schema
 from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning, parameters
 from dpadmm_research.datasets import adult, heart, nist_acs
 

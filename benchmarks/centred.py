@@ -9,8 +9,8 @@ import time
 import numpy as np
 from scipy import sparse
 
-from dpadmm.algorithms.anatomy import Agents
-from dpadmm.algorithms.batches import whole_gradients
+from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.batches import whole_gradients
 from dpadmm.problems.arrays import Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Logistic

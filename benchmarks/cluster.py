@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from distributed import Client, LocalCluster
 
-from dpadmm.datasets.columns import BinaryLabel, Numeric
-from dpadmm.datasets.parquet import ParquetTable
-from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.datasets.streamed import StreamedSilos, StreamedTable
-from dpadmm.datasets.workers import ThreadWorkers, Workers
-from dpadmm.engines.cluster.dask_workers import DaskWorkers
+from dpadmm.data.cluster.dask_workers import DaskWorkers
+from dpadmm.data.columns import BinaryLabel, Numeric
+from dpadmm.data.parquet import ParquetTable
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.streamed import StreamedSilos, StreamedTable
+from dpadmm.data.workers import ThreadWorkers, Workers
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.streams import StreamedRisk
 from table import Row, seconds

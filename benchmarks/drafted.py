@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpadmm.datasets.schema import Screening
-from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
-from dpadmm.engines.federation.entry import SiloEntry
-from dpadmm.engines.federation.keys import fingerprint
-from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
-from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.silo_files import SiloFiles
-from dpadmm.operations.rehearsal import Rehearsal, running
-from dpadmm.planning.drafting import draft
+from dpadmm.data.schema import Screening
+from dpadmm.federation.admin.rehearsal import Rehearsal, running
+from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.entry import SiloEntry
+from dpadmm.federation.keys import fingerprint
+from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.planner.drafting import draft
 from dpadmm.privacy.calibration import Target
 from dpadmm.reporting.federation import federation_model
 from dpadmm.reporting.model import ReleasedModel

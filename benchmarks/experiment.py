@@ -4,9 +4,9 @@ import time
 
 import numpy as np
 
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
-from dpadmm.engines.private import plan_noise
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.core.private import plan_noise
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.planned import PlannedNoise

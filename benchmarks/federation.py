@@ -5,8 +5,8 @@ import statistics
 import time
 from pathlib import Path
 
-from dpadmm.operations.rehearsal import prepared, running, temporary_place
-from dpadmm.operations.rehearsal_terms import p_admm_terms, rehearsal_policy, rehearsal_tables
+from dpadmm.federation.admin.rehearsal import prepared, running, temporary_place
+from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy, rehearsal_tables
 from table import Row
 
 ROUNDS = 10

@@ -24,8 +24,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from accuracy_sets import DELTA, FIRST_SEED, HELD_OUT, SETS, column, schema_of, silo_fits
 from dpadmm import PrivateLogisticRegression
-from dpadmm.datasets.columns import Categorical, Numeric, ThresholdLabel
-from dpadmm.datasets.schema import Schema
+from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
+from dpadmm.data.schema import Schema
 from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning
 from dpadmm_research.datasets import adult, nist_acs
 

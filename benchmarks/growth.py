@@ -15,9 +15,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy import sparse
 
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.engines.local import LocalEngine, Recording
-from dpadmm.engines.private import run_private
+from dpadmm.core.local import LocalEngine, Recording
+from dpadmm.core.private import run_private
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.draws import Sampler

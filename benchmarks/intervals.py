@@ -23,16 +23,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from dpadmm.datasets.columns import BinaryLabel, Categorical, Column, Numeric, ThresholdLabel
-from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.datasets.profile import ProfileForm
-from dpadmm.datasets.raw import RawSilos
-from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.datasets.tables import screen_cells
+from dpadmm.data.columns import BinaryLabel, Categorical, Column, Numeric, ThresholdLabel
+from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.profile import ProfileForm
+from dpadmm.data.raw import RawSilos
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.tables import screen_cells
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.carrying import carry_out
-from dpadmm.planning.planner import plan
-from dpadmm.planning.task import TableShape, Task
+from dpadmm.planner.carrying import carry_out
+from dpadmm.planner.planner import plan
+from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.problems.aims import Aim

@@ -7,8 +7,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from dpadmm.engines.https.service import free_port
-from dpadmm.operations.rehearsal_terms import rehearsal_tables
+from dpadmm.federation.admin.rehearsal_terms import rehearsal_tables
+from dpadmm.federation.https.service import free_port
 from table import Row
 
 SILOS = 4

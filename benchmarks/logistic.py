@@ -12,8 +12,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dpadmm.algorithms.anatomy import Agents
-from dpadmm.datasets.partition import iid
+from dpadmm.data.partition import iid
+from dpadmm.methods.anatomy import Agents
 from dpadmm.networks import ring
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

@@ -5,9 +5,9 @@ import resource
 import numpy as np
 from numba import njit
 
-from dpadmm.algorithms.consensus import ConsensusADMM
-from dpadmm.datasets import random_quadratics
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.data import random_quadratics
+from dpadmm.methods.consensus import ConsensusADMM
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.solvers.closed_forms import QuadraticSolver
 from dpadmm.solvers.solution import Subproblem

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpadmm.datasets import sparse_regression
+from dpadmm.data import sparse_regression
 from dpadmm.problems.losses import Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos

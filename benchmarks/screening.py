@@ -24,8 +24,8 @@ _ROOT, _EARLIER = Path(__file__).parent.parent, "3edf231"
 _COLUMNS = """
 import sys, time
 from pathlib import Path
-from dpadmm.datasets.columns import Categorical, Numeric
-from dpadmm.datasets.schema import Schema
+from dpadmm.data.columns import Categorical, Numeric
+from dpadmm.data.schema import Schema
 columns = [Numeric(f"whole {j}", 0, 100) for j in range(10)] + [Numeric(f"decimal {j}", 0, 250) for j in range(10)]
 columns += [Categorical(f"word {j}", tuple(f"kind {i}" for i in range(3 + j))) for j in range(12)]
 columns += [Categorical(f"code {j}", tuple(range(1, 4 + j))) for j in range(6)]
@@ -37,17 +37,17 @@ for _ in sys.stdin:
     print(time.process_time() - begin, flush=True)
 """
 _NOW = f"""{_COLUMNS}
-from dpadmm.datasets.columns import BinaryLabel
-from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.tables import read_table, screen_cells
+from dpadmm.data.columns import BinaryLabel
+from dpadmm.data.schema import Screening
+from dpadmm.data.tables import read_table, screen_cells
 frame, label = read_table(Path(sys.argv[1])), BinaryLabel("sick", ("yes",), ("no",))
 def screen():
     screen_cells(columns, label, frame, "t", Screening())
 {_TURNS}"""
 _THEN = f"""{_COLUMNS}
 from dpadmm.cli.tables import read_table
-from dpadmm.datasets import screening
-from dpadmm.datasets.labels import BinaryLabel
+from dpadmm.data import screening
+from dpadmm.data.labels import BinaryLabel
 frame, label = read_table(Path(sys.argv[1])), BinaryLabel("sick", ("yes",), ("no",))
 def screen():
     findings = screening._Findings("t", screening._row_numbers(frame))

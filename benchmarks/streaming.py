@@ -33,9 +33,9 @@ def told(begin, rows):
     print(json.dumps([time.process_time() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3, rows]))
 """
 _PASS = f"""{_COMMON}
-from dpadmm.datasets.parquet import ParquetTable
-from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.streamed import StreamedSilos, StreamedTable
+from dpadmm.data.parquet import ParquetTable
+from dpadmm.data.schema import Screening
+from dpadmm.data.streamed import StreamedSilos, StreamedTable
 from dpadmm.front.sources import public_schema
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import risk_of

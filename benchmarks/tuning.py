@@ -28,7 +28,7 @@ from sklearn.metrics import log_loss
 from accuracy_sets import DELTA, HELD_OUT, SETS, _loaded, schema_of
 from dpadmm import PrivateLogisticRegression, PrivateSearchCV
 from dpadmm.estimators import parameters
-from dpadmm.planning import search
+from dpadmm.planner import search
 
 FIRST_SEED = 60_000
 ALPHAS = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1)

@@ -9,14 +9,15 @@ ROOMS = [
     "front",
     "estimators",
     "reporting",
-    "planning",
-    "operations",
-    "engines",
-    "algorithms",
-    "algorithms.fixed_point",
+    "planner",
+    "federation",
+    "federation.admin",
+    "core",
+    "methods",
+    "methods.fixed_point",
     "noise",
     "solvers",
-    "datasets",
+    "data",
     "privacy",
     "privacy.certificates.local",
     "privacy.certificates.gradients",
@@ -49,8 +50,8 @@ def listing() -> list[str]:
     """Return the lines of the page: links for the front door, then room by room."""
     import dpadmm
 
-    classes = [f"[`{name}`][{path_of('dpadmm', name)}]" for name in dpadmm.__all__ if name != "datasets"]
-    lines, shown = ["", f"`dpadmm`: {', '.join(classes)}, and the room [`datasets`](#dpadmmdatasets).", ""], set()
+    classes = [f"[`{name}`][{path_of('dpadmm', name)}]" for name in dpadmm.__all__ if name != "data"]
+    lines, shown = ["", f"`dpadmm`: {', '.join(classes)}, and the package [`data`](#dpadmmdata).", ""], set()
     for room in ROOMS:
         package = f"dpadmm.{room}"
         made = import_module(package)

@@ -17,11 +17,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dpadmm import PrivateLogisticRegression, datasets
+from dpadmm import PrivateLogisticRegression, data
 from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning
 
 X, y = load_breast_cancer(return_X_y=True)
-KNOWN = datasets.load_breast_cancer()
+KNOWN = data.load_breast_cancer()
 HIGH = [column.upper for column in KNOWN.schema.columns]
 VIEWS = {"eavesdropper": "from anyone who hears all messages", "public": "from the public; the coordinator is trusted"}
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)

@@ -9,8 +9,8 @@ import warnings
 import numpy as np
 
 from dpadmm import PrivateLogisticRegression
-from dpadmm.datasets import logistic_table
-from dpadmm.datasets.partition import dirichlet_label_skew, iid
+from dpadmm.data import logistic_table
+from dpadmm.data.partition import dirichlet_label_skew, iid
 from dpadmm.estimators import SimulatedNoiseWarning
 
 METHODS = ("auto", "output-perturbation")

@@ -408,7 +408,7 @@ def commands_and_page(folder: Path) -> Any:
 def worlds() -> Any:
     """Return the helpers that make a federation in a folder."""
     sys.path.insert(0, str(ROOT))
-    spec = importlib.util.spec_from_file_location("lock_worlds", ROOT / "tests/engines/federation/worlds.py")
+    spec = importlib.util.spec_from_file_location("lock_worlds", ROOT / "tests/federation/protocol/worlds.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -419,7 +419,7 @@ def worlds() -> Any:
 
 def federated(folder: Path, **terms: Any) -> Any:
     """Run a federation in this process; return the model, and who released what at which noise."""
-    from dpadmm.engines.federation.outcome import outcome_of
+    from dpadmm.federation.outcome import outcome_of
 
     world = worlds().make(folder, **terms)
     coordinator = world.coordinator()

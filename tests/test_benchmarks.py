@@ -117,7 +117,7 @@ def test_splits_keep_silos_apart_and_do_not_overlap(sets):
 
 
 def test_schemas_type_no_typical_value_and_are_otherwise_drafts(sets):
-    from dpadmm.datasets.draft import ColumnType, draft_schema
+    from dpadmm.data.draft import ColumnType, draft_schema
 
     draft = draft_schema({"x": ColumnType.NUMBER, "y": ColumnType.NUMBER}, "y")
     for chosen in sets.SETS.values():

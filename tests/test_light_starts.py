@@ -80,14 +80,14 @@ def test_help_loads_no_numbers(commands):
 
 
 def test_importing_the_planner_loads_nothing_slow():
-    loaded = loaded_by("import dpadmm.planning, dpadmm.engines.private, dpadmm.privacy.ledger, dpadmm.networks")
-    assert "dpadmm.algorithms.p_admm" in loaded
+    loaded = loaded_by("import dpadmm.planner, dpadmm.core.private, dpadmm.privacy.ledger, dpadmm.networks")
+    assert "dpadmm.methods.p_admm" in loaded
     assert not loaded & (HEAVY | {"sklearn", "scipy.linalg", "scipy.sparse.linalg", "scipy.spatial"})
 
 
 def test_a_silo_that_waits_has_loaded_no_tables_and_no_plots():
     pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
-    loaded = loaded_by("import dpadmm.engines.https.line")
+    loaded = loaded_by("import dpadmm.federation.https.line")
     assert not loaded & {"dp_accounting", "jinja2", "matplotlib", "networkx", "pandas", "sklearn", "typer", "uvicorn"}
 
 

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import dpadmm
-from dpadmm.datasets.columns import Numeric, RealLabel
-from dpadmm.datasets.schema import Schema
+from dpadmm.data.columns import Numeric, RealLabel
+from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators import (
     PrivateLinearRegression,
@@ -34,9 +34,9 @@ from dpadmm.estimators import (
     private_absolute_error,
     private_accuracy,
 )
-from dpadmm.planning import planner
-from dpadmm.planning.forecast import SignalScores
-from dpadmm.planning.simulations import Reference, SimulatedScores
+from dpadmm.planner import planner
+from dpadmm.planner.forecast import SignalScores
+from dpadmm.planner.simulations import Reference, SimulatedScores
 from dpadmm.privacy.ledger import Budget, Ledger
 
 with warnings.catch_warnings():
@@ -439,7 +439,7 @@ def test_a_silo_whose_table_is_changed_tells_nothing(ear: Ear) -> None:
 
 def test_a_silo_tells_nothing_of_a_step_that_failed() -> None:
     pytest.importorskip("cryptography")
-    from dpadmm.engines.federation.refusal import reason_of
+    from dpadmm.federation.refusal import reason_of
 
     assert "ValueError" in reason_of(ValueError(SAID))
     assert marks_in(reason_of(ValueError(SAID))) == []
@@ -448,7 +448,7 @@ def test_a_silo_tells_nothing_of_a_step_that_failed() -> None:
 @pytest.mark.parametrize("name", ["headerless", "headerless text", "long row", "open quote", "latin-1", "semicolons"])
 def test_a_rehearsal_shows_no_cell(ear: Ear, name: str) -> None:
     pytest.importorskip("uvicorn")
-    from dpadmm.operations.rehearsal_terms import rehearsal_tables
+    from dpadmm.federation.admin.rehearsal_terms import rehearsal_tables
 
     ear.put("table.csv", CSV_TABLES[name])
     heard = heard_from(lambda: rehearsal_tables(2, Path("table.csv"), Path("schema.json"), "clinic"))
@@ -458,7 +458,7 @@ def test_a_rehearsal_shows_no_cell(ear: Ear, name: str) -> None:
 
 def test_a_fault_of_the_program_is_shown_by_its_place(ear: Ear, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a package may say tomorrow: the text of errors that are not ours stays inside."""
-    import dpadmm.datasets.tables as tables
+    import dpadmm.data.tables as tables
 
     def stumble(*_args: Any, **_kwargs: Any) -> None:
         raise RuntimeError("".join(["SEC", "RET17"]))
@@ -818,9 +818,9 @@ def test_many_more_awkward_cells_are_not_shown(book: Ledger, fitted: dict[str, A
 
 
 def test_objects_that_hold_records_do_not_print_them() -> None:
-    from dpadmm.datasets.dataset import Dataset
-    from dpadmm.datasets.schema import Screening
-    from dpadmm.datasets.tables import encode_table
+    from dpadmm.data.dataset import Dataset
+    from dpadmm.data.schema import Screening
+    from dpadmm.data.tables import encode_table
     from dpadmm.estimators.data import Layout
     from dpadmm.problems.silos import Silos
 

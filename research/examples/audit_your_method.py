@@ -8,9 +8,9 @@ neighbouring data sets show it: the attacker's epsilon exceeds the certified one
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpadmm.algorithms.anatomy import MESSAGE
-from dpadmm.algorithms.decentralised import GraphState, penalised_minimiser
-from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.methods.anatomy import MESSAGE
+from dpadmm.methods.decentralised import GraphState, penalised_minimiser
+from dpadmm.methods.p_admm import PADMM
 from dpadmm_research.audit.audit import AuditResult, examine
 from dpadmm_research.audit.catalogue import subjects_of
 

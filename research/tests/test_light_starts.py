@@ -12,4 +12,4 @@ def test_accounting_loads_neither_solvers_nor_tables():
     loaded = loaded_by(_COMMANDS.format(commands=("account", "account p-admm", "calibrate", "calibrate p-admm")))
     assert "numpy" in loaded
     assert not loaded & (HEAVY - {"rich", "typer"})
-    assert not loaded & {"sklearn", "dpadmm.solvers.kernels", "dpadmm.datasets"}
+    assert not loaded & {"sklearn", "dpadmm.solvers.kernels", "dpadmm.data"}

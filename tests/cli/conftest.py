@@ -22,7 +22,7 @@ with warnings.catch_warnings():
     from dpadmm.cli.main import app
 
 if TYPE_CHECKING:
-    from dpadmm.engines.https.processes import Process
+    from dpadmm.federation.https.processes import Process
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Programs:
 
     def start(self, *words: str) -> "Process":
         """Start a command; what it says is in its log."""
-        from dpadmm.engines.https.processes import Process
+        from dpadmm.federation.https.processes import Process
 
         self.started.append(Process.start(self.words(*words), self.folder / f"{len(self.started)}.log"))
         return self.started[-1]
@@ -182,7 +182,7 @@ STUDY_ROWS = "age,dose,result\n" + "".join(f"{20 + i},{i % 7},{(-1) ** i}\n" for
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the tables of two silos, that of the documents, and their schema."""
-    from dpadmm.datasets import Numeric, Schema, ThresholdLabel
+    from dpadmm.data import Numeric, Schema, ThresholdLabel
 
     monkeypatch.chdir(tmp_path)
     Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0)).save("schema.json")

@@ -18,8 +18,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.datasets import Numeric, Schema, ThresholdLabel
-from dpadmm.engines.https.service import free_port
+from dpadmm.data import Numeric, Schema, ThresholdLabel
+from dpadmm.federation.https.service import free_port
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.reporting.model import ReleasedModel
 

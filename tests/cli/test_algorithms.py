@@ -4,9 +4,9 @@ import json
 
 from typer.testing import CliRunner
 
-from dpadmm.algorithms.method import by_name
-from dpadmm.algorithms.registry import METHODS
 from dpadmm.cli.main import app
+from dpadmm.methods.method import by_name
+from dpadmm.methods.registry import METHODS
 
 
 def test_json_is_the_registry():

@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import confusion_matrix
 from tests.cli.conftest import STUDY_SCHEMA, study_tables
 
-from dpadmm.datasets.schema import Schema
+from dpadmm.data.schema import Schema
 from dpadmm.reporting.model import ReleasedModel
 
 

@@ -20,7 +20,7 @@ import pytest
 
 pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
 
-from dpadmm.datasets import BinaryLabel, Numeric, Schema
+from dpadmm.data import BinaryLabel, Numeric, Schema
 from dpadmm.errors import DpadmmError
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.reporting.model import ReleasedModel

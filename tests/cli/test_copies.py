@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import STUDY_SCHEMA, study_tables
 
 import dpadmm
-from dpadmm.datasets.tables import SiloTable, check_no_copies
+from dpadmm.data.tables import SiloTable, check_no_copies
 from dpadmm.errors import InputError
 from dpadmm.estimators import SimulatedNoiseWarning
 from dpadmm.privacy.protection import Protection, Unit

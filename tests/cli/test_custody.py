@@ -7,17 +7,17 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.datasets.table_format import TableFormat
-from dpadmm.datasets.tables import read_table
-from dpadmm.engines.federation.agreement import Agreement, Participant, write_federation
-from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
-from dpadmm.engines.federation.entry import SiloEntry
-from dpadmm.engines.federation.keys import SigningKey, fingerprint
-from dpadmm.engines.federation.locks import sole
-from dpadmm.engines.federation.messages import Join
-from dpadmm.engines.federation.policy import Policy
-from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.silo_files import SiloFiles, schema_digest
+from dpadmm.data.table_format import TableFormat
+from dpadmm.data.tables import read_table
+from dpadmm.federation.agreement import Agreement, Participant, write_federation
+from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.entry import SiloEntry
+from dpadmm.federation.keys import SigningKey, fingerprint
+from dpadmm.federation.locks import sole
+from dpadmm.federation.messages import Join
+from dpadmm.federation.policy import Policy
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo_files import SiloFiles, schema_digest
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def test_folders_are_not_used_twice(cli, tmp_path, monkeypatch):
 def test_the_files_can_be_used_by_hand(cli, study, tmp_path, monkeypatch):
     """The demonstration's tables and schema work with the other commands."""
     from dpadmm.cli.demo import _hospitals
-    from dpadmm.datasets.breast_cancer import SCHEMA
+    from dpadmm.data.breast_cancer import SCHEMA
 
     monkeypatch.chdir(tmp_path)
     SCHEMA.save("schema.json")

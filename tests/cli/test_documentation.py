@@ -5,7 +5,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.records import Origin
 from dpadmm_research.accounting.public_facts import one_agent

@@ -10,8 +10,8 @@ import pytest
 from tests.contracts.centred_rows import as_array, centred
 
 from dpadmm.cli.evaluate import _private
-from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.datasets.tables import SiloTable, encode_table, read_table
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.tables import SiloTable, encode_table, read_table
 from dpadmm.estimators.wishes import Books
 from dpadmm.front.asked import TaskWords
 from dpadmm.privacy.ledger import Ledger

@@ -11,8 +11,9 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.datasets.schema import Screening
-from dpadmm.engines.federation.agreement import (
+from dpadmm.data.schema import Screening
+from dpadmm.errors import InputError
+from dpadmm.federation.agreement import (
     Aggregation,
     Agreement,
     NoiseOrigin,
@@ -20,11 +21,10 @@ from dpadmm.engines.federation.agreement import (
     read_federation,
     write_federation,
 )
-from dpadmm.engines.federation.keys import fingerprint
-from dpadmm.engines.federation.policy import MOST_ROUNDS
-from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.silo_files import schema_digest
-from dpadmm.errors import InputError
+from dpadmm.federation.keys import fingerprint
+from dpadmm.federation.policy import MOST_ROUNDS
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo_files import schema_digest
 
 
 def init(cli, name, *more):
@@ -90,8 +90,8 @@ def test_terms_are_shown_as_stated_before_anything_is_computed_from_them(cli, pl
     def computed(_):
         raise AssertionError("the noise was computed")
 
-    monkeypatch.setattr("dpadmm.engines.federation.terms.agreed_run", computed)
-    monkeypatch.setattr("dpadmm.engines.federation.silo.agreed_run", computed)
+    monkeypatch.setattr("dpadmm.federation.terms.agreed_run", computed)
+    monkeypatch.setattr("dpadmm.federation.silo.agreed_run", computed)
     refused = cli.run("silo", "approve", "north", "federation.toml", "--yes")
     assert refused.exit_code == 2
     assert f"Run 'trial': p-admm, {MOST_ROUNDS + 1} rounds" in refused.stdout
@@ -128,7 +128,7 @@ def test_a_rehearsal_encodes_as_the_planner_would(cli, place, monkeypatch):
         built.append(build(people, "a" * 64, "b" * 64))
         raise InputError("Enough.")
 
-    monkeypatch.setattr("dpadmm.operations.rehearsal.prepared", stop)
+    monkeypatch.setattr("dpadmm.federation.admin.rehearsal.prepared", stop)
     many = "age,dose,result\n" + "".join(f"{20 + i % 60},{i % 7},{(-1) ** i}\n" for i in range(4000))
     (place / "many.csv").write_text(many)
     for table in ("north.csv", "many.csv"):
@@ -236,7 +236,7 @@ def test_a_rehearsal_refuses_awkward_cells_unless_told_otherwise(cli, place, mon
         policies.append(policy("north", Path("north.csv"), Path("schema.json")))
         raise InputError("Enough.")
 
-    monkeypatch.setattr("dpadmm.operations.rehearsal.prepared", stop)
+    monkeypatch.setattr("dpadmm.federation.admin.rehearsal.prepared", stop)
     (place / "north.csv").write_text((place / "north.csv").read_text().replace("23,3,", "23,,"))
     words = ("federate", "--local", "2", "--data", "north.csv", "--schema", "schema.json")
     assert "north.csv, row 4, column 'dose': the cell is empty." in cli.run(*words).stderr

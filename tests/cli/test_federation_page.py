@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.engines.federation.agreement import read_federation
-from dpadmm.engines.federation.silo_files import schema_digest
-from dpadmm.engines.https.service import free_port
+from dpadmm.federation.agreement import read_federation
+from dpadmm.federation.https.service import free_port
+from dpadmm.federation.silo_files import schema_digest
 from dpadmm.reporting.model import ReleasedModel
 
 CLINICS = ("clinic", "north", "south")

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.cli.terminal import CLOSED, ELSEWHERE
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import encode_table
+from dpadmm.data.schema import Schema
+from dpadmm.data.tables import encode_table
 from dpadmm.errors import LedgerError
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.privacy.ledger import Ledger, open_for_reading
@@ -409,7 +409,7 @@ def test_noise_inside_objectives_is_not_in_the_file(cli, study, tmp_path, method
 
 
 def test_people_are_numbered_before_anything_can_name_them(study):
-    from dpadmm.datasets.tables import SiloTable
+    from dpadmm.data.tables import SiloTable
     from dpadmm.front.asked import TaskWords
     from dpadmm.front.training import Training
     from dpadmm.privacy.protection import Protection, Unit

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.dvp import DVP
-from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.methods.dvp import DVP
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns
 from dpadmm.privacy.protection import ONE_RECORD

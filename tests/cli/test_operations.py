@@ -15,11 +15,11 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.cli import terminal
 from dpadmm.cli.main import app
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import read_table
-from dpadmm.engines.https.service import free_port
-from dpadmm.operations.rehearsal import prepared, wait_until
-from dpadmm.operations.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.data.schema import Schema
+from dpadmm.data.tables import read_table
+from dpadmm.federation.admin.rehearsal import prepared, wait_until
+from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.https.service import free_port
 
 RUN_KEYS = "run digest method round rounds delta state spent_epsilon epsilon reason"
 PROCESS_KEYS = "pid started coordinator is_connected line since skew_seconds answered"

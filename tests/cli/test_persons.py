@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from dpadmm.cli.evaluation import bought
-from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.datasets.tables import read_silos
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError
 from dpadmm.estimators import private_evaluation
 from dpadmm.estimators.evaluation import ScoredRows

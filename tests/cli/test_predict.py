@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from dpadmm.datasets.columns import RealLabel, ThresholdLabel
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import encode_table
+from dpadmm.data.columns import RealLabel, ThresholdLabel
+from dpadmm.data.schema import Schema
+from dpadmm.data.tables import encode_table
 from dpadmm.reporting.model import ReleasedModel
 
 

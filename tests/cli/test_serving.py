@@ -13,14 +13,14 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import read_table
-from dpadmm.engines.federation.locks import sole
-from dpadmm.engines.https.line import Line
-from dpadmm.engines.https.service import free_port, listen
+from dpadmm.data.schema import Schema
+from dpadmm.data.tables import read_table
 from dpadmm.errors import InputError
-from dpadmm.operations.rehearsal import prepared, wait_until
-from dpadmm.operations.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import prepared, wait_until
+from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.https.line import Line
+from dpadmm.federation.https.service import free_port, listen
+from dpadmm.federation.locks import sole
 from dpadmm.reporting.model import ReleasedModel
 
 NOWHERE = "127.0.0.1:9"

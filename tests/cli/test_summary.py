@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.datasets.schema import Schema
+from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
+from dpadmm.data.schema import Schema
 
 N = 6000
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.model import ReleasedModel

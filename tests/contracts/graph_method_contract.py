@@ -5,13 +5,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from tests.contracts.random_network import random_network
 
-from dpadmm.algorithms.anatomy import Agents
-from dpadmm.algorithms.method import by_name
-from dpadmm.datasets.generators import logistic_table
-from dpadmm.datasets.partition import by_sizes
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
-from dpadmm.engines.private import plan_noise, run_private
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.core.private import plan_noise, run_private
+from dpadmm.data.generators import logistic_table
+from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.method import by_name
 from dpadmm.networks import complete, ring, star
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.planned import PlannedNoise

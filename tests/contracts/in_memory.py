@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dpadmm.engines.federation.silo import Silo
+from dpadmm.federation.silo import Silo
 
 
 class Crashed(BaseException):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tests.contracts.graph_method_contract import neighbours
 
-from dpadmm.algorithms.anatomy import Agents, Silence
-from dpadmm.algorithms.method import Setting
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.methods.anatomy import Agents, Silence
+from dpadmm.methods.method import Setting
 from dpadmm.networks import path, ring
 from dpadmm.problems.problem import Weighting
 from dpadmm.problems.regularisers import ElasticNet

@@ -9,10 +9,10 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from dpadmm.engines.federation import messages
-from dpadmm.engines.federation.drive import Drive
-from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.sizes import largest_answer, largest_request
+from dpadmm.federation import messages
+from dpadmm.federation.drive import Drive
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.sizes import largest_answer, largest_request
 
 SECONDS = 60.0
 """How long anything here may take before a test fails; nothing does."""

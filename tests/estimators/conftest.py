@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
-from dpadmm.planning import planner
-from dpadmm.planning.forecast import SignalScores
-from dpadmm.planning.simulations import Reference, SimulatedScores
+from dpadmm.planner import planner
+from dpadmm.planner.forecast import SignalScores
+from dpadmm.planner.simulations import Reference, SimulatedScores
 
 KINDS = {
     "logistic": PrivateLogisticRegression,

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.datasets.encoding import TargetScale
+from dpadmm.data.encoding import TargetScale
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 

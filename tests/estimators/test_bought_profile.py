@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.datasets.columns import BinaryLabel, Numeric
-from dpadmm.datasets.schema import Schema
-from dpadmm.engines import private, round_zero
-from dpadmm.engines.bought import BoughtProfile
+from dpadmm.core import private, round_zero
+from dpadmm.core.bought import BoughtProfile
+from dpadmm.data.columns import BinaryLabel, Numeric
+from dpadmm.data.schema import Schema
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data
 from dpadmm.estimators.owners import Owners
 from dpadmm.noise.secure import SecureSampler
-from dpadmm.planning.carrying import carry_out
+from dpadmm.planner.carrying import carry_out
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View

@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, PrivateSearchCV
-from dpadmm.planning import candidates
+from dpadmm.planner import candidates
 
 # The checks set random_state, leave bounds out and use thirty records: all three things are warned about, rightly.
 quiet = [

@@ -7,10 +7,10 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 
-from dpadmm.algorithms.anatomy import Agents
-from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.errors import InputError
 from dpadmm.estimators import PrivateLinearSVC, PrivateLogisticRegression
+from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.batches import whole_gradients
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import PersonRows, Silos

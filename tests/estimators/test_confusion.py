@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.metrics import confusion_matrix, recall_score
 
 from dpadmm import PrivateSearchCV
-from dpadmm.datasets import Schema
+from dpadmm.data import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators import (
     PrivateLinearRegression,

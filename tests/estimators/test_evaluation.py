@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
+from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import (
     LargeDeltaWarning,

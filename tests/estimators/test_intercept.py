@@ -8,7 +8,7 @@ import pytest
 
 import dpadmm
 from dpadmm import PrivateLinearRegression, PrivateLogisticRegression
-from dpadmm.datasets import BinaryLabel, ClassLabel, Numeric, RealLabel, Schema
+from dpadmm.data import BinaryLabel, ClassLabel, Numeric, RealLabel, Schema
 from dpadmm.errors import InputError
 from dpadmm_research.datasets import adult
 from dpadmm_research.datasets.adult_synthetic import adult_like_frame

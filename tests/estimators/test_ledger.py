@@ -309,7 +309,7 @@ def test_sparse_and_text_data_have_fingerprints(tmp_path):
 
 def test_the_commands_and_python_know_the_same_table(table, tmp_path):
     """A ledger of `dpadmm fit` is the ledger of the same rows in Python, with groups under any names."""
-    from dpadmm.datasets.tables import read_silos
+    from dpadmm.data.tables import read_silos
     from dpadmm.front.training import ledger_data as of_files
 
     frame = pd.DataFrame(table[0], columns=["a", "b", "c"]).assign(

@@ -7,19 +7,19 @@ import warnings
 import numpy as np
 import pytest
 
-from dpadmm.datasets.columns import Numeric, ThresholdLabel
-from dpadmm.datasets.profile import ProfileForm
-from dpadmm.datasets.raw import NumberRows, RawSilos
-from dpadmm.datasets.schema import Schema
+from dpadmm.data.columns import Numeric, ThresholdLabel
+from dpadmm.data.profile import ProfileForm
+from dpadmm.data.raw import NumberRows, RawSilos
+from dpadmm.data.schema import Schema
 from dpadmm.errors import BudgetError, DpadmmError, InputError
 from dpadmm.estimators import PrivateLogisticRegression, private_accuracy
 from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.notices import LargeDeltaWarning
 from dpadmm.noise.secure import SecureSampler
-from dpadmm.planning import Task, carry_out, plan, planner
-from dpadmm.planning.forecast import SignalScores
-from dpadmm.planning.simulations import Reference, SimulatedScores
-from dpadmm.planning.task import TableShape, nominal_sizes
+from dpadmm.planner import Task, carry_out, plan, planner
+from dpadmm.planner.forecast import SignalScores
+from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.task import TableShape, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Relation, Unit, View

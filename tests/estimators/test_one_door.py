@@ -19,9 +19,8 @@ with warnings.catch_warnings():
 
     from dpadmm.cli.main import app
 
-from dpadmm.datasets import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
-from dpadmm.datasets.tables import read_silos
-from dpadmm.engines.federation.silo_files import read_records
+from dpadmm.data import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
+from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators import (
     PrivateLinearRegression,
@@ -34,6 +33,7 @@ from dpadmm.estimators import (
 from dpadmm.estimators.data import TrainingRows, labelled
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.parameters import TableRules
+from dpadmm.federation.silo_files import read_records
 from dpadmm.front.training import prepare
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.reporting.model import ReleasedModel

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.datasets import BinaryLabel, Categorical, Numeric, Schema
+from dpadmm.data import BinaryLabel, Categorical, Numeric, Schema
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data, private_accuracy, private_evaluation
 from dpadmm.noise.secure import SecureSampler

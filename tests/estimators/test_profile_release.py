@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpadmm.engines import private
+from dpadmm.core import private
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.privacy.protection import Unit
 

@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import dpadmm
-from dpadmm.datasets import BinaryLabel, Categorical, Numeric, Schema
-from dpadmm.engines import search as engine
+from dpadmm.core import search as engine
+from dpadmm.data import BinaryLabel, Categorical, Numeric, Schema
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import (
     PrivateLinearRegression,
@@ -26,7 +26,7 @@ from dpadmm.estimators import (
     private_accuracy,
     private_evaluation,
 )
-from dpadmm.planning import search as planning
+from dpadmm.planner import search as planning
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import dpadmm
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.engines.private import run_private
+from dpadmm.core.private import run_private
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import ledger_data
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks.graph import complete
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.privacy.calibration import Target
@@ -27,7 +27,7 @@ _STATED = {"epsilon": 1.0, "delta": 1e-5, "rounds": 5, "eta": 0.05, "mu": 0.01}
 
 def test_the_front_door_offers_exactly_what_it_promises() -> None:
     estimators = {"PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "PrivateSearchCV"}
-    assert dir(dpadmm) == sorted({"Ledger", "Schema", "datasets", "fit", "load", "plan", "run"} | estimators)
+    assert dir(dpadmm) == sorted({"Ledger", "Schema", "data", "fit", "load", "plan", "run"} | estimators)
     for name in dir(dpadmm):
         assert getattr(dpadmm, name).__doc__
     with pytest.raises(AttributeError, match="Did you mean 'plan'"):

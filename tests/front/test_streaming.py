@@ -11,7 +11,7 @@ import pytest
 from tests.contracts.parquet_groups import write_groups
 
 import dpadmm
-from dpadmm.datasets import parquet, streamed
+from dpadmm.data import parquet, streamed
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.front import sources
 from dpadmm.privacy.ledger import open_for_reading

@@ -52,10 +52,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     north.to_csv("north.csv", index=False)
     south.to_parquet("south.parquet")
     pd.concat([north.assign(town="north"), south.assign(town="south")]).to_csv("all.csv", index=False)
-    columns = [dpadmm.datasets.Numeric("age", 0, 120), dpadmm.datasets.Numeric("dose", 0, 10)]
-    label = dpadmm.datasets.BinaryLabel("sick", positive=("yes",), negative=("no",))
-    wards = dpadmm.datasets.Categorical("ward", ("01", "02"))
-    dpadmm.Schema((*columns, wards), label, constant=dpadmm.datasets.encoding.CONSTANT).save("schema.json")
+    columns = [dpadmm.data.Numeric("age", 0, 120), dpadmm.data.Numeric("dose", 0, 10)]
+    label = dpadmm.data.BinaryLabel("sick", positive=("yes",), negative=("no",))
+    wards = dpadmm.data.Categorical("ward", ("01", "02"))
+    dpadmm.Schema((*columns, wards), label, constant=dpadmm.data.encoding.CONSTANT).save("schema.json")
     return tmp_path
 
 

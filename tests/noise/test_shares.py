@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
-from dpadmm.algorithms.anatomy import BROADCAST
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import BROADCAST
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.masks import pairwise_masks

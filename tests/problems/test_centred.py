@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 from tests.contracts.centred_rows import as_array, random_centred
 
-from dpadmm.algorithms.anatomy import Agents
-from dpadmm.algorithms.batches import whole_gradients
-from dpadmm.algorithms.method import Setting
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.batches import whole_gradients
+from dpadmm.methods.method import Setting
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem

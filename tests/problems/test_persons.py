@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.algorithms.anatomy import Agents
-from dpadmm.algorithms.batches import whole_gradients
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.batches import whole_gradients
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dpadmm.algorithms.anatomy import Agents
-from dpadmm.algorithms.batches import whole_gradients
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.batches import whole_gradients
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos, row_norms

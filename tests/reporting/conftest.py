@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.datasets.schema import Schema
+from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
+from dpadmm.data.schema import Schema
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.reporting.facts import (

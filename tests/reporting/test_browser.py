@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpadmm.datasets.columns import Categorical, Numeric
-from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
-from dpadmm.engines.curvature import ReleasedCurvature
+from dpadmm.core.curvature import ReleasedCurvature
+from dpadmm.data.columns import Categorical, Numeric
+from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.problems.aims import Aim
 from dpadmm.reporting.facts import SiloFacts
 from dpadmm.reporting.intervals import CurvatureFacts

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.datasets.columns import Categorical, Numeric
-from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
+from dpadmm.data.columns import Categorical, Numeric
+from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.column_charts import (
     FIRST_SHOWN,

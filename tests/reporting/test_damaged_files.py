@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from tests.contracts import damage
 
-from dpadmm.datasets.schema import Schema
+from dpadmm.data.schema import Schema
 from dpadmm.privacy.protection import Relation, Strength, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.evaluation import PrivateEvaluation

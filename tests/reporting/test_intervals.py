@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from dpadmm import PrivateLogisticRegression
-from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.datasets.schema import Schema
-from dpadmm.engines.curvature import ReleasedCurvature, packed
+from dpadmm.core.curvature import ReleasedCurvature, packed
+from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
+from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.problems.aims import Aim
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate, interval_rows

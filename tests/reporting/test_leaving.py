@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric, RealLabel
-from dpadmm.datasets.encoding import RowEncoding, TargetScale
-from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel
+from dpadmm.data.encoding import RowEncoding, TargetScale
+from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge

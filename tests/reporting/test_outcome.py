@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning import Task, carry_out, plan
+from dpadmm.planner import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpadmm.planning.forecast import Forecast, ScoreKind, SignalForecast
-from dpadmm.planning.planner import UtilityPoint
+from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
+from dpadmm.planner.planner import UtilityPoint
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.facts import Accountability, BudgetFacts, Custody

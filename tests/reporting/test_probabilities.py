@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.datasets.schema import numbered_names
+from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.schema import numbered_names
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.softmax import Softmax

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from dpadmm import PrivateLogisticRegression
-from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.datasets.schema import Schema
+from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
+from dpadmm.data.schema import Schema
 from dpadmm.reporting.model import ReleasedModel
 
 N = 3000

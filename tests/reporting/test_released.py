@@ -11,9 +11,9 @@ import pytest
 from scipy import sparse
 from scipy.special import expit, softmax
 
-from dpadmm.datasets.encoding import RowEncoding, TargetScale
-from dpadmm.datasets.schema import Screening, numbered_names
-from dpadmm.datasets.tables import encode_table
+from dpadmm.data.encoding import RowEncoding, TargetScale
+from dpadmm.data.schema import Screening, numbered_names
+from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.problems.losses import Huber, SmoothedHinge

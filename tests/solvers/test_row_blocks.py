@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.contracts.centred_rows import as_array
 from tests.contracts.solver_contract import EXTENDED, plain_slope, residual_norms, risk, subproblem
 
-from dpadmm.algorithms.dp_gd import DPGD
-from dpadmm.algorithms.noisy_gradients import NoisyGradients
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.engines.local import LocalEngine, Stopping
+from dpadmm.core.local import LocalEngine, Stopping
+from dpadmm.methods.dp_gd import DPGD
+from dpadmm.methods.noisy_gradients import NoisyGradients
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem

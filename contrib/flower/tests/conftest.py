@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-FEDERATIONS = HERE.parents[2] / "tests" / "engines"
+FEDERATIONS = HERE.parents[2] / "tests" / "federation"
 
 
 def loaded(name: str, folder: Path = HERE):

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import NameOID
 
-from dpadmm.engines.https.service import free_port
+from dpadmm.federation.https.service import free_port
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "README.md").read_text()

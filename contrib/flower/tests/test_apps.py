@@ -14,16 +14,16 @@ pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 from flwr.app import ConfigRecord, Message, RecordDict
 
 import dpadmm_flower as flower
-from dpadmm.engines.federation import messages
-from dpadmm.engines.federation.agreement import write_federation
-from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
-from dpadmm.engines.federation.drive import Drive
-from dpadmm.engines.federation.locks import sole
-from dpadmm.engines.federation.messages import Refused
-from dpadmm.engines.federation.refusal import FederationStopped
-from dpadmm.engines.federation.silo import Silo
 from dpadmm.errors import InputError
-from dpadmm.operations.watch import watch
+from dpadmm.federation import messages
+from dpadmm.federation.admin.watch import watch
+from dpadmm.federation.agreement import write_federation
+from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.drive import Drive
+from dpadmm.federation.locks import sole
+from dpadmm.federation.messages import Refused
+from dpadmm.federation.refusal import FederationStopped
+from dpadmm.federation.silo import Silo
 from dpadmm_flower import server
 from dpadmm_flower.transport import ASKED, FlowerTransport, content, envelope
 

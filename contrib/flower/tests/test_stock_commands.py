@@ -9,10 +9,10 @@ pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 
 from tests.contracts.in_memory import InMemory
 
-from dpadmm.engines.federation.drive import Drive
-from dpadmm.engines.federation.silo import Silo
-from dpadmm.operations.rehearsal import prepared
-from dpadmm.operations.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import prepared
+from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.drive import Drive
+from dpadmm.federation.silo import Silo
 from dpadmm.reporting.model import ReleasedModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower")]

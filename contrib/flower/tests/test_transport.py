@@ -8,8 +8,8 @@ pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 
 from tests.contracts.transport_contract import TransportContract, letter
 
-from dpadmm.engines.federation.drive import Drive
-from dpadmm.engines.federation.vouching import Session
+from dpadmm.federation.drive import Drive
+from dpadmm.federation.vouching import Session
 from dpadmm_flower.transport import FlowerTransport
 
 pytestmark = pytest.mark.usefixtures("task")

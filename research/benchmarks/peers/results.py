@@ -92,9 +92,7 @@ def source_digest(contender: Contender) -> str:
     files = [HERE / "workers" / f"{contender.worker}.py", HERE / "workers" / "protocol.py", HERE / "sets.py"]
     files += [HERE / "own.py"] if contender.worker == "own_methods" else []
     files += [requirements(contender.environment)] if contender.environment is not None else []
-    files += {Scaling.OWN: package.rglob("*.py"), Scaling.PROFILE: package.glob("datasets/*.py")}.get(
-        contender.scaling, ()
-    )
+    files += {Scaling.OWN: package.rglob("*.py"), Scaling.PROFILE: package.glob("data/*.py")}.get(contender.scaling, ())
     digest = hashlib.sha256()
     for file in sorted(files):
         digest.update(file.read_bytes())

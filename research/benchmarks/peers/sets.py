@@ -14,11 +14,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from accuracy_sets import SETS, RealSet, column, schema_of, silo_fits
-from dpadmm.datasets import BinaryLabel, Categorical, Numeric, Schema
-from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
-from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.tables import screen_cells
+from dpadmm.data import BinaryLabel, Categorical, Numeric, Schema
+from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.profile import ProfileForm, ReleasedProfile
+from dpadmm.data.schema import Screening
+from dpadmm.data.tables import screen_cells
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.contracts.local_facts import of
 
-from dpadmm.algorithms.method import by_name
 from dpadmm.errors import InputError
+from dpadmm.methods.method import by_name
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import PureTarget, Target, largest_rate
 from dpadmm.privacy.certificates.hidden_state import consensus_broadcast_records

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.registry import METHODS
 from dpadmm.errors import InputError
+from dpadmm.methods.registry import METHODS
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import View
 from dpadmm.problems import neighbours

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.contracts.noise_contract import gaussian, laplace, message, spherical
 
-from dpadmm.algorithms.consensus_dp import GaussianConsensusADMM
-from dpadmm.algorithms.p_admm import PADMM
+from dpadmm.methods.consensus_dp import GaussianConsensusADMM
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.noise import SimulatedSampler, exact, secure
 from dpadmm.noise.draws import Perturbed
 from dpadmm.noise.masks import PairwiseMasks

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.datasets.profile import NumberBins, ProfileForm
-from dpadmm.datasets.raw import RawSilos
+from dpadmm.data.profile import NumberBins, ProfileForm
+from dpadmm.data.raw import RawSilos
 from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.engines import curvature
-from dpadmm.engines.curvature import curvature_messages
+from dpadmm.core import curvature
+from dpadmm.core.curvature import curvature_messages
 from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.engines.witness import PublicRound
+from dpadmm.core.witness import PublicRound
 from dpadmm.errors import InputError
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.noise import exact, secure
 from dpadmm.privacy.calibration import Target
 from dpadmm_research.audit.estimators import PRODUCTS, audit_product, gather_fits, messages

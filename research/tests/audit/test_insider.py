@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.noisy_gradients import NoisyGradients
+from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.masks import pairwise_masks
 from dpadmm.noise.sums import sum_words

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from dpadmm.algorithms.dvp import DVP
 from dpadmm.errors import InputError
+from dpadmm.methods.dvp import DVP
 from dpadmm.networks import complete
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.plan import NoisePlan

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.anatomy import MESSAGE
-from dpadmm.algorithms.batches import Batches, whole_gradients
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
-from dpadmm.algorithms.decentralised import GraphState, degrees, penalised_minimiser
-from dpadmm.algorithms.dp_sgd import DPSGD
-from dpadmm.algorithms.fixed_point import CentralisedADMM, CoordinatorADMM
-from dpadmm.algorithms.method import Setting
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.algorithms.ps_admm import PSADMM, Averaging
-from dpadmm.algorithms.r_admm import RADMM
+from dpadmm.methods.anatomy import MESSAGE
+from dpadmm.methods.batches import Batches, whole_gradients
+from dpadmm.methods.consensus_dp import ConsensusDPADMM
+from dpadmm.methods.decentralised import GraphState, degrees, penalised_minimiser
+from dpadmm.methods.dp_sgd import DPSGD
+from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM
+from dpadmm.methods.method import Setting
+from dpadmm.methods.p_admm import PADMM
+from dpadmm.methods.ps_admm import PSADMM, Averaging
+from dpadmm.methods.r_admm import RADMM
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.plan import at_levels
 from dpadmm.privacy.curves import GaussianCurve, m_of

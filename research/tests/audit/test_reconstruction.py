@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.anatomy import BROADCAST, MESSAGE, Agents
-from dpadmm.algorithms.consensus import ConsensusADMM
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
-from dpadmm.algorithms.consensus_neighbours import LinearTermsDiffer
-from dpadmm.algorithms.decentralised import DecentralisedADMM
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.datasets import load_breast_cancer, random_quadratics
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
-from dpadmm.engines.private import plan_noise
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.core.private import plan_noise
+from dpadmm.data import load_breast_cancer, random_quadratics
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import BROADCAST, MESSAGE, Agents
+from dpadmm.methods.consensus import ConsensusADMM
+from dpadmm.methods.consensus_dp import ConsensusDPADMM
+from dpadmm.methods.consensus_neighbours import LinearTermsDiffer
+from dpadmm.methods.decentralised import DecentralisedADMM
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring, star
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.planned import PlannedNoise

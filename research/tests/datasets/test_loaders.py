@@ -13,7 +13,7 @@ from scipy import optimize
 from scipy.special import expit
 from sklearn import datasets as sklearn_datasets
 
-from dpadmm.datasets import breast_cancer, load_breast_cancer
+from dpadmm.data import breast_cancer, load_breast_cancer
 from dpadmm.errors import InputError
 from dpadmm.problems.silos import row_norms
 from dpadmm_research.datasets import adult

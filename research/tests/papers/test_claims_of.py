@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
-from dpadmm.algorithms.consensus_neighbours import RECORDS, FunctionsDiffer
-from dpadmm.algorithms.fixed_point import CentralisedADMM, GeneralADMM
-from dpadmm.algorithms.fixed_point.general import Constraint
-from dpadmm.algorithms.method import Setting
+from dpadmm.methods.consensus_dp import ConsensusDPADMM
+from dpadmm.methods.consensus_neighbours import RECORDS, FunctionsDiffer
+from dpadmm.methods.fixed_point import CentralisedADMM, GeneralADMM
+from dpadmm.methods.fixed_point.general import Constraint
+from dpadmm.methods.method import Setting
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.functions import Constants
 from dpadmm.problems.problem import Problem, PublicFunctions

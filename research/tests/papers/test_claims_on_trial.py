@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.anatomy import Silence
-from dpadmm.algorithms.batches import Batches
-from dpadmm.algorithms.fixed_point import Participation, RandomWalkADMM
-from dpadmm.algorithms.ps_admm import PSADMM, Averaging
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Silence
+from dpadmm.methods.batches import Batches
+from dpadmm.methods.fixed_point import Participation, RandomWalkADMM
+from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.neighbours import FAR, saturated
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

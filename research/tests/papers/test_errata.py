@@ -12,7 +12,7 @@ def test_named_tests_exist() -> None:
     assert len(names) > 25
     here = Path(__file__).parent
     for file, function in names:
-        place = here.parents[2] / "tests" if file.startswith("algorithms/") else here
+        place = here.parents[2] / "tests" if file.startswith("methods/") else here
         assert f"def {function}(" in (place / file).read_text(), f"{file}::{function}"
 
 

@@ -5,7 +5,7 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from dpadmm.algorithms.method import by_name
+from dpadmm.methods.method import by_name
 
 
 def show(is_json: bool) -> None:

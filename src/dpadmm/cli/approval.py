@@ -7,9 +7,9 @@ import typer
 from dpadmm.cli.terminal import print_line
 
 if TYPE_CHECKING:
-    from dpadmm.engines.federation.agreement import Agreement
-    from dpadmm.engines.federation.silo import Silo
-    from dpadmm.engines.federation.terms import AgreedRun
+    from dpadmm.federation.agreement import Agreement
+    from dpadmm.federation.silo import Silo
+    from dpadmm.federation.terms import AgreedRun
 
 
 def show_terms(silo: "Silo", agreement: "Agreement") -> None:
@@ -31,7 +31,7 @@ def show_cost(silo: "Silo", agreement: "Agreement") -> None:
     To compute it may take long: terms that the owner's rules do not allow are refused before.
     """
     from dpadmm.cli.custody import room_words
-    from dpadmm.engines.federation.terms import agreed_run
+    from dpadmm.federation.terms import agreed_run
 
     silo.check_rules(agreement)
     agent, terms = agreement.agent(silo.policy.name), agreed_run(agreement)
@@ -60,8 +60,8 @@ def ask_fingerprints(silo: "Silo", agreement: "Agreement") -> None:
 
 def confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:
     """Keep a fingerprint that the owner has typed; one that is not in the terms is told at once, and not kept."""
-    from dpadmm.engines.federation.keys import fingerprint, read_fingerprint
     from dpadmm.errors import InputError
+    from dpadmm.federation.keys import fingerprint, read_fingerprint
 
     name, is_pair, digits = told.rpartition("=")
     if not is_pair:
@@ -90,7 +90,7 @@ def _people_words(silo: "Silo", agreement: "Agreement") -> str:
 
     Those of the terms that nobody has confirmed are not shown: typed in from here, they would confirm themselves.
     """
-    from dpadmm.engines.federation.keys import fingerprint
+    from dpadmm.federation.keys import fingerprint
 
     kind = "records" if agreement.has_public_sizes else "nominal records"
     unknown, lines = silo.unconfirmed(agreement) if agreement.is_masked else [], []
@@ -108,8 +108,8 @@ def _weight_words(silo: "Silo", agreement: "Agreement") -> str:
     """Say what records of each class count, where not all count the same."""
     if not agreement.class_weights:
         return ""
-    from dpadmm.datasets.class_weights import weight_words
-    from dpadmm.datasets.schema import Schema
+    from dpadmm.data.class_weights import weight_words
+    from dpadmm.data.schema import Schema
 
     classes = Schema.load(silo.files.schema).label.classes
     words = weight_words(classes, agreement.class_weights)

@@ -22,7 +22,7 @@ def init(directory: Directory) -> None:
     Example: dpadmm coordinator init coordinator
     """
     with clear_federation_failures():
-        from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.coordinator_files import CoordinatorFiles
 
         key = CoordinatorFiles(directory).create()
         typer.echo(f'Made {directory}. For the federation file:\ncoordinator = "{key.public}"')
@@ -41,10 +41,10 @@ def run(
     Example: dpadmm coordinator run coordinator --host 0.0.0.0 --port 9092
     """
     with clear_federation_failures():
-        from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
-        from dpadmm.engines.https.processes import Ended, EndSignals
-        from dpadmm.engines.https.service import LOOK_SECONDS, serving
-        from dpadmm.operations.invitations import Studies
+        from dpadmm.federation.admin.invitations import Studies
+        from dpadmm.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.https.processes import Ended, EndSignals
+        from dpadmm.federation.https.service import LOOK_SECONDS, serving
 
         log_to_terminal()
         files, ending = CoordinatorFiles(directory), EndSignals()

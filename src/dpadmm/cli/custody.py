@@ -9,11 +9,11 @@ from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_federation_failures, print_notes
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.table_format import TableFormat
-    from dpadmm.engines.federation.agreement import Agreement
-    from dpadmm.engines.federation.policy import Policy
-    from dpadmm.engines.federation.silo import Silo
-    from dpadmm.operations.custody import DataChange, KeyChange
+    from dpadmm.data.table_format import TableFormat
+    from dpadmm.federation.admin.custody import DataChange, KeyChange
+    from dpadmm.federation.agreement import Agreement
+    from dpadmm.federation.policy import Policy
+    from dpadmm.federation.silo import Silo
 
 Abandon = Annotated[
     bool, typer.Option("--abandon", help="End runs that are not finished, for good; what they spent stays spent.")
@@ -61,11 +61,11 @@ def new_data(
     with clear_federation_failures():
         from dataclasses import replace
 
-        from dpadmm.datasets.schema import Screening
-        from dpadmm.engines.federation.locks import sole
-        from dpadmm.engines.federation.policy import Policy
-        from dpadmm.engines.federation.silo_files import SiloFiles
-        from dpadmm.operations.custody import change_data
+        from dpadmm.data.schema import Screening
+        from dpadmm.federation.admin.custody import change_data
+        from dpadmm.federation.locks import sole
+        from dpadmm.federation.policy import Policy
+        from dpadmm.federation.silo_files import SiloFiles
 
         files = SiloFiles(directory)
         files.check()
@@ -87,7 +87,7 @@ def new_data(
 
 def _read_next(said: "TableFormat", earlier: "TableFormat", data: Path) -> "TableFormat":
     """Return how a new table is read: as the earlier one, where nothing else is said and it is of the same kind."""
-    from dpadmm.datasets.table_format import is_text_file
+    from dpadmm.data.table_format import is_text_file
 
     return said.over(earlier if is_text_file(data) else earlier.stored())
 
@@ -101,10 +101,10 @@ def rotate_silo_key(directory: SiloDirectory, forget: Forget = False, abandon: A
     Example: dpadmm silo rotate-key clinic
     """
     with clear_federation_failures():
-        from dpadmm.engines.federation.keys import fingerprint
-        from dpadmm.engines.federation.locks import sole
-        from dpadmm.engines.federation.silo_files import SiloFiles
-        from dpadmm.operations.custody import rotate_silo_key as rotate
+        from dpadmm.federation.admin.custody import rotate_silo_key as rotate
+        from dpadmm.federation.keys import fingerprint
+        from dpadmm.federation.locks import sole
+        from dpadmm.federation.silo_files import SiloFiles
 
         files = SiloFiles(directory)
         files.check()
@@ -131,9 +131,9 @@ def rotate_coordinator_key(
     Example: dpadmm coordinator rotate-key coordinator
     """
     with clear_federation_failures():
-        from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
-        from dpadmm.engines.federation.locks import sole
-        from dpadmm.operations.custody import rotate_coordinator_key as rotate
+        from dpadmm.federation.admin.custody import rotate_coordinator_key as rotate
+        from dpadmm.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.locks import sole
 
         files = CoordinatorFiles(directory)
         files.check()
@@ -162,7 +162,7 @@ def left_words(silo: "Silo") -> str:
 
 def room_words(silo: "Silo", agreement: "Agreement") -> str:
     """Say what is left of a silo's budget, and which other runs may spend it: approval reserves nothing."""
-    from dpadmm.operations.custody import open_runs
+    from dpadmm.federation.admin.custody import open_runs
 
     others = [each for each in open_runs(silo) if each.agreement.digest != agreement.digest]
     lines = [left_words(silo)]

@@ -63,8 +63,8 @@ def _hospitals() -> "dict[str, pd.DataFrame]":
     import numpy as np
     from sklearn import datasets
 
-    from dpadmm.datasets.breast_cancer import DEAL_SEED, HOSPITAL_SIZES, HOSPITALS
-    from dpadmm.datasets.partition import by_sizes
+    from dpadmm.data.breast_cancer import DEAL_SEED, HOSPITAL_SIZES, HOSPITALS
+    from dpadmm.data.partition import by_sizes
 
     frame = datasets.load_breast_cancer(as_frame=True).frame
     rows = by_sizes(len(frame), HOSPITAL_SIZES, np.random.default_rng(DEAL_SEED))
@@ -79,9 +79,9 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
 
     from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
     from dpadmm.cli.scoring import labelled_rows
-    from dpadmm.datasets.breast_cancer import SCHEMA
-    from dpadmm.datasets.schema import Screening
-    from dpadmm.datasets.tables import read_silos
+    from dpadmm.data.breast_cancer import SCHEMA
+    from dpadmm.data.schema import Screening
+    from dpadmm.data.tables import read_silos
     from dpadmm.estimators.wishes import Books
     from dpadmm.front.training import Training, budgets_around
     from dpadmm.reporting.facts import Accountability, BudgetFacts

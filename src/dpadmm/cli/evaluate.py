@@ -13,11 +13,11 @@ from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.cells import Screened
-    from dpadmm.datasets.persons import Persons
-    from dpadmm.datasets.schema import Screening
-    from dpadmm.datasets.table_format import TableFormat
-    from dpadmm.datasets.tables import SiloTable
+    from dpadmm.data.cells import Screened
+    from dpadmm.data.persons import Persons
+    from dpadmm.data.schema import Screening
+    from dpadmm.data.table_format import TableFormat
+    from dpadmm.data.tables import SiloTable
     from dpadmm.estimators.confusion import PrivateConfusion
     from dpadmm.estimators.wishes import Books
     from dpadmm.front.asked import TaskWords
@@ -143,8 +143,8 @@ def evaluate(
         from dpadmm.cli.evaluation import Questions, bought, keep, measurement_of, show
         from dpadmm.cli.scoring import labelled_rows
         from dpadmm.cli.terminal import print_json, print_line, print_reading
-        from dpadmm.datasets.schema import Screening
-        from dpadmm.datasets.tables import check_split, read_silos
+        from dpadmm.data.schema import Screening
+        from dpadmm.data.tables import check_split, read_silos
         from dpadmm.estimators.noisy_sums import check_sizes, check_unit
         from dpadmm.estimators.wishes import Books
         from dpadmm.front.asked import TaskWords, check_person, persons_of, protection_of
@@ -281,7 +281,7 @@ def _arrangements(model: "ReleasedModel", tables: "Mapping[str, SiloTable]") -> 
     """Yield the tables as they came, put together, and split by any column that names the silos of the training."""
     import pandas as pd
 
-    from dpadmm.datasets.tables import SiloTable
+    from dpadmm.data.tables import SiloTable
 
     yield tables
     frames = [table.frame for table in tables.values()]

@@ -8,9 +8,9 @@ from typing import Any
 from dpadmm import checks
 from dpadmm.cli.scoring import without_python_words
 from dpadmm.cli.terminal import print_json, print_line, say_elsewhere
-from dpadmm.datasets.persons import Persons
-from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.tables import SiloTable
+from dpadmm.data.persons import Persons
+from dpadmm.data.schema import Screening
+from dpadmm.data.tables import SiloTable
 from dpadmm.errors import InputError
 from dpadmm.estimators.evaluation import ScoredRows, buy, group_column
 from dpadmm.estimators.noisy_sums import Asked

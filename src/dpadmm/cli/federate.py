@@ -11,12 +11,12 @@ from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_federation_failures, print_line, say_elsewhere
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.schema import Schema, Screening
-    from dpadmm.datasets.table_format import TableFormat
-    from dpadmm.engines.federation.coordinator import Progress
-    from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
-    from dpadmm.engines.federation.outcome import FederationOutcome
-    from dpadmm.operations.invitations import Study
+    from dpadmm.data.schema import Schema, Screening
+    from dpadmm.data.table_format import TableFormat
+    from dpadmm.federation.admin.invitations import Study
+    from dpadmm.federation.coordinator import Progress
+    from dpadmm.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.federation.outcome import FederationOutcome
     from dpadmm.privacy.calibration import Target
 
 
@@ -65,11 +65,11 @@ def draft(
     Example: dpadmm federate draft north.entry south.entry --schema schema.json --epsilon 1 --delta 1e-6
     """
     with clear_federation_failures():
-        from dpadmm.datasets.schema import Schema
-        from dpadmm.engines.federation.agreement import write_federation
-        from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
-        from dpadmm.engines.federation.entry import SiloEntry
-        from dpadmm.planning.drafting import draft as make_draft
+        from dpadmm.data.schema import Schema
+        from dpadmm.federation.agreement import write_federation
+        from dpadmm.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.entry import SiloEntry
+        from dpadmm.planner.drafting import draft as make_draft
         from dpadmm.privacy.calibration import Target
         from dpadmm.reporting.files import check_apart, check_writable
 
@@ -127,7 +127,7 @@ def run(
     Example: dpadmm federate federation.toml --coordinator coordinator --schema schema.json --out model.json
     """
     with clear_federation_failures():
-        from dpadmm.datasets.schema import Screening
+        from dpadmm.data.schema import Screening
         from dpadmm.errors import InputError
         from dpadmm.reporting.files import check_apart, check_writable, checked_suffix
 
@@ -160,11 +160,11 @@ def run(
 def _run(
     federation: Path | None, coordinator: Path | None, schema: Path | None
 ) -> "tuple[FederationOutcome, Schema | None]":
-    from dpadmm.datasets.schema import Schema
-    from dpadmm.engines.federation.agreement import read_federation
-    from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.data.schema import Schema
     from dpadmm.errors import InputError
-    from dpadmm.operations.watch import watch
+    from dpadmm.federation.admin.watch import watch
+    from dpadmm.federation.agreement import read_federation
+    from dpadmm.federation.coordinator_files import CoordinatorFiles
     from dpadmm.reporting.federation import check_schema
 
     if coordinator is None or federation is None:
@@ -184,10 +184,10 @@ def _study_terms(
     name: str, coordinator: Path | None, weights: dict[str, float] | None, *, is_asked: bool
 ) -> tuple[Path, Path]:
     """Return terms and schema of a study; wait for its silos and draft the terms where there are none yet."""
-    from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
     from dpadmm.errors import InputError
-    from dpadmm.operations.invitations import Studies
-    from dpadmm.planning.drafting import draft as make_draft
+    from dpadmm.federation.admin.invitations import Studies
+    from dpadmm.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.planner.drafting import draft as make_draft
 
     if coordinator is None:
         raise InputError("Give the coordinator's directory: --coordinator DIR.")
@@ -215,7 +215,7 @@ def _study_terms(
 
 
 def _await_silos(study: "Study", files: "CoordinatorFiles") -> None:
-    from dpadmm.engines.federation.locks import is_held
+    from dpadmm.federation.locks import is_held
 
     said: list[str] | None = None
     if not is_held(files.lock):
@@ -228,10 +228,10 @@ def _await_silos(study: "Study", files: "CoordinatorFiles") -> None:
 
 
 def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":
-    from dpadmm.datasets.class_weights import shares_of
-    from dpadmm.engines.https.processes import ended_by_signals
-    from dpadmm.operations.rehearsal import prepared, running, temporary_place
-    from dpadmm.operations.rehearsal_terms import DELTA, p_admm_terms, rehearsal_policy, rehearsal_tables
+    from dpadmm.data.class_weights import shares_of
+    from dpadmm.federation.admin.rehearsal import prepared, running, temporary_place
+    from dpadmm.federation.admin.rehearsal_terms import DELTA, p_admm_terms, rehearsal_policy, rehearsal_tables
+    from dpadmm.federation.https.processes import ended_by_signals
     from dpadmm.privacy.calibration import Target
 
     tables, public = rehearsal_tables(
@@ -250,10 +250,10 @@ def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tu
 
 def _encoding(schema: "Schema", sizes: list[int], target: "Target") -> tuple[float, float]:
     """Return how the planner would encode: the reach of rows, and the share of the budget for a column profile."""
-    from dpadmm.algorithms.p_admm import PADMM
-    from dpadmm.datasets.profile import ProfileForm
-    from dpadmm.planning.candidates import profile_share, reach_of
-    from dpadmm.planning.task import TableShape, Task
+    from dpadmm.data.profile import ProfileForm
+    from dpadmm.methods.p_admm import PADMM
+    from dpadmm.planner.candidates import profile_share, reach_of
+    from dpadmm.planner.task import TableShape, Task
     from dpadmm.problems.losses import Logistic
 
     table = TableShape.of(ProfileForm(schema.columns))
@@ -271,7 +271,7 @@ def _show(progress: "Progress") -> None:
 def _finish(
     outcome: "FederationOutcome", schema: "Schema | None", out: Path | None, page: Path | None, *, is_rehearsal: bool
 ) -> None:
-    from dpadmm.engines.federation.terms import agreed_run
+    from dpadmm.federation.terms import agreed_run
 
     observer = agreed_run(outcome.agreement).plan.statement().protection.observer
     kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"

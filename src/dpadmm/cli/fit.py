@@ -22,7 +22,7 @@ from dpadmm.cli.terminal import (
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.table_format import TableFormat
+    from dpadmm.data.table_format import TableFormat
     from dpadmm.front.sources import AnyTables
     from dpadmm.front.training import Trained, Training
     from dpadmm.reporting.model import ReleasedModel
@@ -110,13 +110,13 @@ def fit(
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
     with clear_failures(), ExitStack() as stack:
-        from dpadmm.datasets.schema import Screening
+        from dpadmm.data.schema import Screening
         from dpadmm.estimators.wishes import Books
         from dpadmm.front.asked import TaskWords, protection_of
         from dpadmm.front.passes import cluster_workers
         from dpadmm.front.sources import Streaming
         from dpadmm.front.training import Training
-        from dpadmm.planning.task import ProfileRule
+        from dpadmm.planner.task import ProfileRule
         from dpadmm.privacy.protection import Unit
         from dpadmm.problems.aims import aim_of
         from dpadmm.reporting.facts import Accountability
@@ -188,7 +188,7 @@ def _warn(words: str) -> None:
 
 
 def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
-    from dpadmm.datasets.schema import Schema
+    from dpadmm.data.schema import Schema
 
     if path is None:
         listed = " ".join(map(str, files))

@@ -16,11 +16,11 @@ from dpadmm.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.table_format import TableFormat
-    from dpadmm.engines.federation.agreement import Agreement
-    from dpadmm.engines.federation.silo import Silo
-    from dpadmm.operations.invitations import Invitation
-    from dpadmm.operations.joining import Guest
+    from dpadmm.data.table_format import TableFormat
+    from dpadmm.federation.admin.invitations import Invitation
+    from dpadmm.federation.admin.joining import Guest
+    from dpadmm.federation.agreement import Agreement
+    from dpadmm.federation.silo import Silo
 
 _STUDY = "The study"
 
@@ -60,11 +60,11 @@ def invite(
     --epsilon 1 --delta 1e-6 --address federation.example.org:9092
     """
     with clear_federation_failures():
-        from dpadmm.datasets.schema import Schema
-        from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
-        from dpadmm.engines.federation.keys import SigningKey
-        from dpadmm.engines.https.line import Place
-        from dpadmm.operations.invitations import Invitation, Studies
+        from dpadmm.data.schema import Schema
+        from dpadmm.federation.admin.invitations import Invitation, Studies
+        from dpadmm.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.https.line import Place
+        from dpadmm.federation.keys import SigningKey
         from dpadmm.privacy.protection import relation_of
 
         Place.of(address)
@@ -135,11 +135,18 @@ def join(
     """
     with clear_federation_failures():
         from dpadmm.cli.custody import left_words
-        from dpadmm.datasets.schema import Screening
-        from dpadmm.engines.federation.silo import Silo
-        from dpadmm.engines.federation.silo_files import SiloFiles
-        from dpadmm.operations.invitations import Invitation
-        from dpadmm.operations.joining import Guest, OwnRules, check_silo, make_silo, until_reached, wait_for_terms
+        from dpadmm.data.schema import Screening
+        from dpadmm.federation.admin.invitations import Invitation
+        from dpadmm.federation.admin.joining import (
+            Guest,
+            OwnRules,
+            check_silo,
+            make_silo,
+            until_reached,
+            wait_for_terms,
+        )
+        from dpadmm.federation.silo import Silo
+        from dpadmm.federation.silo_files import SiloFiles
 
         asked = Invitation.load(invitation)
         place = Path(asked.silo) if directory is None else directory
@@ -181,7 +188,7 @@ def join(
 
 def _show_study(asked: "Invitation") -> None:
     """Say what is asked of the silo, before anything is made."""
-    from dpadmm.engines.federation.keys import fingerprint
+    from dpadmm.federation.keys import fingerprint
 
     protection = asked.protection
     print_line(
@@ -194,7 +201,7 @@ def _show_study(asked: "Invitation") -> None:
 
 
 def _show_fingerprint(silo: "Silo") -> None:
-    from dpadmm.engines.federation.keys import fingerprint
+    from dpadmm.federation.keys import fingerprint
 
     print_line(
         f"Fingerprint of {silo.policy.name}: {fingerprint(silo.public_key)}\n"
@@ -228,9 +235,9 @@ def _approve(guest: "Guest", terms: "Agreement", told: list[str], *, is_asked: b
 
 
 def _serve(directory: Path, *, is_wanted: bool) -> None:
-    from dpadmm.engines.federation.locks import is_held
-    from dpadmm.engines.federation.silo_files import SiloFiles
-    from dpadmm.engines.https.line import run_silo
+    from dpadmm.federation.https.line import run_silo
+    from dpadmm.federation.locks import is_held
+    from dpadmm.federation.silo_files import SiloFiles
 
     files = SiloFiles(directory)
     if is_held(files.lock):

@@ -9,7 +9,7 @@ import typer
 from dpadmm.cli.terminal import clear_federation_failures, print_json, print_line
 
 if TYPE_CHECKING:
-    from dpadmm.operations.checkups import Checkup
+    from dpadmm.federation.admin.checkups import Checkup
 
 WATCH_SECONDS = 2.0
 """How often a screen that is watched is drawn anew."""
@@ -45,8 +45,8 @@ def silo_status(
     Changes nothing, and works whether or not the silo is serving. Example: dpadmm silo status clinic --watch
     """
     with clear_federation_failures():
-        from dpadmm.operations.screens import silo_screen
-        from dpadmm.operations.silo_status import silo_status as status_of
+        from dpadmm.federation.admin.screens import silo_screen
+        from dpadmm.federation.admin.silo_status import silo_status as status_of
 
         if json:
             told = status_of(directory, is_data_checked=check_data).document()
@@ -61,8 +61,8 @@ def coordinator_status(directory: Coordinator, json: Json = False, watch: Watch 
     Changes nothing, and works whether or not it is serving. Example: dpadmm coordinator status coordinator
     """
     with clear_federation_failures():
-        from dpadmm.operations.coordinator_status import coordinator_status as status_of
-        from dpadmm.operations.screens import coordinator_screen
+        from dpadmm.federation.admin.coordinator_status import coordinator_status as status_of
+        from dpadmm.federation.admin.screens import coordinator_screen
 
         if json:
             print_json({"command": "coordinator status", **status_of(directory).document()})
@@ -95,7 +95,7 @@ def _show(draw: Callable[[int], list[str]], *, is_watched: bool) -> None:
 def _width() -> int:
     import shutil
 
-    from dpadmm.operations.screens import WIDTH
+    from dpadmm.federation.admin.screens import WIDTH
 
     return shutil.get_terminal_size((WIDTH, 24)).columns
 
@@ -116,7 +116,7 @@ def silo_doctor(
     Example: dpadmm silo doctor clinic --coordinator federation.example.org:9092
     """
     with clear_federation_failures():
-        from dpadmm.operations.silo_doctor import examine_silo
+        from dpadmm.federation.admin.silo_doctor import examine_silo
 
         _tell("silo doctor", directory, examine_silo(directory, coordinator), is_json=json)
 
@@ -128,15 +128,15 @@ def coordinator_doctor(directory: Coordinator, json: Json = False) -> None:
     Example: dpadmm coordinator doctor coordinator
     """
     with clear_federation_failures():
-        from dpadmm.operations.coordinator_doctor import examine_coordinator
+        from dpadmm.federation.admin.coordinator_doctor import examine_coordinator
 
         _tell("coordinator doctor", directory, examine_coordinator(directory), is_json=json)
 
 
 def _tell(command: str, directory: Path, found: "list[Checkup]", *, is_json: bool) -> None:
     """Print findings; end with exit code 1 where there is a problem."""
-    from dpadmm.operations.checkups import document, has_problem
-    from dpadmm.operations.screens import checkup_screen
+    from dpadmm.federation.admin.checkups import document, has_problem
+    from dpadmm.federation.admin.screens import checkup_screen
 
     if is_json:
         print_json({"command": command, "directory": str(directory.absolute()), **document(found)})

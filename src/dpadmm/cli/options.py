@@ -260,7 +260,7 @@ def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
         from dpadmm.cli.terminal import clear_failures
 
         with clear_failures():
-            from dpadmm.datasets.table_format import TableFormat
+            from dpadmm.data.table_format import TableFormat
 
             written = TableFormat.of(**{each.name: values.pop(each.name) for each in _WRITTEN})
         command(**values, written=written)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from dpadmm.datasets.table_format import TableFormat
-    from dpadmm.planning.plan import Plan
-    from dpadmm.planning.planner import UtilityPoint
+    from dpadmm.data.table_format import TableFormat
+    from dpadmm.planner.plan import Plan
+    from dpadmm.planner.planner import UtilityPoint
 
 
 _BAR = 10  # so that the table is whole on a terminal of 80 columns
@@ -79,13 +79,13 @@ def plan(
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_reading
-        from dpadmm.datasets.schema import Schema
-        from dpadmm.datasets.tables import check_split
+        from dpadmm.data.schema import Schema
+        from dpadmm.data.tables import check_split
         from dpadmm.front.asked import TaskWords, check_person, counts_of, protection_of, task_of
         from dpadmm.front.sources import Streaming
-        from dpadmm.planning.planner import epsilons_around, utility_curve
-        from dpadmm.planning.planner import plan as make_plan
-        from dpadmm.planning.task import ProfileRule
+        from dpadmm.planner.planner import epsilons_around, utility_curve
+        from dpadmm.planner.planner import plan as make_plan
+        from dpadmm.planner.task import ProfileRule
         from dpadmm.problems.aims import aim_of
 
         words = TaskWords(

@@ -12,7 +12,7 @@ from dpadmm.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpadmm.datasets.table_format import TableFormat
+    from dpadmm.data.table_format import TableFormat
 
 
 @options.reads_tables
@@ -48,8 +48,8 @@ def predict(
         import pandas as pd
 
         from dpadmm.cli.terminal import print_json, print_line
-        from dpadmm.datasets.reading import read_file
-        from dpadmm.datasets.schema import Screening
+        from dpadmm.data.reading import read_file
+        from dpadmm.data.schema import Screening
         from dpadmm.reporting.files import check_apart, check_writable, write_file
         from dpadmm.reporting.model import ReleasedModel
 
@@ -91,8 +91,8 @@ def _kept(file: Path, written: "TableFormat", names: "Sequence[str]") -> Any:
 
     import pandas as pd
 
-    from dpadmm.datasets.reading import read_file
-    from dpadmm.datasets.tables import lacks
+    from dpadmm.data.reading import read_file
+    from dpadmm.data.tables import lacks
 
     if not names:
         return pd.DataFrame()

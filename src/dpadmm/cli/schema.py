@@ -14,8 +14,8 @@ from dpadmm.errors import InputError, without_controls
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dpadmm.datasets.schema import Schema, Screening
-    from dpadmm.datasets.table_format import TableFormat
+    from dpadmm.data.schema import Schema, Screening
+    from dpadmm.data.table_format import TableFormat
 
 app = typer.Typer(help="Draft and check a schema: public bounds and categories.", no_args_is_help=True)
 
@@ -51,8 +51,8 @@ def init(
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_line
-        from dpadmm.datasets.draft import ColumnType, TargetKind, column_types, draft_schema
-        from dpadmm.datasets.schema import unfilled
+        from dpadmm.data.draft import ColumnType, TargetKind, column_types, draft_schema
+        from dpadmm.data.schema import unfilled
         from dpadmm.reporting.files import check_apart, check_writable, write_file
 
         check_apart({"--out": out}, files)
@@ -113,13 +113,13 @@ def check(
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_line
-        from dpadmm.datasets.schema import Schema
+        from dpadmm.data.schema import Schema
 
         filled = Schema.load(schema)
         sizes = {}
         if files:
-            from dpadmm.datasets.schema import Screening
-            from dpadmm.datasets.tables import check_split
+            from dpadmm.data.schema import Screening
+            from dpadmm.data.tables import check_split
 
             check_split(split_by, filled.columns, filled.label)
             screening = Screening.of(missing, unlisted, out_of_range)
@@ -144,7 +144,7 @@ def _checked_sizes(
     is_quiet: bool,
 ) -> dict[str, int]:
     """Return how many rows of each silo can be used; check all tables before any is refused."""
-    from dpadmm.datasets.tables import SiloTable, read_silos, screen_cells, silo_names
+    from dpadmm.data.tables import SiloTable, read_silos, screen_cells, silo_names
 
     tables: dict[str, SiloTable] = {}
     sizes: dict[str, int] = {}
@@ -179,8 +179,8 @@ def _checked_sizes(
 
 def _common(tables: "Mapping[str, Mapping[str, Any]]", apart: set[str], *, has_header: bool) -> dict[str, Any]:
     """Return the columns that all files share, with a type that fits all of them."""
-    from dpadmm.datasets.draft import ColumnType
-    from dpadmm.datasets.tables import lacks, remedy
+    from dpadmm.data.draft import ColumnType
+    from dpadmm.data.tables import lacks, remedy
 
     first, *others = tables.values()
     for file, types in tables.items():

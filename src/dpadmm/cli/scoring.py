@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpadmm.datasets.cells import Screened
-from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.tables import SiloTable
+from dpadmm.data.cells import Screened
+from dpadmm.data.schema import Screening
+from dpadmm.data.tables import SiloTable
 from dpadmm.errors import InputError
 from dpadmm.estimators.confusion import PrivateConfusion, buy_confusion, encoded_classes
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error

@@ -10,7 +10,7 @@ from dpadmm.cli import custody, joining, operations, options
 from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_notes, print_reading
 
 if TYPE_CHECKING:
-    from dpadmm.datasets.table_format import TableFormat
+    from dpadmm.data.table_format import TableFormat
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
 
@@ -60,9 +60,9 @@ def init(
     Example: dpadmm silo init clinic --data patients.csv --schema schema.json --budget-epsilon 3 --delta 1e-6
     """
     with clear_federation_failures():
-        from dpadmm.datasets.schema import Screening
-        from dpadmm.engines.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
-        from dpadmm.engines.federation.silo_files import SiloFiles
+        from dpadmm.data.schema import Screening
+        from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
+        from dpadmm.federation.silo_files import SiloFiles
         from dpadmm.privacy.protection import relation_of
 
         is_summed = _is_summed(view, colluders)
@@ -100,7 +100,7 @@ def show(
     Example: dpadmm silo show clinic --log
     """
     with clear_federation_failures():
-        from dpadmm.engines.federation.silo import Silo
+        from dpadmm.federation.silo import Silo
         from dpadmm.privacy.ledger import open_for_reading
 
         _print_participant(directory)
@@ -134,8 +134,8 @@ def approve(
     """
     with clear_federation_failures():
         from dpadmm.cli.approval import confirm, show_cost, show_terms
-        from dpadmm.engines.federation.agreement import read_federation
-        from dpadmm.engines.federation.silo import Silo
+        from dpadmm.federation.agreement import read_federation
+        from dpadmm.federation.silo import Silo
 
         silo, agreement = Silo(directory), read_federation(federation)
         for told in peer or ():
@@ -163,8 +163,8 @@ def run(
     Example: dpadmm silo run clinic --coordinator federation.example.org:9092
     """
     with clear_federation_failures():
-        from dpadmm.engines.federation.silo_files import SiloFiles
-        from dpadmm.engines.https.line import run_silo
+        from dpadmm.federation.https.line import run_silo
+        from dpadmm.federation.silo_files import SiloFiles
 
         files = SiloFiles(directory)
         files.check()
@@ -188,10 +188,10 @@ def _is_summed(view: str, colluders: int | None) -> bool:
 
 
 def _print_participant(directory: Path) -> None:
-    from dpadmm.datasets.schema import Schema
-    from dpadmm.engines.federation.columns import profile_terms
-    from dpadmm.engines.federation.keys import fingerprint
-    from dpadmm.engines.federation.silo import Silo
+    from dpadmm.data.schema import Schema
+    from dpadmm.federation.columns import profile_terms
+    from dpadmm.federation.keys import fingerprint
+    from dpadmm.federation.silo import Silo
 
     silo = Silo(directory)
     is_public = silo.policy.relation.has_public_sizes

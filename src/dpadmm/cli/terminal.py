@@ -20,7 +20,7 @@ from dpadmm.errors import DpadmmError, raise_alone, without_controls
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from dpadmm.datasets.table_format import TableFormat
+    from dpadmm.data.table_format import TableFormat
     from dpadmm.front.sources import AnyTables
 
 EXIT_CODE = 2
@@ -133,7 +133,7 @@ def _is_output_closed() -> bool:
 def clear_federation_failures() -> Iterator[None]:
     """As `clear_failures`; where the extra is not installed, say so before anything is read, made or asked."""
     with clear_failures():
-        from dpadmm.engines.federation.keys import need_extra
+        from dpadmm.federation.keys import need_extra
 
         need_extra()
         yield

@@ -16,11 +16,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
-from dpadmm.datasets.profile import ReleasedProfile
-from dpadmm.datasets.raw import RawSilos
-from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.engines.bought import BoughtProfile, bought_profile
-from dpadmm.engines.witness import PublicRound
+from dpadmm.core.bought import BoughtProfile, bought_profile
+from dpadmm.core.witness import PublicRound
+from dpadmm.data.profile import ReleasedProfile
+from dpadmm.data.raw import RawSilos
+from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, ledger_data, new_data, opened, own_words
 from dpadmm.estimators.notices import (
@@ -37,9 +37,9 @@ from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.parameters import Wishes
 from dpadmm.estimators.wishes import Books, boolean, check_fit_arguments, check_ledger, protection_of
 from dpadmm.noise.draws import Sampler
-from dpadmm.planning.carrying import PlanOutcome, carry_out
-from dpadmm.planning.plan import Plan
-from dpadmm.planning.reasons import hopeless_words, large_delta_words
+from dpadmm.planner.carrying import PlanOutcome, carry_out
+from dpadmm.planner.plan import Plan
+from dpadmm.planner.reasons import hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats

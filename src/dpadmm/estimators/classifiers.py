@@ -187,7 +187,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     With a schema:
 
     >>> import pandas as pd
-    >>> from dpadmm.datasets import BinaryLabel, Categorical, Numeric, Schema
+    >>> from dpadmm.data import BinaryLabel, Categorical, Numeric, Schema
     >>> columns = (Numeric("age", 0, 120), Categorical("sex", ("F", "M")))
     >>> schema = Schema(columns, BinaryLabel("sick", positive=("yes",), negative=("no",)))
     >>> table = pd.DataFrame({"sex": ["F", "M"] * 250, "age": rng.integers(20, 90, 500)})

@@ -17,12 +17,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dpadmm.checks import nearest, shown
-from dpadmm.datasets.class_weights import class_shares, weight_words
-from dpadmm.datasets.columns import RealLabel
-from dpadmm.datasets.encoding import RowEncoding, box_of
-from dpadmm.datasets.raw import NumberRows, RawSilos
-from dpadmm.datasets.schema import Schema, Screening, numbered_names
-from dpadmm.datasets.tables import screen_cells
+from dpadmm.data.class_weights import class_shares, weight_words
+from dpadmm.data.columns import RealLabel
+from dpadmm.data.encoding import RowEncoding, box_of
+from dpadmm.data.raw import NumberRows, RawSilos
+from dpadmm.data.schema import Schema, Screening, numbered_names
+from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.owners import Layout, Owners, told_as
 from dpadmm.estimators.parameters import TableRules
@@ -308,7 +308,7 @@ def column_names(estimator: Any) -> Sequence[str]:
     """Return the names of the columns of an array; numbers where there are none, or where they look like a record."""
     names = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
     if names:
-        from dpadmm.datasets.draft import is_like_a_value
+        from dpadmm.data.draft import is_like_a_value
 
         if not any(map(is_like_a_value, names)):
             return names

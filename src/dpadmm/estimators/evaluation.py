@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.checks import shown
-from dpadmm.datasets.columns import Categorical
-from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.data.columns import Categorical
+from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import labelled, opened, own_words

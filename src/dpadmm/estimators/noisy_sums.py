@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpadmm import checks
 from dpadmm.checks import setting, shown
-from dpadmm.engines.private import masks_of
+from dpadmm.core.private import masks_of
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
 from dpadmm.estimators.data import opened
@@ -29,7 +29,7 @@ from dpadmm.noise.plan import NoisePlan, check_reach, summed
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.reasons import large_delta_words
+from dpadmm.planner.reasons import large_delta_words
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import Shares, masked_sum

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpadmm import checks
-from dpadmm.datasets.persons import Persons
+from dpadmm.data.persons import Persons
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Ints
 from dpadmm.problems.silos import PersonWeights

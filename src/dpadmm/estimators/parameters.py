@@ -6,9 +6,9 @@ from typing import Any
 
 from dpadmm import checks
 from dpadmm.checks import shown
-from dpadmm.datasets.raw import RawSilos
-from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.engines.bought import BoughtProfile
+from dpadmm.core.bought import BoughtProfile
+from dpadmm.data.raw import RawSilos
+from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.wishes import (
     method_name,
@@ -23,9 +23,9 @@ from dpadmm.estimators.wishes import (
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.plan import Plan
-from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import ProfileRule, TableShape, Task, check_signal
+from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import plan as make_plan
+from dpadmm.planner.task import ProfileRule, TableShape, Task, check_signal
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.aims import Aim, aim_of

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from dpadmm import checks
-from dpadmm.datasets.encoding import TargetScale
+from dpadmm.data.encoding import TargetScale
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import StatedColumns, TrainingRows, own_words, training_data
 from dpadmm.estimators.notices import AssumedBoundsWarning

@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
-from dpadmm.datasets.raw import RawSilos
-from dpadmm.engines.bought import BoughtProfile
+from dpadmm.core.bought import BoughtProfile
+from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
 from dpadmm.estimators.data import TrainingRows
@@ -27,9 +27,9 @@ from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.parameters import Wishes
 from dpadmm.estimators.wishes import check_fit_arguments
 from dpadmm.noise.draws import Sampler
-from dpadmm.planning.carrying import PlanOutcome
-from dpadmm.planning.plan import Plan
-from dpadmm.planning.search import SearchPlan, carry_out_search, plan_search
+from dpadmm.planner.carrying import PlanOutcome
+from dpadmm.planner.plan import Plan
+from dpadmm.planner.search import SearchPlan, carry_out_search, plan_search
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.model import ReleasedModel

@@ -15,14 +15,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dpadmm import checks
-from dpadmm.algorithms.method import by_name, plannable
 from dpadmm.checks import nearest, setting, shown
-from dpadmm.datasets.class_weights import checked
-from dpadmm.datasets.raw import RawSilos
+from dpadmm.data.class_weights import checked
+from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
+from dpadmm.methods.method import by_name, plannable
 from dpadmm.networks.graph import Network, complete, path, ring, star
 from dpadmm.noise.promises import Family
-from dpadmm.planning.task import nominal_sizes
+from dpadmm.planner.task import nominal_sizes
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, SiloColumns, open_for_reading
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
 from dpadmm.problems.aims import Aim

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.algorithms.method import Common, Method, by_name
 from dpadmm.checks import nearest, shown
-from dpadmm.engines.federation.terms import LOSSES
-from dpadmm.engines.local import LocalEngine
-from dpadmm.engines.private import Course, RunSetting, promises_of, run_course
-from dpadmm.engines.witness import PublicRound
+from dpadmm.core.local import LocalEngine
+from dpadmm.core.private import Course, RunSetting, promises_of, run_course
+from dpadmm.core.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import opened
 from dpadmm.estimators.wishes import network_of, protection_from, protection_of
+from dpadmm.federation.terms import LOSSES
+from dpadmm.methods.method import Common, Method, by_name
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.planner import plan as make_plan
+from dpadmm.planner.planner import plan as make_plan
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import COVERED, Protection, View

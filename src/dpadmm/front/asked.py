@@ -7,11 +7,11 @@ from typing import Any
 
 from dpadmm import checks
 from dpadmm.checks import nearest, setting, shown
-from dpadmm.datasets import class_weights
-from dpadmm.datasets.persons import Persons
-from dpadmm.datasets.profile import ProfileForm
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import SiloTable, lacks
+from dpadmm.data import class_weights
+from dpadmm.data.persons import Persons
+from dpadmm.data.profile import ProfileForm
+from dpadmm.data.schema import Schema
+from dpadmm.data.tables import SiloTable, lacks
 from dpadmm.errors import InputError
 from dpadmm.estimators.wishes import (
     check_class_weight,
@@ -26,8 +26,8 @@ from dpadmm.estimators.wishes import (
 )
 from dpadmm.estimators.wishes import protection_of as kept_in
 from dpadmm.front.sources import AnyTables, in_memory
-from dpadmm.planning.plan import Plan
-from dpadmm.planning.task import AUTO, ProfileRule, TableShape, Task, check_signal, nominal_sizes
+from dpadmm.planner.plan import Plan
+from dpadmm.planner.task import AUTO, ProfileRule, TableShape, Task, check_signal, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.aims import Aim

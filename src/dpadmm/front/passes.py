@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from dpadmm.checks import setting
-from dpadmm.datasets.workers import Workers
+from dpadmm.data.workers import Workers
 from dpadmm.errors import InputError
 
 
@@ -21,7 +21,7 @@ def cluster_workers(cluster: Any, tell: Callable[[str], None]) -> Iterator[Worke
             f"{setting('cluster')} needs the extra `cluster`, which is not installed: run pip install '.[cluster]' in "
             "a checkout of dpadmm, here and on the machines of the cluster."
         )
-    from dpadmm.engines.cluster.dask_workers import connected
+    from dpadmm.data.cluster.dask_workers import connected
 
     with connected(cluster) as workers:
         if workers.warning is not None:

@@ -9,14 +9,14 @@ from typing import Any, Protocol, TypeAlias
 import pandas as pd
 
 from dpadmm.checks import nearest, setting, shown
-from dpadmm.datasets.columns import BinaryLabel, ClassLabel, Label, RealLabel
-from dpadmm.datasets.parquet import ParquetTable
-from dpadmm.datasets.reading import check_stored, is_parquet
-from dpadmm.datasets.schema import Schema, column_of
-from dpadmm.datasets.streamed import StreamedTable
-from dpadmm.datasets.table_format import TableFormat
-from dpadmm.datasets.tables import SiloTable, check_no_copies, read_silos, silo_names, split_table
-from dpadmm.datasets.workers import ThreadWorkers, Workers
+from dpadmm.data.columns import BinaryLabel, ClassLabel, Label, RealLabel
+from dpadmm.data.parquet import ParquetTable
+from dpadmm.data.reading import check_stored, is_parquet
+from dpadmm.data.schema import Schema, column_of
+from dpadmm.data.streamed import StreamedTable
+from dpadmm.data.table_format import TableFormat
+from dpadmm.data.tables import SiloTable, check_no_copies, read_silos, silo_names, split_table
+from dpadmm.data.workers import ThreadWorkers, Workers
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection
 

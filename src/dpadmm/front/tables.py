@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm.checks import as_parameter, settings_called
-from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.table_format import TableFormat
-from dpadmm.datasets.tables import check_split
+from dpadmm.data.schema import Screening
+from dpadmm.data.table_format import TableFormat
+from dpadmm.data.tables import check_split
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
@@ -30,9 +30,9 @@ from dpadmm.front.asked import TaskWords, check_person, counts_of, protection_of
 from dpadmm.front.passes import cluster_workers
 from dpadmm.front.sources import AnyTables, Streaming, public_schema, source_of
 from dpadmm.front.training import Training, check_outputs
-from dpadmm.planning.plan import Plan
-from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import ProfileRule, check_signal
+from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import plan as make_plan
+from dpadmm.planner.task import ProfileRule, check_signal
 from dpadmm.problems.aims import aim_of
 from dpadmm.reporting.facts import Accountability
 from dpadmm.reporting.files import check_apart

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from dpadmm import checks
 from dpadmm.checks import plural, setting
-from dpadmm.datasets.persons import Persons
-from dpadmm.datasets.raw import RawSilos
-from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.datasets.streamed import StreamedSilos, StreamedTable
-from dpadmm.datasets.tables import SiloTable, check_split, screen_cells
-from dpadmm.engines.bought import BoughtProfile, bought_profile
+from dpadmm.core.bought import BoughtProfile, bought_profile
+from dpadmm.data.persons import Persons
+from dpadmm.data.raw import RawSilos
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.streamed import StreamedSilos, StreamedTable
+from dpadmm.data.tables import SiloTable, check_split, screen_cells
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.data import counted_by_class
 from dpadmm.estimators.wishes import Books, with_public_sizes
@@ -20,11 +20,11 @@ from dpadmm.front.asked import TaskWords, check_person, persons_of
 from dpadmm.front.sources import AnyTables, in_files, in_memory
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planning.carrying import carry_out
-from dpadmm.planning.plan import Plan
-from dpadmm.planning.planner import UtilityPoint, epsilons_around, utility_curve
-from dpadmm.planning.planner import plan as make_plan
-from dpadmm.planning.task import Task
+from dpadmm.planner.carrying import carry_out
+from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import UtilityPoint, epsilons_around, utility_curve
+from dpadmm.planner.planner import plan as make_plan
+from dpadmm.planner.task import Task
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.reporting.facts import NOT_STATED, Accountability, BudgetFacts
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix

@@ -13,8 +13,8 @@ from itertools import groupby
 import numpy as np
 from markupsafe import Markup
 
-from dpadmm.datasets.column_statistics import DEVIATIONS, ColumnStatistics, NoisyFigure
-from dpadmm.datasets.profile import HALVINGS, STEPS, ReleasedProfile
+from dpadmm.data.column_statistics import DEVIATIONS, ColumnStatistics, NoisyFigure
+from dpadmm.data.profile import HALVINGS, STEPS, ReleasedProfile
 from dpadmm.reporting.charts import Axis, svg
 
 WIDTH, HEIGHT = 310, 160

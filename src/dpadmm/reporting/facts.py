@@ -13,7 +13,7 @@ from dpadmm.privacy.records import Origin
 from dpadmm.reporting.statement import Collusion, ProfileCost, SearchCost
 
 if TYPE_CHECKING:
-    from dpadmm.planning.planner import UtilityPoint
+    from dpadmm.planner.planner import UtilityPoint
 
 
 class Custody(Enum):

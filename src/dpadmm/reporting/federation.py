@@ -5,16 +5,16 @@ from dataclasses import asdict
 import numpy as np
 
 from dpadmm import __version__
-from dpadmm.algorithms.method import by_name
 from dpadmm.checks import plural
-from dpadmm.datasets.class_weights import weight_words
-from dpadmm.datasets.schema import Schema
-from dpadmm.engines.federation.agreement import Agreement
-from dpadmm.engines.federation.columns import encoding_of, released_profile
-from dpadmm.engines.federation.outcome import FederationOutcome, SiloOutcome
-from dpadmm.engines.federation.terms import agreed_run, loss_of
-from dpadmm.engines.round_zero import PROFILE
+from dpadmm.core.round_zero import PROFILE
+from dpadmm.data.class_weights import weight_words
+from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
+from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.columns import encoding_of, released_profile
+from dpadmm.federation.outcome import FederationOutcome, SiloOutcome
+from dpadmm.federation.terms import agreed_run, loss_of
+from dpadmm.methods.method import by_name
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.loss_records import released_loss

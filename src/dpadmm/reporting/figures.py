@@ -10,8 +10,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from dpadmm.planning.forecast import ScoreKind
-from dpadmm.planning.planner import UtilityPoint
+from dpadmm.planner.forecast import ScoreKind
+from dpadmm.planner.planner import UtilityPoint
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import DEVIATIONS
 from dpadmm.reporting.files import write_file

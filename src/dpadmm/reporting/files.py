@@ -21,8 +21,8 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 import numpy as np
 
 from dpadmm.checks import setting, shown
-from dpadmm.datasets.schema import FORMAT as SCHEMA_FORMAT
-from dpadmm.datasets.schema import Schema
+from dpadmm.data.schema import FORMAT as SCHEMA_FORMAT
+from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.parsing import parse_json, read_arrays, read_bytes
 from dpadmm.problems.arrays import Floats

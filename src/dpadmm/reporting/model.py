@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dpadmm import checks
-from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.datasets.profile import ReleasedProfile
-from dpadmm.datasets.schema import Schema, Screening
+from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.profile import ReleasedProfile
+from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.problems.aims import Aim
 from dpadmm.problems.arrays import Floats
@@ -56,7 +56,7 @@ from dpadmm.reporting.statement import statement_text
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-    from dpadmm.planning.planner import UtilityPoint
+    from dpadmm.planner.planner import UtilityPoint
 
 Place: TypeAlias = str | os.PathLike[str]
 
@@ -258,7 +258,7 @@ class ReleasedModel:
         """Return the model as a plain scikit-learn pipeline, which is loaded and predicts without this package.
 
         `missing` may be "error" or "fill", `unlisted` "error" or, with missing="fill", "zero". It takes numbers, and
-        categories as they are listed; how else a cell may be written (see `dpadmm.datasets.cells`) stays behind.
+        categories as they are listed; how else a cell may be written (see `dpadmm.data.cells`) stays behind.
         """
         from dpadmm.reporting.plain_pipeline import plain_pipeline
 
@@ -362,7 +362,7 @@ class ReleasedModel:
         name: the model's file, as the commands on the page name it; None if there is none.
         purpose, controller, contact: why the data were processed, who answers for it, and whom to ask. The page shows
             them as they are given; what is left out is as the model's file has it, or "not stated".
-        budgets: what `dpadmm.planning.planner.utility_curve` expects of other budgets, to be shown beside this one;
+        budgets: what `dpadmm.planner.planner.utility_curve` expects of other budgets, to be shown beside this one;
             left out, those that the model's file has.
         """
         from dpadmm.reporting.page import report_page

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dpadmm import __version__
-from dpadmm.algorithms.method import Topology, by_name
-from dpadmm.datasets.schema import Schema
-from dpadmm.engines.witness import PublicRound
+from dpadmm.core.witness import PublicRound
+from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
+from dpadmm.methods.method import Topology, by_name
 from dpadmm.noise.promises import CaoOptimal, Constant, Geometric, Schedule, Tail
-from dpadmm.planning.carrying import PlanOutcome
-from dpadmm.planning.plan import Plan
+from dpadmm.planner.carrying import PlanOutcome
+from dpadmm.planner.plan import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin

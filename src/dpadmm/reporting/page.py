@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from dpadmm.datasets.columns import BinaryLabel, Categorical, Label, ThresholdLabel
+from dpadmm.data.columns import BinaryLabel, Categorical, Label, ThresholdLabel
 from dpadmm.privacy.ledger.statement import version_words
 from dpadmm.privacy.protection import COVERED, Protection, View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip, svg
@@ -250,8 +250,8 @@ def _commands(model: ReleasedModel, spending: Spending | None, place: str | None
 
 def _own_ledger(model: ReleasedModel, place: str | None) -> tuple[str, str]:
     """Return how the owner of a silo finds the run in its own ledger; a rehearsal over machines has another one."""
-    from dpadmm.engines.federation.agreement import NoiseOrigin
-    from dpadmm.engines.federation.silo_files import SiloFiles
+    from dpadmm.federation.agreement import NoiseOrigin
+    from dpadmm.federation.silo_files import SiloFiles
 
     noise = NoiseOrigin.SECURE if model.guarantee.is_release else NoiseOrigin.TEST
     ledger = SiloFiles(Path("SILO")).ledger(noise)

@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from dpadmm.datasets.columns import Categorical, RealLabel
+from dpadmm.data.columns import Categorical, RealLabel
 from dpadmm.reporting.rows import PlainLabel
 
 if TYPE_CHECKING:

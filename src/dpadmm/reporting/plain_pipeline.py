@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from dpadmm.datasets.columns import Categorical, RealLabel
-from dpadmm.datasets.encoding import RowEncoding
-from dpadmm.datasets.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
+from dpadmm.data.columns import Categorical, RealLabel
+from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic

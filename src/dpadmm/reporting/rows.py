@@ -9,12 +9,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpadmm.datasets.cells import Cells, Screened, listed_cells, number_cells
-from dpadmm.datasets.columns import Column, Numeric, RealLabel
-from dpadmm.datasets.encoding import CONSTANT, RowEncoding, TargetScale
-from dpadmm.datasets.profile import ReleasedProfile
-from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.datasets.tables import encode_table, screen_cells
+from dpadmm.data.cells import Cells, Screened, listed_cells, number_cells
+from dpadmm.data.columns import Column, Numeric, RealLabel
+from dpadmm.data.encoding import CONSTANT, RowEncoding, TargetScale
+from dpadmm.data.profile import ReleasedProfile
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.tables import encode_table, screen_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 

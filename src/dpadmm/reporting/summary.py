@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
-from dpadmm.datasets.columns import Numeric
+from dpadmm.data.columns import Numeric
 from dpadmm.errors import InputError
 from dpadmm.problems.aims import Aim
 from dpadmm.reporting.intervals import (

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.algorithms.method import Setting
-from dpadmm.algorithms.noisy_gradients import NoisyGradients
-from dpadmm.engines.private import plan_noise
+from dpadmm.core.private import plan_noise
 from dpadmm.errors import InputError
+from dpadmm.methods.method import Setting
+from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.gradients import full_gradient, gradient_sum
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, LocalFunction, p_admm

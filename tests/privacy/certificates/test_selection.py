@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
-from dpadmm.planning.search import STEP, score_sums, shortened
+from dpadmm.planner.search import STEP, score_sums, shortened
 from dpadmm.privacy.certificates.sums import Shares, score_differences, scores_on_grid
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dpadmm.datasets import parquet
-from dpadmm.datasets.parquet import ParquetTable
-from dpadmm.datasets.streamed import StreamedTable
-from dpadmm.datasets.tables import read_table
+from dpadmm.data import parquet
+from dpadmm.data.parquet import ParquetTable
+from dpadmm.data.streamed import StreamedTable
+from dpadmm.data.tables import read_table
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.column_digests import column_digest, pieces_of
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from flwr.app import ConfigRecord, Context, Error, Message
 from flwr.clientapp import ClientApp
 
-from dpadmm.engines.federation.locks import sole
-from dpadmm.engines.federation.refusal import reason_of
-from dpadmm.engines.federation.silo import Silo
-from dpadmm.engines.federation.silo_files import SiloFiles
-from dpadmm.engines.federation.vouching import Session
 from dpadmm.errors import InputError
+from dpadmm.federation.locks import sole
+from dpadmm.federation.refusal import reason_of
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.federation.vouching import Session
 from dpadmm_flower.transport import ASKED, content, envelope
 
 FAILED = Error(0, "This silo cannot answer now; the reason is in the log of its SuperNode.")

@@ -9,11 +9,11 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from dpadmm.engines.federation.agreement import read_federation
-from dpadmm.engines.federation.coordinator_files import CoordinatorFiles
-from dpadmm.engines.federation.drive import Drive
-from dpadmm.engines.federation.locks import sole
 from dpadmm.errors import DpadmmError, InputError
+from dpadmm.federation.agreement import read_federation
+from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.drive import Drive
+from dpadmm.federation.locks import sole
 from dpadmm_flower.transport import LIVES_SECONDS, FlowerTransport
 
 app = ServerApp()

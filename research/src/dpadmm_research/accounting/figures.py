@@ -8,10 +8,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from dpadmm.algorithms.method import Method
 from dpadmm.checks import plural
 from dpadmm.cli.terminal import json_number
 from dpadmm.errors import DpadmmError
+from dpadmm.methods.method import Method
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.protection import Certificate, Unit

@@ -11,8 +11,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpadmm.algorithms.method import Method, Private, Setting
 from dpadmm.errors import InputError
+from dpadmm.methods.method import Method, Private, Setting
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan, at_levels
 from dpadmm.noise.promises import Family, Promise, last_round

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from dpadmm.algorithms.batches import Batches, BatchKind
-from dpadmm.algorithms.consensus_neighbours import RECORDS, FunctionsDiffer, LinearTermsDiffer, Neighbours
-from dpadmm.algorithms.fixed_point import FederatedADMM
-from dpadmm.algorithms.fixed_point.participation import Participation
-from dpadmm.algorithms.method import Method, Setting, Topology, by_name
 from dpadmm.errors import InputError
+from dpadmm.methods.batches import Batches, BatchKind
+from dpadmm.methods.consensus_neighbours import RECORDS, FunctionsDiffer, LinearTermsDiffer, Neighbours
+from dpadmm.methods.fixed_point import FederatedADMM
+from dpadmm.methods.fixed_point.participation import Participation
+from dpadmm.methods.method import Method, Setting, Topology, by_name
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Ints
@@ -157,7 +157,7 @@ _PARTS: Mapping[str, _Part] = {
 def one_agent(method: type[Method], **told: Any) -> OneAgent:
     """Return the agent that these facts and the method's own numbers describe, as the certificates see it.
 
-    >>> from dpadmm.algorithms.p_admm import PADMM
+    >>> from dpadmm.methods.p_admm import PADMM
     >>> agent = one_agent(PADMM, records=6331, degree=2, eta=1e-3, mu=2e-4, rounds=40)
     >>> f"{agent.certificates[0].bound:.6g} {agent.statement(5.0).curve.epsilon(1e-5):.4g}"
     '0.0752157 0.3227'

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from dpadmm.algorithms.anatomy import Agents
-from dpadmm.algorithms.batches import Batches, Moment, batch_gradients
+from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.batches import Batches, Moment, batch_gradients
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.neighbours import FAR

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpadmm.algorithms.batches import Batches
-from dpadmm.algorithms.method import Topology, WorstCase, by_name
 from dpadmm.errors import InputError
+from dpadmm.methods.batches import Batches
+from dpadmm.methods.method import Topology, WorstCase, by_name
 from dpadmm.networks import path
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.protection import View

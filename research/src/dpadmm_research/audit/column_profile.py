@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from dpadmm.algorithms.method import Setting
-from dpadmm.datasets.columns import Categorical, Numeric, ThresholdLabel
-from dpadmm.datasets.profile import ProfileForm
-from dpadmm.datasets.raw import RawSilos
-from dpadmm.datasets.schema import Schema, Screening
-from dpadmm.datasets.tables import screen_cells
-from dpadmm.engines.round_zero import ProfileRound, noisy_counts
+from dpadmm.core.round_zero import ProfileRound, noisy_counts
+from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
+from dpadmm.data.profile import ProfileForm
+from dpadmm.data.raw import RawSilos
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.tables import screen_cells
+from dpadmm.methods.method import Setting
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpadmm.algorithms.method import Setting
-from dpadmm.engines.curvature import CURVATURE, CurvatureRound, curvature_messages
+from dpadmm.core.curvature import CURVATURE, CurvatureRound, curvature_messages
+from dpadmm.methods.method import Setting
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.sums import Shares

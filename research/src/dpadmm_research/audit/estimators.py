@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
-from dpadmm.engines.witness import PublicRound
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.core.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.estimators.regression import PrivateLinearRegression
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.planning.plan import Plan
+from dpadmm.planner.plan import Plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import View
 from dpadmm.problems.arrays import Floats, Ints

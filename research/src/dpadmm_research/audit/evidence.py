@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import MESSAGE
-from dpadmm.algorithms.decentralised import DecentralisedADMM
-from dpadmm.engines.local import LocalEngine, Stopping
+from dpadmm.core.local import LocalEngine, Stopping
+from dpadmm.methods.anatomy import MESSAGE
+from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.networks import ring
 from dpadmm_research.audit.reconstruction_by_epsilon import (
     Decline,

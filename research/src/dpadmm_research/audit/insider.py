@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpadmm.algorithms.method import WorstCase
 from dpadmm.errors import InputError
+from dpadmm.methods.method import WorstCase
 from dpadmm.noise.masks import PairwiseMasks
 from dpadmm.noise.sums import Words, from_words, sum_words
 from dpadmm.privacy.protection import Protection, View

@@ -17,10 +17,10 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from dpadmm import checks
-from dpadmm.algorithms.anatomy import Agents, Silence
-from dpadmm.algorithms.consensus import ConsensusADMM
-from dpadmm.algorithms.decentralised import is_ridge
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Agents, Silence
+from dpadmm.methods.consensus import ConsensusADMM
+from dpadmm.methods.decentralised import is_ridge
 from dpadmm.problems.arrays import Floats
 
 

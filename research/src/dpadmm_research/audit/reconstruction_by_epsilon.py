@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.algorithms.anatomy import BROADCAST, MESSAGE, Agents
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
-from dpadmm.algorithms.consensus_neighbours import LinearTermsDiffer
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.datasets.breast_cancer import load_breast_cancer
-from dpadmm.datasets.random_quadratics import random_quadratics
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
-from dpadmm.engines.private import plan_noise
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.core.private import plan_noise
+from dpadmm.data.breast_cancer import load_breast_cancer
+from dpadmm.data.random_quadratics import random_quadratics
+from dpadmm.methods.anatomy import BROADCAST, MESSAGE, Agents
+from dpadmm.methods.consensus_dp import ConsensusDPADMM
+from dpadmm.methods.consensus_neighbours import LinearTermsDiffer
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.draws import COORDINATOR, Slot

@@ -20,8 +20,8 @@ from scipy.optimize import least_squares, linear_sum_assignment
 from scipy.special import expit
 
 from dpadmm import checks
-from dpadmm.algorithms.decentralised import DecentralisedADMM
 from dpadmm.errors import InputError
+from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
 

@@ -14,9 +14,9 @@ from itertools import chain
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import OneNoise, check_fit
-from dpadmm.algorithms.dvp import OBJECTIVE
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import OneNoise, check_fit
+from dpadmm.methods.dvp import OBJECTIVE
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target

@@ -8,10 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dpadmm.algorithms.method import Setting
-from dpadmm.engines.local import LocalEngine
-from dpadmm.engines.private import PrivateAlgorithm, plan_noise
+from dpadmm.core.local import LocalEngine
+from dpadmm.core.private import PrivateAlgorithm, plan_noise
 from dpadmm.errors import InputError
+from dpadmm.methods.method import Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Schedule

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import NoiseHook, OneNoise
-from dpadmm.algorithms.dvp import OBJECTIVE
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
-from dpadmm.engines.private import PrivateAlgorithm
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.core.private import PrivateAlgorithm
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import NoiseHook, OneNoise
+from dpadmm.methods.dvp import OBJECTIVE
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.masks import PairwiseMasks, pairwise_masks

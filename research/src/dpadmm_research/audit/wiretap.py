@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import NoiseHook, OneNoise, Silence
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import NoiseHook, OneNoise, Silence
 from dpadmm.noise.draws import Slot
 from dpadmm.problems.arrays import Floats, Ints
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpadmm.algorithms.method import Setting
 from dpadmm.errors import InputError
+from dpadmm.methods.method import Setting
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.base import ClaimedEpsilon, ClaimedNoise, ClaimedSchedule, ClaimedSensitivity, Condition
 

@@ -9,16 +9,16 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
-from dpadmm.algorithms.dvp import DVP
-from dpadmm.algorithms.fixed_point import CentralisedADMM, FederatedADMM, GeneralADMM, RandomWalkADMM
-from dpadmm.algorithms.m_admm import MADMM
-from dpadmm.algorithms.method import Setting
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.algorithms.ps_admm import PSADMM
-from dpadmm.algorithms.r_admm import RADMM
-from dpadmm.algorithms.recycled import RecycledPADMM
 from dpadmm.errors import InputError
+from dpadmm.methods.consensus_dp import ConsensusDPADMM
+from dpadmm.methods.dvp import DVP
+from dpadmm.methods.fixed_point import CentralisedADMM, FederatedADMM, GeneralADMM, RandomWalkADMM
+from dpadmm.methods.m_admm import MADMM
+from dpadmm.methods.method import Setting
+from dpadmm.methods.p_admm import PADMM
+from dpadmm.methods.ps_admm import PSADMM
+from dpadmm.methods.r_admm import RADMM
+from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.privacy.protection import Unit
 from dpadmm_research.accounting.one_agent import AnyTarget, OneAgent, approximate
 from dpadmm_research.claims.agent_claims import Claims

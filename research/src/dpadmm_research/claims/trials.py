@@ -14,10 +14,10 @@ from enum import Enum
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.algorithms.anatomy import OneNoise
-from dpadmm.algorithms.batches import Batches
-from dpadmm.algorithms.fixed_point import CentralisedADMM, FederatedADMM, Participation
-from dpadmm.algorithms.ps_admm import PSADMM, Averaging
+from dpadmm.methods.anatomy import OneNoise
+from dpadmm.methods.batches import Batches
+from dpadmm.methods.fixed_point import CentralisedADMM, FederatedADMM, Participation
+from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.noise.draws import Slot
 from dpadmm.privacy.curves import epsilon_of_delta
 from dpadmm.problems.arrays import Floats, Ints

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpadmm.datasets.dataset import DATA_ROOT, Dataset
-from dpadmm.datasets.partition import iid
+from dpadmm.data.dataset import DATA_ROOT, Dataset
+from dpadmm.data.partition import iid
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.silos import Silos

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpadmm.algorithms.dvp import DVP
-from dpadmm.algorithms.m_admm import MADMM
-from dpadmm.algorithms.method import Setting
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.algorithms.r_admm import RADMM
+from dpadmm.methods.dvp import DVP
+from dpadmm.methods.m_admm import MADMM
+from dpadmm.methods.method import Setting
+from dpadmm.methods.p_admm import PADMM
+from dpadmm.methods.r_admm import RADMM
 from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import at_levels, calibrated
 from dpadmm.noise.promises import Constant, Geometric, Schedule

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpadmm.datasets.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.datasets.dataset import Dataset, data_folder, find_file
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import encode_table
+from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
+from dpadmm.data.dataset import Dataset, data_folder, find_file
+from dpadmm.data.schema import Schema
+from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError, raise_alone
 
 
@@ -139,7 +139,7 @@ def _fetch_openml() -> pd.DataFrame:
     except (OSError, ValueError) as problem:
         raise InputError(
             f"OpenML could not be reached or has no such data ({problem}). Download Adult from UCI and pass "
-            "its folder as path=..., or use dpadmm.datasets.adult_like for a synthetic table."
+            "its folder as path=..., or use dpadmm.data.adult_like for a synthetic table."
         ) from problem
     table = bunch.frame.rename(columns={"class": "income"}).astype(object)
     return table.mask(table == "?")

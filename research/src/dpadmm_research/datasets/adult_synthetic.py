@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dpadmm import checks
-from dpadmm.datasets.dataset import Dataset
-from dpadmm.datasets.tables import encode_table
+from dpadmm.data.dataset import Dataset
+from dpadmm.data.tables import encode_table
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.datasets import adult
 

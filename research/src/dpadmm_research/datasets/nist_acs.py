@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpadmm.datasets.columns import Categorical, Numeric, ThresholdLabel
-from dpadmm.datasets.dataset import Dataset, data_folder, find_file
-from dpadmm.datasets.schema import Schema
-from dpadmm.datasets.tables import encode_table
+from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
+from dpadmm.data.dataset import Dataset, data_folder, find_file
+from dpadmm.data.schema import Schema
+from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError, raise_alone
 
 ADULT_AGE = 18

@@ -34,7 +34,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "matplotlib", "
 PIXELS_PER_INCH = 110
 _HERE = "dpadmm_research"
 _DRAWING = ("style", "output", "pages")
-_ROOMS = ("algorithms", "datasets", "networks", "noise", "planning", "privacy", "problems", "solvers")
+_ROOMS = ("methods", "data", "networks", "noise", "planner", "privacy", "problems", "solvers")
 
 
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
@@ -112,7 +112,7 @@ def _sources(file: Path) -> frozenset[Path]:
 def _library() -> str:
     """Return a digest of the library's code that numbers may depend on."""
     package = Path(dpadmm.__file__).parent
-    files = sorted((package / "engines").glob("*.py"))  # in-process only: figures use no network
+    files = sorted((package / "core").glob("*.py"))  # in-process only: figures use no network
     files += [file for room in _ROOMS for file in sorted((package / room).rglob("*.py"))]
     return hashlib.sha256("".join(_code(file) for file in files).encode()).hexdigest()
 

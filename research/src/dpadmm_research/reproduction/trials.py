@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import Algorithm, OneNoise
-from dpadmm.engines.local import LocalEngine, Recording, Run, Stopping
+from dpadmm.core.local import LocalEngine, Recording, Run, Stopping
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Algorithm, OneNoise
 from dpadmm.networks.graph import Network
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.draws import Slot

@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dpadmm.algorithms.method import Setting, Topology
-from dpadmm.engines.bought import statement_with
+from dpadmm.core.bought import statement_with
 from dpadmm.errors import InputError, SolverError
+from dpadmm.methods.method import Setting, Topology
 from dpadmm.networks import complete
 from dpadmm.noise.plan import NoisePlan, calibrated
 from dpadmm.noise.promises import Promise

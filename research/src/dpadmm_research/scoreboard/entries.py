@@ -9,22 +9,22 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from dpadmm.algorithms.batches import Batches
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, GaussianConsensusADMM
-from dpadmm.algorithms.dp_dgd import DPDGD
-from dpadmm.algorithms.dp_gd import DPGD
-from dpadmm.algorithms.dp_sgd import DPSGD, pooled
-from dpadmm.algorithms.dvp import DVP
-from dpadmm.algorithms.fixed_point import CoordinatorADMM, FederatedADMM
-from dpadmm.algorithms.linearised import LinearisedADMM
-from dpadmm.algorithms.m_admm import MADMM
-from dpadmm.algorithms.method import Method
-from dpadmm.algorithms.noisy_gradients import NoisyGradients
-from dpadmm.algorithms.output_perturbation import OutputPerturbation
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.algorithms.ps_admm import PSADMM, Averaging
-from dpadmm.algorithms.r_admm import RADMM
-from dpadmm.algorithms.recycled import RecycledPADMM
+from dpadmm.methods.batches import Batches
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, GaussianConsensusADMM
+from dpadmm.methods.dp_dgd import DPDGD
+from dpadmm.methods.dp_gd import DPGD
+from dpadmm.methods.dp_sgd import DPSGD, pooled
+from dpadmm.methods.dvp import DVP
+from dpadmm.methods.fixed_point import CoordinatorADMM, FederatedADMM
+from dpadmm.methods.linearised import LinearisedADMM
+from dpadmm.methods.m_admm import MADMM
+from dpadmm.methods.method import Method
+from dpadmm.methods.noisy_gradients import NoisyGradients
+from dpadmm.methods.output_perturbation import OutputPerturbation
+from dpadmm.methods.p_admm import PADMM
+from dpadmm.methods.ps_admm import PSADMM, Averaging
+from dpadmm.methods.r_admm import RADMM
+from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.protection import View
 from dpadmm.problems.losses import Logistic

@@ -5,16 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpadmm.datasets.cells import ScreenedCells
-from dpadmm.datasets.profile import ProfileForm
-from dpadmm.datasets.raw import RawSilos
-from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.tables import screen_cells
+from dpadmm.data.cells import ScreenedCells
+from dpadmm.data.profile import ProfileForm
+from dpadmm.data.raw import RawSilos
+from dpadmm.data.schema import Screening
+from dpadmm.data.tables import screen_cells
 from dpadmm.noise import SimulatedSampler
-from dpadmm.planning.carrying import PlanOutcome, carry_out
-from dpadmm.planning.plan import Plan
-from dpadmm.planning.planner import plan
-from dpadmm.planning.task import TableShape, Task
+from dpadmm.planner.carrying import PlanOutcome, carry_out
+from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import plan
+from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.arrays import Floats

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpadmm.datasets.cells import ScreenedCells
-from dpadmm.datasets.partition import iid, split
-from dpadmm.datasets.profile import ProfileForm, ReleasedProfile
-from dpadmm.datasets.schema import Screening
-from dpadmm.datasets.tables import screen_cells
+from dpadmm.data.cells import ScreenedCells
+from dpadmm.data.partition import iid, split
+from dpadmm.data.profile import ProfileForm, ReleasedProfile
+from dpadmm.data.schema import Screening
+from dpadmm.data.tables import screen_cells
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
-from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, StarFacts
-from dpadmm.algorithms.method import Setting
 from dpadmm.errors import SolverError
+from dpadmm.methods.consensus_dp import ConsensusDPADMM
+from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, StarFacts
+from dpadmm.methods.method import Setting
 from dpadmm.noise.plan import NoisePlan, calibrated
 from dpadmm.noise.promises import CaoOptimal
 from dpadmm.privacy.calibration import PureTarget, Target

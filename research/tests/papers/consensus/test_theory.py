@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from dpadmm.algorithms.consensus import ConsensusADMM, StarState
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace
-from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, StarFacts
-from dpadmm.algorithms.method import Setting
-from dpadmm.datasets import random_quadratics
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
-from dpadmm.engines.private import plan_noise
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.core.private import plan_noise
+from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
+from dpadmm.methods.consensus import ConsensusADMM, StarState
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, NoisePlace
+from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, StarFacts
+from dpadmm.methods.method import Setting
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.plan import at_levels
 from dpadmm.noise.planned import PlannedNoise

@@ -9,9 +9,9 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.algorithms.anatomy import Silence
-from dpadmm.algorithms.fixed_point import FixedPointIteration, Participation
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Silence
+from dpadmm.methods.fixed_point import FixedPointIteration, Participation
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
 from dpadmm_research.papers.fixed_point import theory
 

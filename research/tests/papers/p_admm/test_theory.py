@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
+from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete, grid, path, ring, star
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.algorithms.batches import BatchKind
+from dpadmm.methods.batches import BatchKind
 from dpadmm.privacy.records import FixedSizeSampling
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, PublicFunctions

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.algorithms.batches import Batches
-from dpadmm.algorithms.ps_admm import CORRECTION, FULL, PSADMM, Averaging, Output, criterion
-from dpadmm.datasets.generators import logistic_table
-from dpadmm.datasets.partition import by_sizes
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
-from dpadmm.engines.private import run_private
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.core.private import run_private
+from dpadmm.data.generators import logistic_table
+from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
+from dpadmm.methods.batches import Batches
+from dpadmm.methods.ps_admm import CORRECTION, FULL, PSADMM, Averaging, Output, criterion
 from dpadmm.noise import SimulatedSampler, Slot
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.algorithms.r_admm import BareRADMM
-from dpadmm.engines.local import LocalEngine, Recording, Stopping
+from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
+from dpadmm.methods.r_admm import BareRADMM
 from dpadmm.networks import Network, complete, grid, path, ring, star
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.algorithms.ps_admm import CORRECTION, FULL
+from dpadmm.methods.ps_admm import CORRECTION, FULL
 from dpadmm.noise.draws import Slot
 from dpadmm_research.claims.base import linear_renyi_of_epsilon
 from dpadmm_research.comparison.adult import adult

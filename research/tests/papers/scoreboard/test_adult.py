@@ -6,7 +6,7 @@ import pytest
 from dpadmm import PrivateLogisticRegression
 from dpadmm.estimators import SimulatedNoiseWarning
 from dpadmm.noise import SimulatedSampler
-from dpadmm.planning.carrying import carry_out
+from dpadmm.planner.carrying import carry_out
 from dpadmm.privacy.curves import m_of
 from dpadmm_research.reproduction.figure import Order, Size
 from dpadmm_research.scoreboard.adult import GROUPS

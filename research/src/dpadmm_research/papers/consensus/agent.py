@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM
-from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer
-from dpadmm.algorithms.method import Setting
 from dpadmm.errors import InputError
+from dpadmm.methods.consensus_dp import ConsensusDPADMM
+from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer
+from dpadmm.methods.method import Setting
 from dpadmm.noise.promises import Family
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.agent_claims import Claims, is_about_one, repeated

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpadmm.algorithms.anatomy import Agents, OneNoise
 from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Agents, OneNoise
 from dpadmm.noise.draws import Slot
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.solvers.threads import one_blas_thread

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.algorithms.consensus_dp import ConsensusDPADMM, NoisePlace
-from dpadmm.algorithms.consensus_neighbours import Neighbours, StarFacts
 from dpadmm.errors import InputError
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, NoisePlace
+from dpadmm.methods.consensus_neighbours import Neighbours, StarFacts
 from dpadmm.noise.promises import Custom, Family
 from dpadmm.privacy.calibration import (
     PureTarget,
@@ -78,7 +78,7 @@ def optimal_levels(target: Target | PureTarget, bounds: Floats, weights: Floats)
 def optimal_schedule(method: ConsensusDPADMM, rounds: int, facts: StarFacts) -> Custom:
     """Return the schedule for a given method and number of rounds: relative noise, fit for any budget.
 
-    >>> from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer
+    >>> from dpadmm.methods.consensus_neighbours import FunctionsDiffer
     >>> facts = StarFacts(n_agents=10_000, dimension=5, strong_convexity=1.0, smoothness=2.0)
     >>> shape = optimal_schedule(ConsensusDPADMM(5.0, FunctionsDiffer(1.0)), 20, facts).shape(20)
     >>> bool((np.diff(shape[3:]) < 0).all()), round(float(shape[0] / shape[-1]), 2)
@@ -113,7 +113,7 @@ def plan_consensus(
     penalties: candidates for rho (61 values around sqrt(tau L) if left out).
     slack: of all choices whose bound is within 1 + slack of the least one, the one with the fewest rounds is taken.
 
-    >>> from dpadmm.algorithms.consensus_neighbours import FunctionsDiffer
+    >>> from dpadmm.methods.consensus_neighbours import FunctionsDiffer
     >>> facts = StarFacts(n_agents=10_000, dimension=5, strong_convexity=1.0, smoothness=2.0)
     >>> plan = plan_consensus(facts, FunctionsDiffer(1.0), PureTarget(0.1), radius=45.0, gradient_radius=50.0)
     >>> round(plan.method.rho, 2), plan.rounds, f"{plan.bound.value / 45**2:.1e}"

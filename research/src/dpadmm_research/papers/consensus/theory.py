@@ -32,8 +32,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpadmm import checks
-from dpadmm.algorithms.consensus_dp import NoisePlace
 from dpadmm.errors import InputError
+from dpadmm.methods.consensus_dp import NoisePlace
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
 
 _CONVEXITY = "every f_i is tau-strongly convex and L-smooth, g is convex"

@@ -14,8 +14,8 @@ from enum import Enum
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.algorithms.fixed_point.participation import Participation
 from dpadmm.errors import InputError
+from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpadmm.algorithms.method import Setting
-from dpadmm.algorithms.p_admm import PADMM
-from dpadmm.algorithms.recycled import RecycledPADMM
 from dpadmm.errors import InputError
+from dpadmm.methods.method import Setting
+from dpadmm.methods.p_admm import PADMM
+from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.agent_claims import Claims, is_about_one, repeated
 from dpadmm_research.claims.base import ClaimedEpsilon, ClaimedSchedule, ClaimedSensitivity

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from dpadmm.algorithms.method import Setting
-from dpadmm.algorithms.ps_admm import PSADMM
+from dpadmm.methods.method import Setting
+from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.agent_claims import Claims, constant_level, is_about_one, repeated
 from dpadmm_research.claims.base import ClaimedEpsilon, ClaimedSchedule

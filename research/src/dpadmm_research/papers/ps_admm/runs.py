@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from dpadmm.algorithms.batches import Batches, BatchKind
-from dpadmm.algorithms.method import Setting
-from dpadmm.algorithms.ps_admm import PSADMM
+from dpadmm.methods.batches import Batches, BatchKind
+from dpadmm.methods.method import Setting
+from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.networks import complete
 from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
 from dpadmm.privacy.calibration import Target

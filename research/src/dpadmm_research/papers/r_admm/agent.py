@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dpadmm.algorithms.dvp import DVP
-from dpadmm.algorithms.m_admm import MADMM
-from dpadmm.algorithms.method import Setting
-from dpadmm.algorithms.r_admm import RADMM
 from dpadmm.errors import InputError
+from dpadmm.methods.dvp import DVP
+from dpadmm.methods.m_admm import MADMM
+from dpadmm.methods.method import Setting
+from dpadmm.methods.r_admm import RADMM
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.agent_claims import Claims, constant_level, is_about_one, repeated
 from dpadmm_research.claims.base import ClaimedEpsilon, ClaimedNoise, ClaimedSchedule, merged

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from dpadmm.algorithms.decentralised import DecentralisedADMM
-from dpadmm.algorithms.r_admm import BareRADMM
+from dpadmm.methods.decentralised import DecentralisedADMM
+from dpadmm.methods.r_admm import BareRADMM
 from dpadmm_research.comparison.adult import adult
 from dpadmm_research.comparison.compare import LOSS
 from dpadmm_research.papers.r_admm.setting import CHOICES, GUESSED, PRINTED, USED, RecycledSetting

@@ -1,0 +1,440 @@
+"""Columns and labels of a schema: what they allow, and how the numbers in them are put to use.
+
+Nothing here refuses a cell: awkward ones are marked, row by row, and `tables.encode_table` decides by the policies.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.checks import shown
+from dpadmm.data.cells import Category, Cells, listed_cells, number_cells
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_USUAL_CENTRE, _USUAL_SCALE = 0.3, 0.15  # of the public range
+
+
+@dataclass(frozen=True)
+class ColumnScale:
+    """How the features of one column are encoded: clipped to their bounds, centred, divided by their scale.
+
+    Each is one number per feature. empty: what stands for an empty cell. spread: expected square of the encoded part.
+    """
+
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    empty: tuple[float, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    spread: float
+
+
+class Column(Protocol):
+    """One column of the table and the features it becomes."""
+
+    @property
+    def name(self) -> str:
+        """Name of the column in the table."""
+        ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features that the column becomes."""
+        ...
+
+    @property
+    def allowed(self) -> str:
+        """What a cell may be, in a few words."""
+        ...
+
+    def read(self, cells: "pd.Series") -> Cells:
+        """Read cells of any kind."""
+        ...
+
+    def usual_scale(self) -> ColumnScale:
+        """Return the encoding that serves most tables, from public knowledge alone."""
+        ...
+
+    def scale_by_bounds(self) -> ColumnScale:
+        """Return the plain encoding by bounds and categories, as benchmarks and earlier models have it."""
+        ...
+
+    def describe(self) -> str:
+        """Say in words what the column allows."""
+        ...
+
+
+class Label(Protocol):
+    """The column to predict and the number it becomes."""
+
+    @property
+    def name(self) -> str:
+        """Name of the column in the table."""
+        ...
+
+    @property
+    def allowed(self) -> str:
+        """What a cell may be, in a few words."""
+        ...
+
+    @property
+    def classes(self) -> tuple[Category | float, ...]:
+        """What is predicted for -1 and for +1, or for 0, 1, 2 and so on, in words; nothing for a number."""
+        ...
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the label is a number to predict, not one of several classes."""
+        ...
+
+    def read(self, cells: "pd.Series") -> Cells:
+        """Encode cells of any kind; the labels are the values."""
+        ...
+
+    def describe(self) -> str:
+        """Say in words what the label allows."""
+        ...
+
+
+@dataclass(frozen=True)
+class Numeric:
+    """A number with public bounds.
+
+    The bounds are knowledge about the world (an age lies between 0 and 120), never the extremes of the data:
+    the largest value of a private column is somebody's value. A `typical` value, public as well, may be stated: what
+    all rows share then takes no room in the row's norm, and noise disturbs predictions less. It is seldom needed:
+    usual columns crowd below the middle of their bounds, and noisy counts tell more (`dpadmm.data.profile`).
+
+    >>> import pandas as pd
+    >>> Numeric("age", 0, 100).read(pd.Series([25, "50", 130])).values.tolist()
+    [25.0, 50.0, 100.0]
+    >>> Numeric("age", 0, 100).usual_scale().centre, Numeric("age", 0, 100, typical=50).usual_scale().centre
+    ((30.0,), (50.0,))
+    """
+
+    name: str
+    lower: float
+    upper: float
+    typical: float | None = None
+    kind: ClassVar[str] = "numeric"
+
+    def __post_init__(self) -> None:
+        """Refuse empty or endless ranges."""
+        _check_name("A column", self)
+        _check_bounds(self)
+        if self.typical is not None:
+            typical = checks.finite(f"typical of {self.name!r}", self.typical)
+            if not self.lower <= typical <= self.upper:
+                raise InputError(f"{self.name!r}: typical must lie between lower and upper, got {shown(self.typical)}.")
+            object.__setattr__(self, "typical", typical)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """One feature, named as the column."""
+        return (self.name,)
+
+    @property
+    def allowed(self) -> str:
+        """The range."""
+        return f"{self.lower:g} to {self.upper:g}"
+
+    def read(self, cells: "pd.Series") -> Cells:
+        """Return the numbers, moved within the public bounds."""
+        return number_cells(cells, self._middle, self.lower, self.upper)
+
+    def usual_scale(self) -> ColumnScale:
+        """Centre at the typical value, or else at .3 of the range; scale .15 of the range; empty cells at the centre.
+
+        Columns whose bounds are public knowledge crowd in the lower half of them.
+        """
+        width = self.upper - self.lower
+        centre = self.lower + _USUAL_CENTRE * width if self.typical is None else self.typical
+        return self.scale_at(centre, _USUAL_SCALE * width)
+
+    def scale_at(
+        self, centre: float, scale: float, lower: float | None = None, upper: float | None = None
+    ) -> ColumnScale:
+        """Return the encoding with this centre and scale; empty cells are at the centre."""
+        low, high = self.lower if lower is None else lower, self.upper if upper is None else upper
+        return ColumnScale((centre,), (scale,), (centre,), (low,), (high,), 1.0)
+
+    def scale_by_bounds(self) -> ColumnScale:
+        """Origin at the typical value, or else at the lower bound; divided by the range."""
+        origin, width = self.lower if self.typical is None else self.typical, self.upper - self.lower
+        return ColumnScale((origin,), (width,), (self._middle,), (self.lower,), (self.upper,), 1.0)
+
+    @property
+    def _middle(self) -> float:
+        return 0.5 * (self.lower + self.upper) if self.typical is None else self.typical
+
+    def describe(self) -> str:
+        """Say the range."""
+        usual = "" if self.typical is None else f", typically {self.typical:g}"
+        return f"{self.name}: a number from {self.allowed}{usual}"
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """One of a public list of categories, encoded one-hot: one feature per category, in the order given.
+
+    Categories are all text or all whole numbers. A cell is a category if it is the same text or, where no other
+    category is that number too, the same number.
+
+    >>> import pandas as pd
+    >>> Categorical("sex", ("F", "M")).read(pd.Series(["M", " F", "?"])).codes.tolist()
+    [1, 0, -1]
+    >>> Categorical("ward", ("01", "02")).read(pd.Series(["02", 1, 2.0, 3])).codes.tolist()
+    [1, 0, 1, -1]
+    """
+
+    name: str
+    categories: tuple[Category, ...]
+    kind: ClassVar[str] = "categorical"
+
+    def __post_init__(self) -> None:
+        """Refuse empty, repeated or mixed lists."""
+        _check_name("A column", self)
+        object.__setattr__(self, "categories", _checked_categories(self.name, self.categories))
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """`column=category`, one per category."""
+        return tuple(f"{self.name}={category}" for category in self.categories)
+
+    @property
+    def allowed(self) -> str:
+        """The list."""
+        return ", ".join(map(repr, self.categories))
+
+    def read(self, cells: "pd.Series") -> Cells:
+        """Look every cell up in the list; an empty or unlisted one has code -1."""
+        return replace(listed_cells(cells, self.categories), is_category=True)
+
+    def usual_scale(self) -> ColumnScale:
+        """Centred as if all categories were equally frequent, not scaled."""
+        return self.scale_at((1 / len(self.categories),) * len(self.categories))
+
+    def scale_at(self, frequencies: tuple[float, ...]) -> ColumnScale:
+        """Return the encoding that is centred at these frequencies; a cell that is none of the categories as well."""
+        ones, zeros = (1.0,) * len(frequencies), (0.0,) * len(frequencies)
+        spread = math.fsum(f * (1 - f) for f in frequencies)
+        return ColumnScale(frequencies, ones, frequencies, zeros, ones, spread)
+
+    def scale_by_bounds(self) -> ColumnScale:
+        """Indicators as they are."""
+        return self.scale_at((0.0,) * len(self.categories))
+
+    def describe(self) -> str:
+        """Say the list."""
+        return f"{self.name}: one of {self.allowed}"
+
+
+@dataclass(frozen=True)
+class BinaryLabel:
+    """Two classes by listed values: +1 for a value in `positive`, -1 for one in `negative`.
+
+    >>> label = BinaryLabel("income", positive=(">50K",), negative=("<=50K",))
+    >>> import pandas as pd
+    >>> label.read(pd.Series([">50K", "<=50K"])).values.tolist(), label.classes
+    ([1.0, -1.0], ('<=50K', '>50K'))
+    """
+
+    name: str
+    positive: tuple[Category, ...]
+    negative: tuple[Category, ...]
+    kind: ClassVar[str] = "binary"
+    is_real: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse empty or overlapping classes."""
+        _check_name("A label", self)
+        positive = _checked_categories(f"{self.name} (positive)", self.positive)
+        negative = _checked_categories(f"{self.name} (negative)", self.negative)
+        _checked_categories(f"{self.name} (positive and negative)", positive + negative)
+        object.__setattr__(self, "positive", positive)
+        object.__setattr__(self, "negative", negative)
+
+    @property
+    def classes(self) -> tuple[Category, ...]:
+        """The first value of each class."""
+        return self.negative[0], self.positive[0]
+
+    @property
+    def allowed(self) -> str:
+        """The two lists together."""
+        return ", ".join(map(repr, self.positive + self.negative))
+
+    def read(self, cells: "pd.Series") -> Cells:
+        """Return -1 or +1 per row."""
+        found = listed_cells(cells, self.positive + self.negative)
+        return replace(found, values=np.where(found.codes < len(self.positive), 1.0, -1.0))
+
+    def describe(self) -> str:
+        """Say the two lists."""
+        return f"{self.name}: +1 for {list(self.positive)!r}, -1 for {list(self.negative)!r}"
+
+
+@dataclass(frozen=True)
+class ClassLabel:
+    """One of three classes or more, listed in public: the number of the class, from 0.
+
+    >>> import pandas as pd
+    >>> ClassLabel("ward", ("A", "B", "C")).read(pd.Series(["C", "A"])).values.tolist()
+    [2.0, 0.0]
+    """
+
+    name: str
+    classes: tuple[Category, ...]
+    kind: ClassVar[str] = "classes"
+    is_real: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse fewer than three classes, or equal ones."""
+        _check_name("A label", self)
+        object.__setattr__(self, "classes", _checked_categories(self.name, self.classes))
+        if len(self.classes) < 3:
+            raise InputError(f"{self.name!r}: list three classes or more; for two there is the kind 'binary'.")
+
+    @property
+    def allowed(self) -> str:
+        """The classes."""
+        return ", ".join(map(repr, self.classes))
+
+    def read(self, cells: "pd.Series") -> Cells:
+        """Return the number of the class per row."""
+        found = listed_cells(cells, self.classes)
+        return replace(found, values=np.maximum(found.codes, 0).astype(np.float64))
+
+    def describe(self) -> str:
+        """Say the classes."""
+        return f"{self.name}: one of {self.allowed}"
+
+
+@dataclass(frozen=True)
+class ThresholdLabel:
+    """Two classes by a public threshold: +1 above it, -1 at or below.
+
+    >>> import pandas as pd
+    >>> ThresholdLabel("income", 50_000).read(pd.Series([50_000, "50001"])).values.tolist()
+    [-1.0, 1.0]
+    """
+
+    name: str
+    threshold: float
+    kind: ClassVar[str] = "threshold"
+    is_real: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse thresholds that are no numbers."""
+        _check_name("A label", self)
+        object.__setattr__(self, "threshold", checks.finite(f"threshold of {self.name!r}", self.threshold))
+
+    @property
+    def classes(self) -> tuple[Category, ...]:
+        """On which side of the threshold."""
+        return f"at most {self.threshold:g}", f"above {self.threshold:g}"
+
+    @property
+    def allowed(self) -> str:
+        """Any number."""
+        return "a number"
+
+    def read(self, cells: "pd.Series") -> Cells:
+        """Return -1 or +1 per row."""
+        found = number_cells(cells, self.threshold, -np.inf, np.inf)
+        return replace(found, values=np.where(found.values > self.threshold, 1.0, -1.0))
+
+    def describe(self) -> str:
+        """Say the threshold."""
+        return f"{self.name}: +1 above {self.threshold:g}, otherwise -1"
+
+
+@dataclass(frozen=True)
+class RealLabel:
+    """A bounded target for regression, mapped from [lower, upper] onto [-1, 1]; `decode` maps back.
+
+    >>> label = RealLabel("price", 0, 200)
+    >>> import pandas as pd
+    >>> encoded = label.read(pd.Series([50.0, 999.0]))
+    >>> encoded.values.tolist(), encoded.outside.tolist(), label.decode(encoded.values).tolist()
+    ([-0.5, 1.0], [False, True], [50.0, 200.0])
+    """
+
+    name: str
+    lower: float
+    upper: float
+    kind: ClassVar[str] = "real"
+    is_real: ClassVar[bool] = True
+    classes: ClassVar[tuple[Category, ...]] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse empty or endless ranges."""
+        _check_name("A label", self)
+        _check_bounds(self)
+
+    @property
+    def allowed(self) -> str:
+        """The range."""
+        return f"{self.lower:g} to {self.upper:g}"
+
+    def read(self, cells: "pd.Series") -> Cells:
+        """Return numbers in [-1, 1]."""
+        found = number_cells(cells, self.lower, self.lower, self.upper)
+        return replace(found, values=2.0 * (found.values - self.lower) / (self.upper - self.lower) - 1.0)
+
+    def decode(self, scores: Floats) -> Floats:
+        """Map predictions, clipped to [-1, 1], back to the units of the table."""
+        return self.lower + (np.clip(scores, -1.0, 1.0) + 1.0) * (self.upper - self.lower) / 2.0
+
+    def describe(self) -> str:
+        """Say the range."""
+        return f"{self.name}: a number from {self.allowed}, mapped onto [-1, 1]"
+
+
+def record_of(part: Column | Label) -> dict[str, Any]:
+    """Return a column or a label as a JSON record."""
+    values = {each.name: getattr(part, each.name) for each in fields(part)}  # type: ignore[arg-type]
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return {"kind": part.kind} | {name: value for name, value in plain.items() if value is not None}  # type: ignore[union-attr]
+
+
+def _check_name(what: str, part: Column | Label) -> None:
+    """Take the spaces around a name away, as is done with those of a table; refuse what is none."""
+    if not isinstance(part.name, str) or not part.name.strip():
+        raise InputError(f"{what} must have a name (non-empty text), got {shown(part.name)}.")
+    object.__setattr__(part, "name", part.name.strip())
+
+
+def _check_bounds(part: Numeric | RealLabel) -> None:
+    """Make the bounds floats if they and their distance are finite and `lower < upper`."""
+    name, lower, upper = part.name, part.lower, part.upper
+    low, high = checks.finite(f"lower of {name!r}", lower), checks.finite(f"upper of {name!r}", upper)
+    if not low < high:
+        raise InputError(f"{name!r}: lower must be less than upper, got lower={shown(lower)}, upper={shown(upper)}.")
+    if not math.isfinite(high - low):
+        raise InputError(f"{name!r}: upper - lower is too large for a number. Give bounds that are closer together.")
+    object.__setattr__(part, "lower", low)
+    object.__setattr__(part, "upper", high)
+
+
+def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category, ...]:
+    """Return the categories, without spaces around, if they are distinct and all text or all whole numbers."""
+    if isinstance(categories, str) or not isinstance(categories, Sequence) or len(categories) == 0:
+        raise InputError(f"{name!r}: categories must be a non-empty list, got {shown(categories)}.")
+    whole = all(isinstance(c, Integral) and not isinstance(c, bool) for c in categories)
+    if not whole and not all(isinstance(c, str) for c in categories):
+        found = ", ".join(sorted({type(c).__name__ for c in categories}))
+        raise InputError(f"{name!r}: categories must be all text or all whole numbers, got {found}.")
+    stripped = tuple(int(c) if whole else str(c).strip() for c in categories)
+    if len(set(stripped)) < len(stripped):
+        raise InputError(f"{name!r}: categories must be distinct, got {shown(list(categories))}.")
+    return stripped

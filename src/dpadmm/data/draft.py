@@ -1,0 +1,262 @@
+"""Drafts of schemas: from names and types of columns alone, with placeholders for everything the world must tell.
+
+Bounds and categories are never read off the data: the largest value of a private column is somebody's value. Names and
+types are, so a draft is private until its owner has read it. In text files and sheets the type of a column is what nine
+of ten cells say, so that one person's cell seldom changes it; what a column is, the finished schema alone says.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpadmm.checks import nearest, plural
+from dpadmm.data.cells import is_empty, numbers_of, written
+from dpadmm.data.columns import record_of
+from dpadmm.data.encoding import CONSTANT
+from dpadmm.data.reading import UNNAMED, checked_names, may_lack_header, no_header, read_file
+from dpadmm.data.schema import ASKED, FORMAT, MARK, VERSION, Schema, column_of, unfilled
+from dpadmm.data.table_format import TableFormat
+from dpadmm.errors import InputError
+
+
+class ColumnType(Enum):
+    """What the type of a stored column says about it."""
+
+    NUMBER = "number"
+    TEXT = "text"
+    BOOLEAN = "boolean"
+    OTHER = "other"
+
+
+class TargetKind(Enum):
+    """What is to be predicted, in the words of `dpadmm schema init --predict`."""
+
+    TWO = "classes"
+    SEVERAL = "several-classes"
+    NUMBER = "number"
+
+    @classmethod
+    def of(cls, is_number: bool, has_several_classes: bool) -> "TargetKind":
+        """Return the kind that two parameters of `Schema.draft` name."""
+        if is_number and has_several_classes:
+            raise InputError("The target is a number or one of several classes, not both. Leave one out.")
+        return cls.NUMBER if is_number else cls.SEVERAL if has_several_classes else cls.TWO
+
+
+_ANY = TableFormat()
+_MOSTLY = 0.9  # share of cells that tell the type of a column
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_DATE = re.compile(rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*[ ,.]+)?(?:{_MONTHS})[a-z]*[ ,./-]+\d.*", re.IGNORECASE)
+_TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER, "b": ColumnType.BOOLEAN}
+
+
+def column_types(path: Path, written: TableFormat = _ANY) -> "ColumnTypes":
+    """Return what the columns of a file are called and hold; refuse names that look like a record."""
+    read = read_file(path, written)
+    if written.is_headed:
+        _check_header(str(path), read.frame)
+    type_of = _told_type if may_lack_header(path) else _stored_type
+    return ColumnTypes(_types(read.frame, type_of), read.written)
+
+
+@dataclass(frozen=True)
+class ColumnTypes:
+    """The names of a file's columns with the types of their cells, and how the file was read."""
+
+    types: Mapping[str, ColumnType]
+    written: TableFormat
+
+
+def _types(frame: pd.DataFrame, type_of: Callable[[pd.Series], ColumnType]) -> dict[str, ColumnType]:
+    return {str(name): type_of(frame[name]) for name in frame.columns}
+
+
+def draft_of(
+    frame: pd.DataFrame, target: str, predict: TargetKind = TargetKind.TWO, leave_out: Sequence[str] = ()
+) -> "SchemaDraft":
+    """Return the draft for a data frame, from the names and types of its columns; see `Schema.draft`."""
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"A draft is made from a pandas DataFrame, got {type(frame).__name__}.")
+    named = frame.set_axis(checked_names("The table", frame.columns), axis=1)
+    _check_header("The table", named)
+    types = {name: kind for name, kind in _types(named, _stored_type).items() if name not in leave_out}
+    return SchemaDraft(draft_schema(types, target, predict))
+
+
+@dataclass(frozen=True)
+class SchemaDraft:
+    """A schema with placeholders, as a JSON record."""
+
+    record: Mapping[str, Any]
+
+    @property
+    def to_fill_in(self) -> tuple[str, ...]:
+        """What is still to be filled in, one sentence each."""
+        return unfilled(self.record)
+
+    def to_json(self) -> str:
+        """Return it as JSON text, to be filled in by hand."""
+        return json.dumps(self.record, indent=2, ensure_ascii=False)
+
+    def save(self, path: str | Path) -> None:
+        """Write it as a JSON file."""
+        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    def filled(self, known: Mapping[str, Any]) -> Schema:
+        """Return the schema, with what is publicly known about each column and the label, by name.
+
+        A pair (lower, upper) for a number, a list of categories, and for a label with two classes what is yes and what
+        is no; for more than two, the list of them. That decides what a column is, not the type that was drafted, which
+        comes from the data. Columns that are not named are left out.
+
+        >>> draft = draft_of(pd.DataFrame({"age": [41, 50], "town": ["A", "B"], "sick": ["yes", "no"]}), "sick")
+        >>> print(draft.filled({"age": (0, 120), "sick": ("yes", "no")}).describe())
+        age: a number from 0 to 120
+        label sick: +1 for ['yes'], -1 for ['no']
+        row norm at most 1, with an intercept
+        """
+        parts = {part["name"]: part for part in (*self.record["columns"], self.record["label"])}
+        strange = [name for name in known if name not in parts]
+        if strange:
+            raise InputError(
+                f"The draft has no column {', '.join(map(repr, strange))}. Name those that it "
+                f"has.{nearest(strange[0], parts)}"
+            )
+        label = self.record["label"]
+        columns = [record_of(column_of(name, known[name])) for name in parts if name in known and name != label["name"]]
+        label = _filled_label(label, known[label["name"]]) if label["name"] in known else label
+        return Schema.from_json(json.dumps({**self.record, "label": label, "columns": columns}))
+
+
+def _filled_label(part: Mapping[str, Any], known: Any) -> dict[str, Any]:
+    """Return the record of the label with what is known about it."""
+    values = list(known) if isinstance(known, Sequence) and not isinstance(known, str) else [known]
+    if part["kind"] == "classes":
+        return {**part, "classes": values}
+    if part["kind"] == "binary" and len(values) > 2:
+        return {"kind": "classes", "name": part["name"], "classes": values}
+    keys = ("positive", "negative") if part["kind"] == "binary" else ("lower", "upper")
+    if len(values) != 2:
+        raise InputError(f"{part['name']!r} needs a pair ({', '.join(keys)}), got {plural(len(values), 'value')}.")
+    if part["kind"] == "binary":
+        values = [list(each) if isinstance(each, list | tuple) else [each] for each in values]
+    return {**part, **dict(zip(keys, values, strict=True))}
+
+
+def _check_header(where: str, frame: pd.DataFrame) -> None:
+    """Refuse names that look like a record, before they are written to where names are public.
+
+    What begins with a digit, numbers, dates, empty names and names that are also values of their own column are no
+    names. A record of rare words alone cannot be told from a header, so whoever writes names down also asks for one
+    that the user knows.
+    """
+    names = list(frame.columns)
+    strange = [name for place, name in enumerate(names) if _is_value(name, frame.iloc[:, place])]
+    if strange:
+        values = (
+            "look like values (numbers, dates, names that are empty or begin with a digit, or values of the same "
+            "column)."
+        )
+        if not may_lack_header(where):
+            raise InputError(
+                f"{where}: {len(strange)} of the {len(names)} names of its columns {values} Give them other names."
+            )
+        raise InputError(
+            f"{where}: {len(strange)} of the {len(names)} names in the first line {values} {no_header()} If it is a "
+            "header, give these columns other names."
+        )
+
+
+def _is_value(name: str, cells: pd.Series) -> bool:
+    text = name.strip()
+    return is_like_a_value(text) or bool(
+        cells.astype(object).map(lambda cell: isinstance(cell, str) and cell.strip() == text).any()
+    )
+
+
+def is_like_a_value(name: str) -> bool:
+    """Return whether a column's name looks like a cell: a number, a date, nothing, or what begins with a digit.
+
+    >>> is_like_a_value("age"), is_like_a_value("39"), is_like_a_value("-0,5")
+    (False, True, True)
+    """
+    text = name.strip()
+    if not text or text[0].isdigit() or text.startswith(UNNAMED) or _DATE.fullmatch(text):
+        return True
+    try:
+        float(text.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _stored_type(cells: pd.Series) -> ColumnType:
+    kind = cells.dtype
+    is_text = pd.api.types.is_string_dtype(kind) or isinstance(kind, pd.CategoricalDtype) or kind.kind == "O"
+    return _TYPES.get(kind.kind, ColumnType.TEXT if is_text else ColumnType.OTHER)
+
+
+def _told_type(cells: pd.Series) -> ColumnType:
+    """Return what most cells of a text file or a sheet say that are not empty."""
+    there = cells[~is_empty(cells)]
+    if not len(there):
+        return ColumnType.NUMBER
+    if np.mean([text.lower() in ("true", "false") for text in written(there.tolist())]) >= _MOSTLY:
+        return ColumnType.BOOLEAN
+    return ColumnType.NUMBER if np.mean(~np.isnan(numbers_of(there))) >= _MOSTLY else ColumnType.TEXT
+
+
+def draft_schema(types: Mapping[str, ColumnType], target: str, predict: TargetKind = TargetKind.TWO) -> dict[str, Any]:
+    """Return a schema with placeholders, as a JSON record; columns of other types are left out.
+
+    >>> draft_schema({"age": ColumnType.NUMBER, "y": ColumnType.TEXT}, "y")["columns"][0]["lower"]
+    'FILL IN: the lowest value it can take, as a number, known without looking at the data (such as 0)'
+    """
+    if target not in types:
+        raise InputError(f"There is no column {target!r} to predict among the {len(types)} columns. {no_header()}")
+    columns = [_draft(name, kind) for name, kind in types.items() if name != target and kind is not ColumnType.OTHER]
+    if not columns:
+        raise InputError(f"There is no column to learn from besides the target {target!r}. Leave out fewer columns.")
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "row_norm": 1.0,
+        "constant": CONSTANT,
+        "label": _draft_label(target, types[target], predict),
+        "columns": columns,
+    }
+
+
+def _asked(key: str) -> str:
+    return f"{MARK}: {ASKED[key]}"
+
+
+def _draft(name: str, kind: ColumnType) -> dict[str, Any]:
+    if kind is ColumnType.NUMBER:
+        asked = {key: _asked(key) for key in ("lower", "upper")}
+        return {"kind": "numeric", "name": name} | asked
+    # A yes/no column has two values by its type; this is not read off the data.
+    return {
+        "kind": "categorical",
+        "name": name,
+        "categories": [0, 1] if kind is ColumnType.BOOLEAN else [_asked("categories")],
+    }
+
+
+def _draft_label(name: str, kind: ColumnType, predict: TargetKind) -> dict[str, Any]:
+    if predict is TargetKind.SEVERAL:
+        return {"kind": "classes", "name": name, "classes": [_asked("classes")]}
+    if predict is TargetKind.NUMBER:
+        if kind is not ColumnType.NUMBER:
+            raise InputError(f"The target {name!r} does not hold numbers, so it cannot be predicted as one.")
+        return {"kind": "real", "name": name, "lower": _asked("lower"), "upper": _asked("upper")}
+    if kind is ColumnType.BOOLEAN:
+        return {"kind": "binary", "name": name, "positive": [1], "negative": [0]}
+    return {"kind": "binary", "name": name, "positive": [_asked("positive")], "negative": [_asked("negative")]}

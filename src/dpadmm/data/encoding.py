@@ -1,0 +1,391 @@
+"""From the user's units to rows of norm at most 1 and targets in [-1, 1], by public numbers alone.
+
+A row x of numbers and one-hot categories becomes
+
+    v = (clip(x, low, high) - c) / s          centre c and scale s of every feature; an empty cell becomes its `empty`
+    u = v min(1, R/||v||) / R                 R the radius; longer rows are shortened
+    e = (sqrt(rho^2 - k^2) u, k)              rho the norm of an encoded row, k the constant feature; e = rho u without
+
+so that `||e|| <= rho` for every conceivable row, whatever c, s and R are. They come from bounds and categories alone
+(`ColumnScale`), or from noisy counts that were released before (`dpadmm.data.profile`): one row's encoding does not
+depend on another's.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from dpadmm import checks
+from dpadmm.checks import shown
+from dpadmm.data.cells import Cells, Mask
+from dpadmm.data.columns import Column, ColumnScale
+from dpadmm.errors import InputError, raise_alone
+from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.problems.centred import CentredRows
+from dpadmm.problems.rows import dense
+from dpadmm.problems.silos import MOST_SHIFT
+
+CONSTANT = 0.3
+"""k, the constant feature that stands for the intercept, for rows of norm 1; in proportion for rows of other norms."""
+
+SPARSE_WIDTH, SPARSE_SHARE = 32, 0.25
+"""Tables with categories stay sparse from this width on, if a row has at most this share of its features."""
+
+_ROWS = 4096  # encoded at a time, in the cache
+_TINY = 1e-300  # a row with no larger entry is as good as zero
+
+_HUGE = 1e300
+
+_LEAST_SPREAD = 0.01  # of rows whose columns have one category each
+
+_ROUNDED = 64 * 2.0**-52  # of the squares that a norm is computed from
+
+_MOST_WEIGHT = 1e6  # norm of a model of encoded rows, far beyond what rows of norm 1 need
+
+_EXAMPLE = "Give (low, high), each a number for all features or one number per feature."
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowEncoding:
+    """The public map from rows to rows of norm at most `row_norm`.
+
+    Parameters
+    ----------
+    centre, scale: c and s > 0 of every feature. lower, upper: what features are clipped to; None: they are not.
+    empty: what stands for an empty cell, in the feature's own units; an empty category has all of its features there.
+    radius: R > 0, in units of the scaled row. row_norm: rho > 0. constant: k in (0, rho), None without an intercept.
+
+    >>> rows = RowEncoding.of_numbers(2, row_norm=5.0, has_intercept=False)
+    >>> rows.encode(np.array([[3.0, 4.0], [6.0, 8.0], [0.5, 0.0]])).round(3).tolist()
+    [[0.6, 0.8], [0.6, 0.8], [0.1, 0.0]]
+    """
+
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    empty: tuple[float, ...]
+    radius: float
+    constant: float | None
+    lower: tuple[float, ...] | None = None
+    upper: tuple[float, ...] | None = None
+    row_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what would divide by zero, or lacks a feature."""
+        sides = (self.scale, self.empty, *(side for side in (self.lower, self.upper) if side is not None))
+        fits = (self.lower is None) == (self.upper is None) and all(len(side) == len(self.centre) for side in sides)
+        if not fits or not self.centre or min(*self.scale, self.radius, self.row_norm) <= 0:
+            raise InputError("An encoding needs a centre, a scale above 0 and an empty value for every feature.")
+
+    @classmethod
+    def of(
+        cls, scales: Sequence[ColumnScale], *, reach: float, constant: float | None, row_norm: float = 1.0
+    ) -> "RowEncoding":
+        """Return the map with the columns' scales and the radius `R = reach sqrt(sum of their spreads)`.
+
+        The spread of a column is the mean square of its encoded part, so that R is `reach` times a usual row's norm.
+        """
+        spread = math.fsum(scale.spread for scale in scales)
+        made = cls(
+            centre=_joined(scale.centre for scale in scales),
+            scale=_joined(scale.scale for scale in scales),
+            empty=_joined(scale.empty for scale in scales),
+            lower=_joined(scale.lower for scale in scales),
+            upper=_joined(scale.upper for scale in scales),
+            radius=reach * math.sqrt(max(spread, _LEAST_SPREAD)),
+            row_norm=row_norm,
+            constant=constant,
+        )
+        _check_scale(made)
+        return made
+
+    @classmethod
+    def of_numbers(
+        cls, n_features: int, feature_bounds: Any = None, row_norm: float | None = None, has_intercept: bool = True
+    ) -> "RowEncoding":
+        """Return the map for numbers whose rows' norm is stated, features scaled to -1..1 by their bounds if given.
+
+        Without a norm either, rows are divided by sqrt(d) and shortened to norm 1.
+        """
+        centre, half_width, lower, upper = np.zeros(n_features), np.ones(n_features), None, None
+        if feature_bounds is not None:
+            low, high = box_of(feature_bounds, n_features)
+            centre, half_width = low / 2 + high / 2, high / 2 - low / 2
+            lower, upper = tuple(low.tolist()), tuple(high.tolist())
+        made = cls(
+            centre=tuple(centre.tolist()),
+            scale=tuple(half_width.tolist()),
+            empty=tuple(centre.tolist()),
+            lower=lower,
+            upper=upper,
+            radius=math.sqrt(n_features) if row_norm is None else checks.positive("row_norm", row_norm),
+            constant=CONSTANT if has_intercept else None,
+        )
+        _check_scale(made)
+        return made
+
+    @property
+    def dimension(self) -> int:
+        """Number of encoded features."""
+        return len(self.centre) + (self.constant is not None)
+
+    @property
+    def share(self) -> float:
+        """`sqrt(rho^2 - k^2)`: what the constant leaves to the other features."""
+        return math.sqrt(self.row_norm**2 - (self.constant or 0.0) ** 2)
+
+    @cached_property
+    def _centre(self) -> Floats:
+        return np.array(self.centre)
+
+    @cached_property
+    def _scale(self) -> Floats:
+        return np.array(self.scale)
+
+    def encode(self, table: Matrix) -> Matrix:
+        """Return the encoded rows (n, dimension) of a table of numbers; those of a sparse table stay sparse.
+
+        Unless the centre is so far from 0 that products of rows stored apart from it would lose digits.
+        """
+        if sparse.issparse(table) and not self._is_far:
+            return self._finished(*self._sparse_parts(sparse.csr_array(table, dtype=np.float64, copy=True)))
+        numbers = np.asarray(dense(table), dtype=np.float64)
+        rows = np.empty((len(numbers), self.dimension))
+        for first in range(0, len(rows), _ROWS):
+            here = slice(first, first + _ROWS)
+            self._encode_block(numbers[here], rows[here])
+        return rows
+
+    def _encode_block(self, numbers: Floats, out: Floats) -> None:
+        """Write the encoded rows of some rows of numbers."""
+        scaled = (self._clipped(numbers, slice(None)) - self._centre) / self._scale
+        largest = np.maximum(np.abs(scaled).max(axis=1), _TINY)
+        shape = scaled / largest[:, None]  # squares of rows divided by their largest entry cannot overflow
+        factors = self._factors(largest, np.einsum("ij,ij->i", shape, shape))
+        np.multiply(scaled, factors[:, None], out=out[:, : scaled.shape[1]])
+        if self.constant is not None:
+            out[:, -1] = self.constant
+
+    def encode_cells(self, columns: Sequence[Column], cells: Sequence[Cells], blank: Mask) -> Matrix:
+        """Return the encoded rows of columns as they were read; blank rows are all zero, their constant as well.
+
+        Categories are stored sparsely, their centre beside them.
+        """
+        if not any(found.is_category for found in cells):
+            return self._encoded_numbers(cells, blank)
+        widths = [len(column.feature_names) for column in columns]
+        starts = np.concatenate([[0], np.cumsum(widths)])[:-1].tolist()
+        indices, values = np.empty((len(blank), len(cells)), dtype=np.intp), np.empty((len(blank), len(cells)))
+        shift, squares = np.zeros(len(self.centre)), np.zeros(len(blank))
+        for place, (start, width, found) in enumerate(zip(starts, widths, cells, strict=True)):
+            indices[:, place] = start + np.maximum(found.codes, 0)
+            if found.is_category:
+                off = shift[start : start + width] = self._centre[start : start + width]
+                values[:, place] = np.where(found.codes < 0, 0.0, 1.0)
+                squares += np.where(found.codes < 0, 0.0, 1.0 - 2.0 * off[found.codes] + off @ off)
+            else:
+                own = np.where(found.missing, self.empty[start], self._clipped(found.values, start))
+                values[:, place] = (own - self.centre[start]) / self.scale[start]
+                squares += values[:, place] ** 2
+        if not any(found.is_category and np.any(found.codes < 0) for found in cells):
+            return self._assembled(indices, values, self._factors(1.0, squares, shift), shift, ~blank)
+        pointers = np.arange(0, indices.size + 1, len(cells))
+        table = sparse.csr_array((values.ravel(), indices.ravel(), pointers), shape=(len(blank), len(self.centre)))
+        for start, width, found in zip(starts, widths, cells, strict=True):
+            if found.is_category and np.any(found.codes < 0):  # these are at the centre
+                features = np.arange(start, start + width)
+                table = table + _in_rows(found.codes < 0, features, shift[features], table.shape)
+        rows = self._finished(table, self._factors(1.0, squares, shift), shift, ~blank)
+        return rows if self._is_sparse(len(cells)) else np.ascontiguousarray(dense(rows))
+
+    def _is_sparse(self, n_columns: int) -> bool:
+        """Return whether rows of so many columns are stored sparsely."""
+        entries = n_columns + (self.constant is not None)
+        return self.dimension >= SPARSE_WIDTH and entries <= SPARSE_SHARE * self.dimension
+
+    def _assembled(self, indices: Ints, values: Floats, factors: Floats, shift: Floats, there: Mask) -> Matrix:
+        """As `_finished`, to its bits, of rows that all have one value in each column, `values` in rising `indices`."""
+        factors, number, width = np.where(there, factors, 0.0), len(there), len(self.centre)
+        values = values * factors[:, None]
+        if self.constant is not None:
+            values = np.hstack([values, np.where(there, self.constant, 0.0)[:, None]])
+            indices = np.hstack([indices, np.full((number, 1), width)])
+            shift = np.append(shift, 0.0)
+        if not self._is_sparse(indices.shape[1] - (self.constant is not None)):
+            rows = 0.0 - factors[:, None] * shift
+            for place in range(indices.shape[1]):
+                rows[np.arange(number), indices[:, place]] += values[:, place]
+            return rows
+        if np.any(shift):  # the factors stand beside the table, see `CentredRows`
+            values = np.hstack([values, factors[:, None]])
+            indices = np.hstack([indices, np.full((number, 1), len(shift))])
+        pointers = np.arange(0, indices.size + 1, indices.shape[1])
+        shape = (number, self.dimension + bool(np.any(shift)))
+        table = sparse.csr_array((values.ravel(), indices.ravel(), pointers), shape=shape)
+        table.eliminate_zeros()
+        return CentredRows.of_stored(table, shift, self.share / self.radius) if np.any(shift) else table
+
+    def _encoded_numbers(self, cells: Sequence[Cells], blank: Mask) -> Floats:
+        """Return the encoded rows of columns of numbers, to the bits of `encode_cells`, nothing stored sparsely."""
+        columns = np.empty((self.dimension, len(blank)))  # a column at a time is contiguous
+        squares = np.zeros(len(blank))
+        for place, found in enumerate(cells):
+            own = self._clipped(found.values, place)
+            if found.missing.any():
+                own = np.where(found.missing, self.empty[place], own)
+            np.divide(own - self.centre[place], self.scale[place], out=columns[place])
+            squares += columns[place] ** 2
+        columns[: len(cells)] *= np.where(blank, 0.0, self._factors(1.0, squares))
+        if self.constant is not None:
+            columns[-1] = np.where(blank, 0.0, self.constant)
+        return np.ascontiguousarray(columns.T)
+
+    def decode(self, weights: Floats) -> tuple[Floats, float]:
+        """Return (coef, intercept) with `coef x + intercept = weights e` for every row x that is not shortened."""
+        slopes = weights[: len(self.centre)] * (self.share / self.radius) / self._scale
+        constant = 0.0 if self.constant is None else self.constant * float(weights[-1])
+        return slopes, constant - float(slopes @ self._centre)
+
+    def _clipped(self, values: Floats, features: slice | int | Ints) -> Floats:
+        if self.lower is None or self.upper is None:
+            return values
+        return np.clip(values, np.array(self.lower)[features], np.array(self.upper)[features])
+
+    @property
+    def _is_far(self) -> bool:
+        absent = self._clipped(np.zeros(len(self.centre)), slice(None))
+        shift = float(np.linalg.norm((self._centre - absent) / self._scale))
+        return self.share / self.radius * shift > MOST_SHIFT * self.row_norm
+
+    def _sparse_parts(self, table: Any) -> tuple[Any, Floats, Floats]:
+        """Return S, factors and c' with encoded rows `factors (S - c')`: a cell that is not stored becomes -c'."""
+        table.sum_duplicates()  # entries given in parts are clipped as one
+        absent = self._clipped(np.zeros(len(self.centre)), slice(None))
+        shift = (self._centre - absent) / self._scale
+        table.data = (self._clipped(table.data, table.indices) - absent[table.indices]) / self._scale[table.indices]
+        largest = np.asarray(abs(table).max(axis=1).toarray()).ravel()
+        largest = np.maximum(largest, max(float(np.abs(shift).max()), _TINY))
+        shape = sparse.csr_array(sparse.diags_array(1 / largest) @ table)
+        squares = np.asarray(shape.multiply(shape).sum(axis=1)).ravel() - 2 * (shape @ shift) / largest
+        squares = np.maximum(squares + (math.sqrt(float(shift @ shift)) / largest) ** 2, 0.0)
+        return table, self._factors(largest, squares, shift), shift
+
+    def _factors(self, unit: float | Floats, squares: Floats, shift: Floats | None = None) -> Floats:
+        """Return what rows of norm `unit sqrt(squares)` are multiplied by: share/R, less for those longer than R.
+
+        Where a centre is taken off whole rows, what rounding can hide of a norm is made up for.
+        """
+        apart = 0.0 if shift is None else float(shift @ shift) / self.radius**2
+        safety = 1.0 if apart == 0.0 else 1.0 + _ROUNDED * (1.0 + apart)
+        with np.errstate(over="ignore", divide="ignore"):
+            fitting = self.radius / unit / np.sqrt(squares)
+        return np.asarray(self.share / self.radius * np.minimum(1.0, fitting) / safety)
+
+    def _finished(self, table: Any, factors: Floats, shift: Floats, there: Mask | None = None) -> Matrix:
+        """Return `factors (table - shift)` with the constant beside it; rows that are not there are zero."""
+        factors = factors if there is None else np.where(there, factors, 0.0)
+        rows = sparse.csr_array(sparse.diags_array(factors) @ table)
+        rows.eliminate_zeros()
+        if self.constant is not None:
+            constants = self.constant * (np.ones(len(factors)) if there is None else there.astype(np.float64))
+            rows = sparse.csr_array(sparse.hstack([rows, sparse.csr_array(constants[:, None])], format="csr"))
+            shift = np.append(shift, 0.0)
+        return CentredRows(rows, factors, shift, self.share / self.radius) if np.any(shift) else rows
+
+
+@dataclass(frozen=True)
+class TargetScale:
+    """The public map of a real target into [-1, 1]: `t = (clip(y, low, high) - middle) / half_width`.
+
+    >>> TargetScale.of((0.0, 10.0)).encode(np.array([5.0, 12.0])).tolist()
+    [0.0, 1.0]
+    """
+
+    middle: float
+    half_width: float
+    is_assumed: bool = False
+
+    @classmethod
+    def of(cls, target_bounds: Any) -> "TargetScale":
+        """Return the map for public bounds (low, high); without any, for (-1, 1)."""
+        if target_bounds is None:
+            return cls(0.0, 1.0, is_assumed=True)
+        low, high = _pair("target_bounds", target_bounds, "Give two numbers, (low, high).")
+        low, high = checks.finite("the lower target bound", low), checks.finite("the upper target bound", high)
+        if not _TINY < high / 2 - low / 2 < _HUGE:
+            raise InputError(
+                f"target_bounds must be two numbers with low < high, got ({low:g}, {high:g}); they must be between "
+                f"{_TINY:g} and {_HUGE:g} apart."
+            )
+        return cls(low / 2 + high / 2, high / 2 - low / 2)
+
+    def encode(self, y: Floats) -> Floats:
+        """Return the targets in [-1, 1]; those outside the bounds are clipped."""
+        low, high = self.middle - self.half_width, self.middle + self.half_width
+        return np.clip((np.clip(y, low, high) - self.middle) / self.half_width, -1.0, 1.0)
+
+    def decode(self, coef: Floats, intercept: Floats) -> tuple[Floats, Floats]:
+        """Return a model of the scaled target as one of the target itself."""
+        return coef * self.half_width, intercept * self.half_width + self.middle
+
+
+def _joined(parts: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(value for part in parts for value in part)
+
+
+def _in_rows(rows: Mask, features: Ints, values: Floats, shape: tuple[int, int]) -> Any:
+    """Return a sparse table with these values in these features of the chosen rows."""
+    which = np.flatnonzero(rows)
+    places = (np.repeat(which, len(features)), np.tile(features, len(which)))
+    return sparse.csr_array((np.tile(values, len(which)), places), shape=shape)
+
+
+def _check_scale(made: RowEncoding) -> None:
+    """Refuse bounds whose rows or coefficients 64-bit numbers cannot hold; the run would be paid for by then."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        slopes = _MOST_WEIGHT / made.radius / np.array(made.scale)
+        is_held = np.isfinite(slopes).all() and np.isfinite(slopes @ np.abs(made.centre))
+    if not is_held:
+        raise InputError(
+            f"row_norm {made.radius:g} is too small, or the feature_bounds are too close together, for 64-bit numbers "
+            "to hold the coefficients. Rescale the features."
+        )
+
+
+def _pair(name: str, bounds: Any, advice: str) -> tuple[Any, Any]:
+    try:
+        if isinstance(bounds, str | Mapping) or hasattr(bounds, "columns"):
+            raise TypeError  # it would be taken apart into letters or names of columns
+        low, high = bounds
+    except Exception:  # noqa: BLE001 - whatever an object says when it is unpacked may quote a cell
+        raise_alone(InputError(f"{name} must be a pair (low, high), got {shown(bounds)}. {advice}"))
+    return low, high
+
+
+def box_of(bounds: Any, n_features: int) -> tuple[Floats, Floats]:
+    """Return the lower and upper bound of every feature."""
+    low, high = (_vector(side, n_features) for side in _pair("feature_bounds", bounds, _EXAMPLE))
+    if not np.all(low < high):
+        j = int(np.argmin(low < high))
+        raise InputError(f"feature_bounds must have low < high, which feature {j} has not. {_EXAMPLE}")
+    if not np.all((high / 2 - low / 2 < _HUGE) & (high / 2 - low / 2 > _TINY)):
+        raise InputError(f"feature_bounds must be between {_TINY:g} and {_HUGE:g} apart. Rescale the features.")
+    return low, high
+
+
+def _vector(side: ArrayLike, n_features: int) -> Floats:
+    try:
+        values = np.asarray(side, dtype=np.float64)
+    except Exception:  # noqa: BLE001 - whatever an object says when it is converted may quote a cell
+        raise_alone(InputError(f"feature_bounds must be numbers, got {shown(side)}. {_EXAMPLE}"))
+    if values.shape not in ((), (n_features,)) or not np.all(np.isfinite(values)):
+        raise InputError(
+            f"feature_bounds must be finite and fit {n_features} features, got a side of shape {values.shape}. "
+            f"{_EXAMPLE}"
+        )
+    return np.broadcast_to(values, (n_features,)).copy()

@@ -1,0 +1,454 @@
+"""The column profile: noisy one-way counts of every column on public bins, and what follows from them.
+
+Every cell of a column falls into exactly one bin, an empty one into a bin of its own, so a record is one count in each
+column: that is what certificate C11 rests on (`docs/proofs/c11.md`). Counts of categories are halved before the noise,
+since fewer digits of them are needed. Everything after the noise is a pure function of the noisy counts and of public
+knowledge: the encoding of rows (`profile_scales`), and counts, means and quantiles for whoever wants them.
+
+Bins of numbers: ten even steps over the public range, halvings towards an anchor (0, or the lower bound where 0 is
+outside), and one bin for the anchor itself, since many columns are mostly 0 or crowd towards it.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, singledispatch
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dpadmm import checks
+from dpadmm.checks import nearest
+from dpadmm.data.cells import Cells, Mask
+from dpadmm.data.column_statistics import ColumnStatistics
+from dpadmm.data.columns import Categorical, Column, ColumnScale, Numeric, record_of
+from dpadmm.errors import InputError
+from dpadmm.privacy.certificates.sums import CATEGORY_WEIGHT
+from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.rows import dense
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STEPS, HALVINGS = 10, 10
+
+_BINS_VERSION = 1  # changes whenever bins do: a profile is reused only where they are the same
+_VISIBLE = 2.5  # a bin is believed from so many standard deviations of noise on
+_END = 0.005  # share of the records that may lie beyond the support on either side
+_WINSORISED = 0.01
+_ATOM_SCALE = 0.03  # of the range, for a column all of whose visible values are one
+_FAR = 20.0  # what is in no visible bin counts as spread over at most so many times the support
+_REACH = 10.0  # values are clipped at so many scales from the centre, or at the support
+
+
+@dataclass(frozen=True)
+class NumberBins:
+    """Bins of a number, in this order: the intervals between the edges, the anchor, empty.
+
+    >>> bins = NumberBins(0.0, 100.0)
+    >>> bins.number, bins.anchor, bins.edges[:3].tolist(), bins.edges[-2:].tolist()
+    (21, 0.0, [0.0, 0.09765625, 0.1953125], [90.0, 100.0])
+    >>> bins.places(np.array([0.0, 95.0, 100.0, 7.0]), np.array([False, False, False, True])).tolist()
+    [19, 18, 18, 20]
+    """
+
+    lower: float
+    upper: float
+
+    @property
+    def anchor(self) -> float:
+        """Where bins are finest."""
+        return 0.0 if self.lower <= 0 <= self.upper else self.lower
+
+    @cached_property
+    def edges(self) -> Floats:
+        """Ends of the intervals, from `lower` to `upper`."""
+        low, high, anchor = self.lower, self.upper, self.anchor
+        halves = 0.5 ** np.arange(1, HALVINGS + 1)
+        steps = low + (high - low) * np.arange(STEPS) / STEPS
+        inner = np.concatenate([steps, anchor + (high - anchor) * halves, anchor - (anchor - low) * halves, [anchor]])
+        return np.unique([*inner[(inner > low) & (inner < high)].tolist(), low, high])
+
+    @property
+    def number(self) -> int:
+        """How many bins there are."""
+        return len(self.edges) + 1
+
+    def places(self, values: Floats, missing: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return the bin of every cell; values outside the bounds are in the nearest one."""
+        inner = np.searchsorted(self.edges[1:-1], values, side="right")
+        found = np.where(values == self.anchor, self.number - 2, inner)
+        return np.where(missing, self.number - 1, found).astype(np.intp)
+
+    @cached_property
+    def line(self) -> tuple[NDArray[np.intp], Floats, Floats]:
+        """The bins from left to right, empty left out: their places, left and right ends; the anchor's is a point."""
+        return _line(self.edges, self.anchor)
+
+
+def _line(edges: Floats, anchor: float) -> tuple[NDArray[np.intp], Floats, Floats]:
+    at = int(np.searchsorted(edges, anchor))
+    order = np.insert(np.arange(len(edges) - 1), at, len(edges) - 1)
+    return order.astype(np.intp), np.insert(edges[:-1], at, anchor), np.insert(edges[1:], at, anchor)
+
+
+@dataclass(frozen=True)
+class CategoryBins:
+    """One bin for each category, and one for cells that are none of them."""
+
+    n_categories: int
+
+    @property
+    def number(self) -> int:
+        """How many bins there are."""
+        return self.n_categories + 1
+
+
+@singledispatch
+def bins_of(column: Any) -> NumberBins | CategoryBins:
+    """Return the public bins of a column."""
+    raise InputError(f"{column.name}: without public bounds or categories there are no bins to count in.")
+
+
+@bins_of.register
+def _(column: Numeric) -> NumberBins:
+    return NumberBins(column.lower, column.upper)
+
+
+@bins_of.register
+def _(column: Categorical) -> CategoryBins:
+    return CategoryBins(len(column.categories))
+
+
+@dataclass(frozen=True)
+class ProfileForm:
+    """What is counted: the public columns. `size` counts in all, one column after the other."""
+
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def bins(self) -> tuple[NumberBins | CategoryBins, ...]:
+        """The bins of every column."""
+        return tuple(bins_of(column) for column in self.columns)
+
+    @property
+    def n_numeric(self) -> int:
+        """How many columns hold numbers."""
+        return sum(isinstance(bins, NumberBins) for bins in self.bins)
+
+    @property
+    def n_categorical(self) -> int:
+        """How many columns hold categories."""
+        return len(self.bins) - self.n_numeric
+
+    @property
+    def size(self) -> int:
+        """How many counts there are."""
+        return sum(bins.number for bins in self.bins)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """What a record counts in each bin: 1 for numbers, one half for categories."""
+        parts = [np.full(b.number, 1.0 if isinstance(b, NumberBins) else CATEGORY_WEIGHT) for b in self.bins]
+        return np.concatenate(parts)
+
+    @property
+    def digest(self) -> str:
+        """What tells this form from another."""
+        record = [_BINS_VERSION, *(record_of(column) for column in self.columns)]
+        return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+    def counts(self, cells: Sequence[Cells], blank: Mask, row_weights: Floats | None = None) -> Floats:
+        """Return the weighted counts (size,) of rows as they were read; a blank row is empty in every column.
+
+        row_weights: what each row counts as, 1 where left out.
+        """
+        parts = []
+        for bins, found in zip(self.bins, cells, strict=True):
+            if isinstance(bins, NumberBins):
+                places = bins.places(found.values, found.missing | blank)
+            else:
+                places = np.where((found.codes < 0) | blank, bins.n_categories, found.codes)
+            parts.append(np.bincount(places, row_weights, minlength=bins.number))
+        return np.concatenate(parts) * self.weights
+
+    def counts_of_numbers(self, table: Matrix, row_weights: Floats | None = None) -> Floats:
+        """Return the counts (size,) of an array of numbers, dense or sparse."""
+        columns: Matrix = table.tocsc() if sparse.issparse(table) else table
+        parts = []
+        for place, bins in enumerate(self.bins):
+            assert isinstance(bins, NumberBins)
+            column = dense(columns[:, [place]]).ravel()
+            inside = np.clip(column, bins.lower, bins.upper)
+            parts.append(np.bincount(bins.places(inside, np.isnan(inside)), row_weights, minlength=bins.number))
+        return np.concatenate(parts) * self.weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnCounts:
+    """The noisy counts of one column; post-processing of a release, free to look at.
+
+    edges: of a number's bins, `counts` being those of the intervals, of the anchor alone, of empty cells.
+    categories: of a category's, the last count being that of cells that are none of them.
+    noise_std: standard deviation of the noise on every count.
+    """
+
+    name: str
+    counts: tuple[float, ...]
+    noise_std: float
+    edges: tuple[float, ...] = ()
+    categories: tuple[str | int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse counts that do not fit their bins."""
+        wanted = len(self.edges) + 1 if self.edges else len(self.categories) + 1
+        fits = len(self.counts) == wanted and bool(self.edges) != bool(self.categories)
+        is_known = bool(np.all(np.isfinite([*self.counts, *self.edges]))) and 0 < self.noise_std < math.inf
+        if not fits or not is_known or np.any(np.diff(self.edges) <= 0):
+            raise InputError(f"The profile of {self.name!r} is damaged: its counts do not fit its bins.")
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the column holds numbers."""
+        return bool(self.edges)
+
+    @property
+    def empty(self) -> float:
+        """The noisy number of empty cells."""
+        return self.counts[-1]
+
+    def statistics(self, records: int) -> ColumnStatistics:
+        """Return what follows from the counts of so many records."""
+        counts, left, right = np.array(self.counts), np.empty(0), np.empty(0)
+        if self.is_number:
+            order, left, right = _line(np.array(self.edges), NumberBins(self.edges[0], self.edges[-1]).anchor)
+            counts = np.append(counts[order], self.empty)
+        return ColumnStatistics(
+            name=self.name,
+            counts=counts,
+            noise_std=self.noise_std,
+            records=records,
+            left=left,
+            right=right,
+            categories=self.categories,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedProfile:
+    """All columns' noisy counts over `records` records (persons or users, where the rows of one count as one).
+
+    run: name of the run that released them. is_nominal: the number of records is a nominal one and the true one secret,
+    of which the counts tell what `counted` makes of them.
+    """
+
+    columns: tuple[ColumnCounts, ...]
+    records: int
+    form: str
+    run: str = ""
+    is_nominal: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a profile of nobody."""
+        checks.count("records of a profile", self.records)
+
+    @classmethod
+    def of(
+        cls, form: ProfileForm, pooled: Floats, noise_std: float, records: int, run: str = "", is_nominal: bool = False
+    ) -> "ReleasedProfile":
+        """Return the profile from noisy weighted counts (size,) summed over the silos, with this noise in all."""
+        if pooled.shape != (form.size,):
+            raise InputError(f"A profile of this form has {form.size} counts, got {pooled.shape}.")
+        parts = np.split(pooled / form.weights, np.cumsum([bins.number for bins in form.bins])[:-1])
+        return cls(
+            columns=tuple(
+                _named(column, bins, part, noise_std)
+                for column, bins, part in zip(form.columns, form.bins, parts, strict=True)
+            ),
+            records=records,
+            form=form.digest,
+            run=run,
+            is_nominal=is_nominal,
+        )
+
+    @property
+    def counted(self) -> int:
+        """Of how many records shares are taken: the public number, or what the noisy counts say if that is nominal.
+
+        Every column counts all records. Unless the mean of these counts, weighted by how little noise they have, is
+        more than three deviations off, the nominal number stays. Error bars of shares do not count its own error.
+        """
+        if not self.is_nominal:
+            return self.records
+        totals = np.array([math.fsum(column.counts) for column in self.columns])
+        trust = np.array([1 / (len(column.counts) * column.noise_std**2) for column in self.columns])
+        found, deviation = float(trust @ totals / trust.sum()), 1 / math.sqrt(trust.sum())
+        return self.records if abs(found - self.records) <= 3 * deviation else max(round(found), 1)
+
+    def by(self, run: str) -> "ReleasedProfile":
+        """Return it as released by this run, unless an earlier one has released it."""
+        return self if self.run else replace(self, run=run)
+
+    def __getitem__(self, name: str) -> ColumnStatistics:
+        """Return the counts, mean, quantiles or frequencies of a column, by its name."""
+        found = next((column for column in self.columns if column.name == name), None)
+        if found is None:
+            known = [column.name for column in self.columns]
+            raise InputError(f"The profile has no column {name!r}; it has {', '.join(known)}.{nearest(name, known)}")
+        return found.statistics(self.counted)
+
+    def table(self) -> "pd.DataFrame":
+        """Return mean, quartiles, most frequent category and share of empty cells of every column, with their errors.
+
+        NaN stands for what is not visible above the noise, and for what a column does not have.
+        """
+        import pandas as pd  # late: plans need no tables
+
+        rows = [self[column.name].summary() for column in self.columns]
+        return pd.DataFrame(rows, index=pd.Index([column.name for column in self.columns], name="column"))
+
+    def scales(self, columns: Sequence[Column]) -> tuple[ColumnScale, ...]:
+        """Return how the columns are encoded, by what is visible above the noise."""
+        records = self.counted
+        return tuple(_scale(column, counts, records) for column, counts in zip(columns, self.columns, strict=True))
+
+
+def _named(column: Column, bins: NumberBins | CategoryBins, counts: Floats, noise_std: float) -> ColumnCounts:
+    if isinstance(bins, NumberBins):
+        edges = tuple(bins.edges.tolist())
+        return ColumnCounts(name=column.name, counts=tuple(counts.tolist()), noise_std=noise_std, edges=edges)
+    return ColumnCounts(
+        name=column.name,
+        counts=tuple(counts.tolist()),
+        noise_std=noise_std / CATEGORY_WEIGHT,
+        categories=column.categories,  # type: ignore[attr-defined]
+    )
+
+
+@singledispatch
+def _scale(column: Any, counts: ColumnCounts, records: int) -> ColumnScale:
+    raise InputError(f"{column.name}: no encoding is known for {type(column).__name__}.")
+
+
+@_scale.register
+def _(column: Categorical, counts: ColumnCounts, records: int) -> ColumnScale:
+    """Centre at the visible frequencies; what is not visible is shared out evenly."""
+    shares, noise = np.array(counts.counts[:-1]) / records, counts.noise_std / records
+    is_seen = shares > _VISIBLE * noise
+    if not is_seen.any():
+        return column.usual_scale()
+    found = np.where(is_seen, shares, 0.0)
+    if is_seen.all() or found.sum() >= 1:
+        found[is_seen] = on_simplex(found[is_seen])
+    else:
+        found[~is_seen] = (1 - found.sum()) / (~is_seen).sum()
+    return column.scale_at(tuple(found.tolist()))
+
+
+@_scale.register
+def _(column: Numeric, counts: ColumnCounts, records: int) -> ColumnScale:
+    """Centre and scale by the mean and deviation of the visible bins; the usual scale where none is visible."""
+    visible = VisibleLine.of(NumberBins(column.lower, column.upper), counts, records)
+    if visible is None:
+        return column.usual_scale()
+    centre, scale = visible.centre_and_scale(column.upper - column.lower)
+    if column.typical is not None:
+        centre, scale = column.typical, math.hypot(scale, column.typical - centre)
+    low, high = visible.support
+    return column.scale_at(
+        centre,
+        scale,
+        max(column.lower, min(centre - _REACH * scale, low)),
+        min(column.upper, max(centre + _REACH * scale, high)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class VisibleLine:
+    """What stands out from the noise of a number's counts: bins from left to right and their shares, summing to 1.
+
+    unseen: share of the records that is in no visible bin, at most.
+    """
+
+    left: Floats
+    right: Floats
+    shares: Floats
+    unseen: float
+
+    @classmethod
+    def of(cls, bins: NumberBins, counts: ColumnCounts, records: int) -> "VisibleLine | None":
+        """Keep what exceeds the noise, between the ends where the shares summed up from outside do; None if nothing."""
+        order, left, right = bins.line
+        noise = counts.noise_std / records
+        shares = np.array(counts.counts)[order] / records
+        needed = max(_END, noise / 2) + 2 * noise * np.sqrt(np.arange(1, len(shares) + 1))
+        from_left = np.flatnonzero(np.cumsum(shares) > needed)
+        from_right = np.flatnonzero(np.cumsum(shares[::-1]) > needed)
+        if not len(from_left) or not len(from_right):
+            return None
+        ends = sorted((int(from_left[0]), len(shares) - 1 - int(from_right[0])))
+        places = np.arange(len(shares))
+        is_seen = (shares > _VISIBLE * noise) & (places >= ends[0]) & (places <= ends[1])
+        if not is_seen.any():
+            return None
+        empty = counts.empty / records
+        unseen = 1 + noise - shares[is_seen].sum() - (empty if empty > _VISIBLE * noise else 0.0)
+        return cls(left[is_seen], right[is_seen], on_simplex(shares[is_seen]), float(np.clip(unseen, 0.0, 1.0)))
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """From where to where anything is visible."""
+        held = np.flatnonzero(self.shares > 0)
+        return float(self.left[held[0]]), float(self.right[held[-1]])
+
+    def quantile(self, share: float) -> float:
+        """Return the value below which so much of the visible records lies, evenly spread within a bin."""
+        total = np.cumsum(self.shares)
+        place = int(min(np.searchsorted(total, share), np.flatnonzero(self.shares > 0)[-1]))
+        inside = (share - (total[place] - self.shares[place])) / max(self.shares[place], 1e-12)
+        return float(self.left[place] + (self.right[place] - self.left[place]) * np.clip(inside, 0.0, 1.0))
+
+    def moments(self, low: float, high: float) -> tuple[float, float]:
+        """Return mean and variance with values moved within (low, high)."""
+        left, right = np.clip(self.left, low, high), np.clip(self.right, low, high)
+        mean = float(self.shares @ (left + right) / 2)
+        return mean, float(self.shares @ (((left + right) / 2 - mean) ** 2 + (right - left) ** 2 / 12))
+
+    def centre_and_scale(self, width: float) -> tuple[float, float]:
+        """Return mean and deviation, winsorised; `width` is the public range.
+
+        What is not visible may be anywhere: it counts as spread evenly over the range. Without that, columns that are
+        mostly one value would get a scale that blows the rest up. The range counts up to `_FAR` times the support only:
+        the noise alone leaves a few records unseen, and bounds that are far too wide would make that the whole scale.
+        """
+        unit = 2.0 ** (math.frexp(width)[1] - 1)  # squares of widths near the ends of 64-bit numbers do not fit
+        line = replace(self, left=self.left / unit, right=self.right / unit)
+        centre, scale = line._centre_and_scale(width / unit)
+        return centre * unit, scale * unit
+
+    def _centre_and_scale(self, width: float) -> tuple[float, float]:
+        low, high = self.support
+        if low == high:
+            return low, max(math.sqrt(self.unseen * width**2 / 12), _ATOM_SCALE * width)
+        hidden = self.unseen * min(width, _FAR * (high - low)) ** 2 / 12
+        centre, variance = self.moments(self.quantile(_WINSORISED), self.quantile(1 - _WINSORISED))
+        held = self.shares[self.shares > 0]
+        is_crowded = max(held[0], held[-1]) > 0.5
+        core = (self.quantile(0.98) - self.quantile(0.02)) / (2.5 if is_crowded else 6.0)
+        return centre, max(math.sqrt(variance + hidden), core, width * 1e-6)
+
+
+def on_simplex(values: Floats) -> Floats:
+    """Return the nearest point with entries of at least 0 that sum to 1.
+
+    >>> on_simplex(np.array([0.6, 0.6, -0.1])).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    falling = np.sort(values)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
+    last = np.flatnonzero(falling > excess)[-1]
+    return np.maximum(values - excess[last], 0.0)

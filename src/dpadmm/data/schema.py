@@ -1,0 +1,368 @@
+"""A schema: what a table may hold, stated before anybody looks at the private rows, and what to do with other cells."""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dpadmm import checks
+from dpadmm.checks import nearest, plural, shown
+from dpadmm.data.columns import (
+    BinaryLabel,
+    Categorical,
+    ClassLabel,
+    Column,
+    Label,
+    Numeric,
+    RealLabel,
+    ThresholdLabel,
+    record_of,
+)
+from dpadmm.data.encoding import CONSTANT, RowEncoding
+from dpadmm.data.profile import ReleasedProfile
+from dpadmm.errors import InputError
+from dpadmm.parsing import parse_json, read_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpadmm.data.draft import SchemaDraft
+
+FORMAT = "dpadmm-schema"
+VERSION = 1
+UNSTATED: Any = "default"
+"""Of a schema's `constant`: there is an intercept, as always unless the schema states None."""
+
+MARK = "FILL IN"
+"""How the placeholders of a draft begin."""
+
+ASKED = {
+    "lower": "the lowest value it can take, as a number, known without looking at the data (such as 0)",
+    "upper": "the highest value it can take, as a number, known without looking at the data (such as 120)",
+    "typical": "null, or a usual value, as a number, known without looking at the data (such as 45)",
+    "categories": 'every value it can take, known without looking at the data (such as ["F", "M"])',
+    "positive": 'the values that mean yes (such as ["sick"]; three classes or more: --predict several-classes)',
+    "negative": 'the values that mean no (such as ["healthy"])',
+    "classes": 'every class, three or more, known without looking at the data (such as ["early", "middle", "late"])',
+}
+"""What a draft asks for, by the key where it is to be written."""
+
+_COLUMNS: dict[str, Callable[..., Column]] = {Numeric.kind: Numeric, Categorical.kind: Categorical}
+_LABELS: dict[str, Callable[..., Label]] = {
+    BinaryLabel.kind: BinaryLabel,
+    ClassLabel.kind: ClassLabel,
+    ThresholdLabel.kind: ThresholdLabel,
+    RealLabel.kind: RealLabel,
+}
+
+_LARGEST_NORM = 1e100  # beyond which squares are no numbers any more
+_KEYS = {"format", "version", "row_norm", "constant", "label", "columns"}
+_REMEDY = "Correct it, or draft a new schema with `dpadmm schema init`."
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Ordered columns, a label and the norm bound that every encoded row keeps.
+
+    Rows of centred and scaled numbers and one-hot categories are shortened to a radius and brought to the norm
+    `row_norm` (`encoding.RowEncoding`). A last feature of value `constant` is added for an intercept, and the whole row
+    still keeps the norm. Nothing here depends on the data: bounds, categories and norm are stated, not fitted, so
+    encoding one row does not depend on another.
+
+    The schema decides whether a model has an intercept, wherever it is used: it has one unless `constant` is None.
+
+    Parameters
+    ----------
+    columns: one or more `Numeric` or `Categorical` columns, with distinct names.
+    label: `BinaryLabel`, `ClassLabel`, `ThresholdLabel` or `RealLabel`; not one of the columns.
+    row_norm: the bound > 0 on the Euclidean norm of an encoded row.
+    constant: the intercept's feature, in (0, row_norm); left out, 0.3 times row_norm. None states that there is no
+        intercept: columns are centred, so such a model predicts even odds, or the middle of the range, for a row in
+        the centre, whatever the base rate is.
+
+    >>> schema = Schema((Numeric("age", 0, 100), Categorical("sex", ("F", "M"))), ThresholdLabel("pay", 1000))
+    >>> schema.feature_names
+    ('age', 'sex=F', 'sex=M', 'constant')
+    """
+
+    columns: tuple[Column, ...]
+    label: Label
+    row_norm: float = 1.0
+    constant: float | None = UNSTATED
+
+    def __post_init__(self) -> None:
+        """Refuse schemas that contradict themselves."""
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "row_norm", checks.positive("row_norm", self.row_norm))
+        if self.row_norm > _LARGEST_NORM:
+            raise InputError(f"row_norm must be at most {_LARGEST_NORM:g}, got {self.row_norm:g}.")
+        if self.constant is UNSTATED:
+            object.__setattr__(self, "constant", CONSTANT * self.row_norm)
+        if not self.columns:
+            raise InputError("A schema needs at least one column; got none.")
+        names = [*self.column_names, self.label.name]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise InputError(f"Column and label names must be distinct; repeated: {', '.join(repeated)}.")
+        if self.constant is not None and not 0 < checks.finite("constant", self.constant) < self.row_norm:
+            raise InputError(
+                f"constant must lie strictly between 0 and row_norm {self.row_norm:g}, got {shown(self.constant)}."
+            )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns in the table, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the encoded features, in order."""
+        names = tuple(name for column in self.columns for name in column.feature_names)
+        return names if self.constant is None else (*names, "constant")
+
+    @property
+    def dimension(self) -> int:
+        """Number of encoded features d."""
+        return len(self.feature_names)
+
+    def encoding(self, reach: float, profile: ReleasedProfile | None = None) -> RowEncoding:
+        """Return how rows are encoded: by public knowledge alone, or by a profile that was released.
+
+        reach: the radius to which rows are shortened, in units of a usual row's norm.
+        """
+        scales = [each.usual_scale() for each in self.columns] if profile is None else profile.scales(self.columns)
+        return RowEncoding.of(scales, reach=reach, row_norm=self.row_norm, constant=self.constant)
+
+    def by_bounds(self) -> RowEncoding:
+        """Return the plain encoding: numbers in [0, 1], one-hot categories, rows longer than the norm shortened."""
+        scales = [column.scale_by_bounds() for column in self.columns]
+        made = RowEncoding.of(scales, reach=1.0, row_norm=self.row_norm, constant=self.constant)
+        return replace(made, radius=made.share)
+
+    def describe(self) -> str:
+        """Say in words, line by line, what the schema allows."""
+        lines = [column.describe() for column in self.columns]
+        intercept = "without an intercept" if self.constant is None else "with an intercept"
+        norm = f"row norm at most {self.row_norm:g}, {intercept}"
+        return "\n".join([*lines, f"label {self.label.describe()}", norm])
+
+    def with_constant(self, constant: float | None) -> "Schema":
+        """Return the same schema with (or, for None, without) an intercept feature."""
+        return replace(self, constant=constant)
+
+    def to_json(self) -> str:
+        """Return the schema as JSON text."""
+        record = {
+            "format": FORMAT,
+            "version": VERSION,
+            "row_norm": self.row_norm,
+            "constant": self.constant,
+            "label": record_of(self.label),
+            "columns": [record_of(column) for column in self.columns],
+        }
+        return json.dumps(record, indent=2, ensure_ascii=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the JSON text, by which the terms of a federation name it."""
+        return hashlib.sha256(self.to_json().encode(errors="backslashreplace")).hexdigest()
+
+    @classmethod
+    def from_json(cls, text: str, *, origin: str = "the schema") -> "Schema":
+        """Read a schema from JSON text; `origin` names it in messages. A draft is refused with what to write where."""
+        try:
+            record = parse_json(text)
+        except InputError as problem:
+            raise InputError(f"{origin} cannot be used: {problem}. {_REMEDY}") from problem
+        _check_record(record, origin)
+        columns = [
+            _build(f"{origin}, column {_called(part, place)}", part, _COLUMNS)
+            for place, part in enumerate(record["columns"], start=1)
+        ]
+        label = _build(f"{origin}, label", record["label"], _LABELS)
+        return cls(tuple(columns), label, record["row_norm"], record.get("constant", UNSTATED))
+
+    @staticmethod
+    def draft(
+        frame: "pd.DataFrame",
+        target: str,
+        *,
+        is_number: bool = False,
+        has_several_classes: bool = False,
+        leave_out: Sequence[str] = (),
+    ) -> "SchemaDraft":
+        """Return a draft of a schema from the names and types of a table's columns.
+
+        No cell is used, but types may depend on cells, so a draft is private until you have read it. Fill it in from
+        public knowledge, with `filled` or as a file. target: the column to predict; is_number: whether it is a number,
+        has_several_classes: one of three classes or more; else it is one of two. leave_out: columns not to learn from.
+        """
+        from dpadmm.data.draft import TargetKind, draft_of  # it knows schemas
+
+        return draft_of(frame, target, TargetKind.of(is_number, has_several_classes), leave_out)
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as a JSON file."""
+        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Schema":
+        """Read a schema from a JSON file."""
+        try:
+            text = read_text(Path(path))
+        except InputError as problem:
+            raise InputError(f"Cannot read the schema file {str(path)!r}: {problem}. {_REMEDY}") from problem
+        return cls.from_json(text, origin=str(path))
+
+
+class EmptyCells(Enum):
+    """What to do with an empty cell."""
+
+    ERROR = "error"
+    FILL = "fill"
+    BLANK = "blank"
+
+
+class UnlistedCells(Enum):
+    """What to do with a category that the schema does not list."""
+
+    ERROR = "error"
+    ZERO = "zero"
+    BLANK = "blank"
+
+
+class OutOfRange(Enum):
+    """What to do with a number outside its public bounds."""
+
+    CLIP = "clip"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Screening:
+    """The policies for awkward cells.
+
+    `missing`: refuse; fill (the cell becomes the centre of its column, so that it adds nothing); or blank the row (all
+    its features 0: it is counted but says nothing). An empty label blanks its row.
+    `unlisted`: refuse; zero (none of the listed categories: the centre, too); or blank the row. An unlisted label
+    blanks its row.
+    `out_of_range`: move the number to the nearest bound, or refuse.
+    """
+
+    missing: EmptyCells = EmptyCells.ERROR
+    unlisted: UnlistedCells = UnlistedCells.ERROR
+    out_of_range: OutOfRange = OutOfRange.CLIP
+
+    @classmethod
+    def of(cls, missing: Any = "error", unlisted: Any = "error", out_of_range: Any = "clip") -> "Screening":
+        """Return the policies that the words of options, parameters and files name.
+
+        >>> Screening.of(missing="fill").missing
+        <EmptyCells.FILL: 'fill'>
+        """
+        return cls(
+            missing=checks.member("missing", missing, EmptyCells),
+            unlisted=checks.member("unlisted", unlisted, UnlistedCells),
+            out_of_range=checks.member("out_of_range", out_of_range, OutOfRange),
+        )
+
+
+def column_of(name: str, known: Any) -> Column:
+    """Return the column about which this is publicly known: a pair of bounds, or a list of categories.
+
+    >>> column_of("age", (0, 120)).describe(), column_of("ward", [1, 2]).describe()
+    ('age: a number from 0 to 120', 'ward: one of 1, 2')
+    """
+    if isinstance(known, tuple) and len(known) == 2 and all(isinstance(side, Real) for side in known):
+        return Numeric(name, *known)
+    if isinstance(known, list | tuple) and known:
+        return Categorical(name, tuple(known))
+    raise InputError(
+        f"The schema of the column {name!r} must be a pair (low, high) or a list of categories, got {shown(known)}."
+    )
+
+
+def numbered_names(number: int) -> list[str]:
+    """Return the names of columns that have none.
+
+    >>> numbered_names(2)
+    ['column1', 'column2']
+    """
+    return [f"column{place}" for place in range(1, number + 1)]
+
+
+def unfilled(record: Any) -> tuple[str, ...]:
+    """Return what is still to be filled in of a draft, one sentence each; empty for what is no draft."""
+    if not isinstance(record, dict):
+        return ()
+    columns = record.get("columns")
+    parts = [("column", part) for part in columns] if isinstance(columns, list) else []
+    return tuple(
+        f"{what} {part.get('name')!r}: write in {key!r} {ASKED.get(key, 'the value')}"
+        for what, part in [("label", record.get("label")), *parts]
+        if isinstance(part, dict)
+        for key, value in part.items()
+        if key != "name"
+        if any(isinstance(v, str) and v.startswith(MARK) for v in (value if isinstance(value, list) else [value]))
+    )
+
+
+def _check_record(record: Any, origin: str) -> None:
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise InputError(f"{origin} is not a schema: it must be a JSON object with format {FORMAT!r}.")
+    if record.get("version") != VERSION:
+        raise InputError(
+            f"{origin} has schema version {shown(record.get('version'))}; this package reads version {VERSION}."
+        )
+    left = unfilled(record)
+    if left:
+        head = (
+            f"{origin} still has {plural(len(left), 'placeholder')}. Fill in each from public knowledge, or delete "
+            "the column:"
+        )
+        raise InputError("\n".join([head, *(f"{sentence}." for sentence in left)]))
+    lacking = [key for key in ("row_norm", "label", "columns") if key not in record]
+    if lacking:
+        raise InputError(f"{origin} lacks {', '.join(map(repr, lacking))}. Add what is missing.")
+    strange = sorted(set(record) - _KEYS)
+    if strange:
+        raise InputError(
+            f"{origin} has unknown entries {', '.join(map(repr, strange))}. Remove them.{nearest(strange[0], _KEYS)}"
+        )
+    if not isinstance(record["columns"], list):
+        raise InputError(f"{origin}: 'columns' must be a list, got {type(record['columns']).__name__}.")
+
+
+def _called(record: Any, place: int) -> str:
+    """Return a column's name; its place, counted from 1, where it has none."""
+    name = record.get("name") if isinstance(record, dict) else None
+    return shown(name) if isinstance(name, str) else str(place)
+
+
+def _build(where: str, record: Any, kinds: dict[str, Callable[..., T]]) -> T:
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if not isinstance(kind, str) or kind not in kinds:
+        raise InputError(
+            f"{where}: 'kind' must be one of {', '.join(map(repr, kinds))}, got {shown(kind)}.{nearest(kind, kinds)}"
+        )
+    fields = {key: value for key, value in record.items() if key != "kind"}
+    known = inspect.signature(kinds[kind]).parameters
+    lacking = [key for key, each in known.items() if each.default is each.empty and key not in fields]
+    if lacking:
+        raise InputError(f"{where}: kind {kind!r} lacks {', '.join(map(repr, lacking))}. Add it.")
+    strange = [key for key in fields if key not in known]
+    if strange:
+        raise InputError(f"{where}: kind {kind!r} has no {', '.join(map(shown, strange))}. Remove it.")
+    try:
+        return kinds[kind](**fields)
+    except TypeError as problem:
+        raise InputError(f"{where}: wrong values for kind {kind!r} ({problem}).") from problem
+    except InputError as problem:
+        raise InputError(f"{where}: {problem}") from problem

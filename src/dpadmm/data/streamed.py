@@ -1,0 +1,308 @@
+"""Silos in Parquet, screened, counted and encoded batch by batch, in passes: their rows are never all in memory.
+
+A pass is `Workers.results(task, parts)`: a picklable task is called on every part of every silo, and what it returns is
+added up in the parts' order. Tasks are the four below; new ones need nothing but a `TablePart`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+
+from dpadmm.data.cells import ScreenedCells
+from dpadmm.data.class_weights import by_class
+from dpadmm.data.columns import Column, Label
+from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.parquet import ParquetTable, TablePart
+from dpadmm.data.profile import ProfileForm
+from dpadmm.data.raw import RawSilos
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.screening import Findings, conclude, read_cells
+from dpadmm.data.streamed_columns import StreamedColumns
+from dpadmm.data.table_format import TableFormat
+from dpadmm.data.tables import lacks
+from dpadmm.data.workers import ThreadWorkers, Workers
+from dpadmm.errors import InputError
+from dpadmm.privacy.ledger import SiloColumns
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.rows import PairwiseSum
+from dpadmm.problems.silos import Silos
+from dpadmm.problems.streams import BatchTask, SiloStream
+
+
+@dataclass(frozen=True)
+class BatchReader:
+    """Reads parts of a table by a schema. stored: what the file calls the columns, and last the label."""
+
+    columns: tuple[Column, ...]
+    label: Label
+    screening: Screening
+    stored: tuple[str, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, table: ParquetTable, screening: Screening) -> "BatchReader":
+        """Return the reader of a table; refuse one that lacks columns."""
+        needed = [*schema.column_names, schema.label.name]
+        if any(name not in table.names for name in needed):
+            raise InputError(
+                f"{lacks(table.where, needed, table.names)} Rename them in the file, or correct the schema."
+            )
+        called = dict(zip(table.names, table.stored, strict=True))
+        return cls(tuple(schema.columns), schema.label, screening, tuple(called[name] for name in needed))
+
+    def batches(self, part: TablePart) -> Iterator[tuple[ScreenedCells, Findings]]:
+        """Yield the screened rows of a part and what is awkward in them, a batch at a time."""
+        names = dict(zip(self.stored, [*(column.name for column in self.columns), self.label.name], strict=True))
+        for frame in part.frames(self.stored):
+            numbers = np.asarray(frame.index, dtype=np.int64) + 1
+            read = frame.set_axis([names[stored] for stored in frame.columns], axis=1)
+            yield read_cells(self.columns, self.label, read, numbers, str(part.path), self.screening)
+
+
+@dataclass(frozen=True)
+class CheckPart:
+    """Find the awkward cells of a part."""
+
+    reader: BatchReader
+
+    def __call__(self, part: TablePart) -> Findings:
+        """Return what was found."""
+        found = Findings(str(part.path))
+        for _, findings in self.reader.batches(part):
+            found.add(findings)
+        return found
+
+
+@dataclass(frozen=True)
+class CountPart:
+    """Count the cells of a part for a column profile."""
+
+    reader: BatchReader
+    form: ProfileForm
+
+    def __call__(self, part: TablePart) -> Floats:
+        """Return the counts (size,)."""
+        counts = np.zeros(self.form.size)
+        for cells, _ in self.reader.batches(part):
+            counts += cells.counts(self.form)
+        return counts
+
+
+@dataclass(frozen=True)
+class LabelUse:
+    """What becomes of a label. rest_of: of numbers of classes, +1 for this one and -1 for the rest.
+
+    class_shares: what rows count by their class.
+    """
+
+    rest_of: int | None = None
+    class_shares: tuple[float, ...] | None = None
+
+    def weights(self, labels: Floats) -> Floats | None:
+        """Return what each row counts."""
+        return None if self.class_shares is None else by_class(labels, self.class_shares)
+
+    def labels(self, labels: Floats) -> Floats:
+        """Return the labels of the problem."""
+        return labels if self.rest_of is None else np.where(labels == self.rest_of, 1.0, -1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SumPart:
+    """Add up what a task makes of the encoded batches of a part."""
+
+    reader: BatchReader
+    encoding: RowEncoding
+    use: LabelUse
+    row_norm: float
+    task: BatchTask
+
+    def __call__(self, part: TablePart) -> Floats | float:
+        """Return the sum."""
+        total = PairwiseSum()
+        for cells, _ in self.reader.batches(part):
+            rows, labels = cells.rows(self.encoding), self.use.labels(cells.labels)
+            batch = Silos.from_parts([rows], [labels], self.row_norm, ["batch"], nominal=[1])
+            weights = self.use.weights(cells.labels)
+            total.add(self.task(batch if weights is None else replace(batch, class_weights=weights)))
+        found: Floats | float = total.value()
+        return found
+
+
+@dataclass(frozen=True)
+class StreamedRows:
+    """The rows of one silo, in the form that `RawSilos` has them."""
+
+    table: ParquetTable
+    reader: BatchReader
+    workers: Workers = field(repr=False)
+
+    @property
+    def number(self) -> int:
+        """How many rows there are."""
+        return self.table.rows
+
+    def check(self, *, may_be_empty: bool = False) -> tuple[str, ...]:
+        """Read all rows once, refuse what the policies do not allow, and return notes for the data's holder."""
+        if self.number == 0 and not may_be_empty:
+            raise InputError(f"{self.table.where} has no rows. Leave it out, or add at least one record.")
+        found = self.workers.results(CheckPart(self.reader), self.table.parts)
+        files = []
+        for where, parts in groupby(found, key=lambda each: each.where):
+            files.append(Findings(where))
+            for part in parts:
+                files[-1].add(part)
+        reader = self.reader
+        return conclude(files, reader.columns, reader.label, reader.screening, self.table.where)
+
+    def counts(self, form: ProfileForm, row_weights: Floats | None = None) -> Floats:
+        """Return the counts of all rows, each of which counts one."""
+        if row_weights is not None:
+            raise InputError("Rows that are streamed count one each.")
+        counts = np.zeros(form.size)
+        for part in self.workers.results(CountPart(self.reader, form), self.table.parts):
+            counts += part
+        return counts
+
+    def rows(self, encoding: RowEncoding) -> Floats:
+        """Refuse: they are had in passes."""
+        raise InputError("Streamed rows are never in memory at once; use passes.")
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetStream(SiloStream):
+    """The encoded rows of silos in Parquet."""
+
+    parts: tuple[StreamedRows, ...] = field(repr=False)
+    encoding: RowEncoding
+    row_norm: float
+    names: tuple[str, ...]
+    nominal: Ints | None = None
+    use: LabelUse = LabelUse()
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """Records per silo, or the nominal numbers in their place."""
+        if self.nominal is not None:
+            return self.nominal
+        return np.array([part.number for part in self.parts], dtype=np.int64)
+
+    @property
+    def dimension(self) -> int:
+        """Number of features d."""
+        return self.encoding.dimension
+
+    def totals(self, tasks: Sequence[BatchTask]) -> list[Floats | float]:
+        """Return, of every silo, the sum of its task over its batches, in their order; one pass over all silos."""
+        work = [
+            (silo, SumPart(rows.reader, self.encoding, self.use, self.row_norm, task), part)
+            for silo, (rows, task) in enumerate(zip(self.parts, tasks, strict=True))
+            for part in rows.table.parts
+        ]
+        sums = [PairwiseSum() for _ in self.parts]
+        done = self.parts[0].workers.results(_called, [(task, part) for _, task, part in work])
+        for (silo, _, _), found in zip(work, done, strict=True):
+            sums[silo].add(found)
+        return [each.value() for each in sums]
+
+    def take(self, agents: Ints) -> "ParquetStream":
+        """Return the silos of `agents` only."""
+        chosen = np.arange(self.n_agents)[agents]
+        return replace(
+            self,
+            parts=tuple(self.parts[int(i)] for i in chosen),
+            names=tuple(self.names[int(i)] for i in chosen),
+            nominal=None if self.nominal is None else self.nominal[chosen],
+        )
+
+    def with_nominal(self, sizes: Sequence[int]) -> "ParquetStream":
+        """Return the same rows with public numbers in the place of their secret ones."""
+        return replace(self, nominal=np.array(sizes, dtype=np.int64))
+
+
+def _called(item: tuple[SumPart, TablePart]) -> Floats | float:
+    task, part = item
+    return task(part)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedSilos(RawSilos):
+    """What silos hold in Parquet, and how it may be encoded; `labels` stay in the files, and `uses` say what they are.
+
+    uses: one for each problem on these rows.
+    """
+
+    uses: tuple[LabelUse, ...] = (LabelUse(),)
+
+    @property
+    def streamed(self) -> tuple[StreamedRows, ...]:
+        """The silos' rows, which are all streamed."""
+        return tuple(part for part in self.parts if isinstance(part, StreamedRows))
+
+    @classmethod
+    def of_tables(
+        cls,
+        schema: Schema,
+        tables: "Sequence[StreamedTable]",
+        screening: Screening,
+        names: Sequence[str],
+    ) -> "StreamedSilos":
+        """Return the rows of these tables, of which only the footers have been read."""
+        parts = [
+            StreamedRows(each.table, BatchReader.of(schema, each.table, screening), each.workers) for each in tables
+        ]
+        sources = tuple(f"{name}[0]" for name in schema.column_names)
+        return cls(schema, parts, (), names, sources=sources)
+
+    @property
+    def n_problems(self) -> int:
+        """How many problems there are on these rows."""
+        return len(self.uses)
+
+    def against_rest(self, n_classes: int) -> "StreamedSilos":
+        """Return the same rows with a problem of -1/+1 for each class."""
+        (use,) = self.uses
+        return replace(self, uses=tuple(replace(use, rest_of=number) for number in range(n_classes)))
+
+    def weighted_by_class(self, shares: Sequence[float]) -> "StreamedSilos":
+        """Return rows of which each counts as much as its class."""
+        return replace(self, uses=tuple(replace(use, class_shares=tuple(shares)) for use in self.uses))
+
+    def silos(self, encoding: RowEncoding) -> Sequence[SiloStream]:
+        """Return the encoded rows of all silos, in passes, with the labels of each problem."""
+        names = tuple(self.names) if self.names is not None else tuple(f"silo {i}" for i in range(len(self.parts)))
+        nominal = None if self.nominal is None else np.array(self.nominal, dtype=np.int64)
+        row_norm = self.encoder.row_norm
+        return [ParquetStream(self.streamed, encoding, row_norm, names, nominal, use) for use in self.uses]
+
+
+@dataclass(frozen=True)
+class StreamedTable:
+    """The rows of one silo that stay in their files, as `SiloTable` has those that are in memory."""
+
+    table: ParquetTable
+    workers: Workers = field(default=ThreadWorkers(), repr=False)
+    hashed: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def where(self) -> str:
+        """The file or folder, for messages."""
+        return self.table.where
+
+    @property
+    def written(self) -> TableFormat:
+        """How it was read: Parquet knows its cells."""
+        return TableFormat()
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.table.rows
+
+    def ledger_columns(self, name: str, persons: Ints | None = None) -> SiloColumns:
+        """Return the table as a ledger knows it."""
+        if persons is not None:
+            raise InputError("Rows that are streamed are one person's each.")
+        return StreamedColumns.of_table(name, self.table, self.workers).sharing(self.hashed)

@@ -1,0 +1,271 @@
+"""Users' tables, from the file to encoded rows: the one door for the command line, a silo and the estimators.
+
+`read_table` reads a file; `encode_table` screens and encodes. All policies for awkward cells treat a row by itself and
+keep the number of rows, so a private table may be screened without a privacy cost: the encoded row of one person never
+depends on another's, and nobody learns who had an empty cell from a count. Messages quote neither cells nor the names
+that a file gives its columns, which may be a record.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpadmm.checks import plural, setting
+from dpadmm.data.cells import EMPTY_WORDS, Screened, ScreenedCells, is_empty, written
+from dpadmm.data.columns import Column, Label
+from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.reading import may_lack_header, no_header, read_file
+from dpadmm.data.schema import Schema, Screening, numbered_names
+from dpadmm.data.screening import conclude, read_cells
+from dpadmm.data.table_format import TableFormat, is_text_file
+from dpadmm.errors import InputError
+from dpadmm.privacy.ledger import SiloColumns
+from dpadmm.privacy.protection import Protection, Unit
+
+_ANY = TableFormat()
+
+
+def read_table(path: Path, written: TableFormat = _ANY) -> pd.DataFrame:
+    """Return the cells of one file, see `reading.read_file`."""
+    return read_file(path, written).frame
+
+
+def split_table(frame: pd.DataFrame, column: str, where: str, *, has_header: bool = True) -> dict[str, pd.DataFrame]:
+    """Return one table per value of a column, in the order of their names; the index still counts the whole table."""
+    if column not in frame.columns:
+        raise InputError(f"{lacks(where, [column], frame.columns)} {remedy(has_header)}")
+    empty = np.flatnonzero(is_empty(frame[column])) + 1
+    if len(empty):
+        raise InputError(
+            f"{where}, row {empty[0]}, column {column!r}: the cell is empty in {plural(len(empty), 'row')}, so "
+            "their silo is unknown. Fill in these cells. (Rows are counted from 1, without the header.)"
+        )
+    groups = np.array(written(frame[column].astype(object).tolist()), dtype=object)
+    return {name: frame[groups == name] for name in sorted(set(groups))}
+
+
+@dataclass(frozen=True)
+class SiloTable:
+    """The rows of one silo; their index counts the rows of the file they came from, which `where` names.
+
+    written: how that file was read. hashed: what a ledger knows of the columns, as soon as it is computed.
+    """
+
+    frame: pd.DataFrame = field(repr=False)
+    where: str
+    written: TableFormat = _ANY
+    hashed: dict[str, bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.frame)
+
+    def ledger_columns(self, name: str, persons: NDArray[np.intp] | None = None) -> SiloColumns:
+        """Return the table as a ledger knows it, see `known_cells`; persons: whose each row is."""
+        return SiloColumns.of_frame(name, known_cells(self.frame, self.where), persons).sharing(self.hashed)
+
+
+def known_cells(frame: pd.DataFrame, where: str | Path) -> pd.DataFrame:
+    """Return the cells by which a ledger knows a table: in text files, words for an empty cell are as nothing at all.
+
+    So a table stays the same data when a schema lists one of these words as a category, and in Python, where pandas
+    reads them as empty.
+    """
+    return frame.where(~frame.isin(EMPTY_WORDS)) if is_text_file(where) else frame
+
+
+def check_split(split_by: str | None, columns: Sequence[Column], label: Label) -> None:
+    """Refuse to split by a column that a schema uses: within a silo all rows would have the same value."""
+    if split_by in (*(each.name for each in columns), label.name):
+        raise InputError(
+            f"{setting('split_by', split_by)} is also a column of the schema. A column can name the silo of a row "
+            "or be a feature, not both. Take it out of the schema (`dpadmm schema init --split-by` drafts one "
+            "without it), or split by another column."
+        )
+
+
+class LedgerTable(Protocol):
+    """A silo's table, in memory or not."""
+
+    @property
+    def where(self) -> str:
+        """The file, for messages."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+
+    def ledger_columns(self, name: str) -> SiloColumns:
+        """Return the table as a ledger knows it."""
+
+
+def check_no_copies(tables: Mapping[str, LedgerTable], protection: Protection | None) -> None:
+    """Refuse tables with the same columns and the same rows in the same order: a copy holds every person once more.
+
+    Everything that reads several tables calls this. Copies with rows in another order, or with other columns, are not
+    recognised, nor are parts of one table compared. protection: how people are counted; None where nothing is released.
+    Persons are told apart by their identifiers (`Persons.check_silos`), and users may be alike.
+    """
+    if protection is None or protection.unit is not Unit.RECORD:
+        return
+    numbers = Counter(rows for rows, _ in {(table.rows, table.where) for table in tables.values()})
+    found: dict[frozenset[bytes], list[str]] = {}
+    for name, table in tables.items():
+        if table.rows == 0 or numbers[table.rows] <= protection.silos_per_person:
+            continue  # holds nobody, or has too few copies: there is no need to read it
+        places = found.setdefault(frozenset(table.ledger_columns(name).digests.values()), [])
+        if table.where not in places:  # parts of one file may be alike
+            places.append(table.where)
+        if len(places) > protection.silos_per_person:
+            raise InputError(
+                f"{len(places)} tables contain the same rows: {', '.join(places)}. Give only one of them. If people "
+                f"really are in all of them, use {setting('silos_per_person', len(places))} or more, so that their "
+                "records are counted together."
+            )
+
+
+def read_silos(
+    files: Sequence[Path], split_by: str | None, written: TableFormat = _ANY, *, protection: Protection | None
+) -> dict[str, SiloTable]:
+    """Return one table per silo: a file each, or one file split by the values of a column, which are public names.
+
+    protection: see `check_no_copies`.
+    """
+    if not files:
+        raise InputError(f"At least one file is needed: one per silo, or one with {setting('split_by')}.")
+    if split_by is not None and len(files) != 1:
+        raise InputError(f"{setting('split_by')} takes one file, got {len(files)}. Without it, each file is a silo.")
+    names = silo_names(files)
+    read = [read_file(file, written) for file in files]
+    if split_by is None:
+        tables = [SiloTable(each.frame, str(file), each.written) for each, file in zip(read, files, strict=True)]
+        found = dict(zip(names, tables, strict=True))
+        check_no_copies(found, protection)
+        return found
+    (whole,), where = read, str(files[0])
+    parts = split_table(whole.frame, split_by, where, has_header=written.is_headed)
+    return {name: SiloTable(part.drop(columns=split_by), where, whole.written) for name, part in parts.items()}
+
+
+def silo_names(files: Sequence[Path]) -> list[str]:
+    """Return what the silos of these files, or folders, are called."""
+    stems = [path.name.split(".")[0] for path in files]
+    if len({path.resolve() for path in files}) < len(files):
+        raise InputError("The same file is given twice, but a record may count only once. Give each file once.")
+    return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
+
+
+def lacks(where: str, wanted: Sequence[str], found: Collection[Any]) -> str:
+    """Say which wanted names a table lacks, and how many columns it has; what those are called is not said.
+
+    >>> lacks("a.csv", ["age", "sex"], ["sex", "pay", "id"])
+    "a.csv lacks the column 'age': 1 of the 2 wanted names is among its 3 columns."
+    """
+    lacking = [name for name in wanted if name not in found]
+    there = len(wanted) - len(lacking)
+    said = f"{where} lacks the column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}: "
+    if len(found) == 1 and is_text_file(where):
+        return (
+            f"{said}it was read as a single column. If another character separates the cells, give it with "
+            f"{setting('sep')}."
+        )
+    return (
+        f"{said}{there or 'none'} of the {len(wanted)} wanted names {'is' if there < 2 else 'are'} among its "
+        f"{len(found)} columns."
+    )
+
+
+def remedy(has_header: bool) -> str:
+    """Say what to do where columns are not found by their names."""
+    if has_header:
+        return f"Rename the columns of the file. {no_header()}"
+    return (
+        f"With {setting('header', False)} the columns are called column1, column2, ... from left to right. Use "
+        "these names."
+    )
+
+
+def names_remedy(where: str, wanted: Sequence[str], found: Sequence[Any]) -> str:
+    """Say what to do where a table lacks columns of a schema; whether it was read without a header, its names tell."""
+    if list(found) == numbered_names(len(found)):
+        return (
+            f"With {setting('header', False)} the columns are column1, column2, ...; the schema needs "
+            f"{', '.join(map(repr, wanted))}. Add a header line with these names to the file, and leave out "
+            f"{setting('header', False)}."
+        )
+    return f"Rename them in the file, or correct the schema.{' ' + no_header() if may_lack_header(where) else ''}"
+
+
+_STRICT = Screening()
+
+
+def encode_table(
+    schema: Schema,
+    frame: pd.DataFrame,
+    where: str = "The table",
+    screening: Screening = _STRICT,
+    *,
+    is_labelled: bool = True,
+    encoding: RowEncoding | None = None,
+) -> Screened:
+    """Encode every row of a table; `where` names it in messages, and a whole-number index counts its rows from 0.
+
+    `encoding`: how; None encodes plainly by bounds and categories, as published benchmarks do (`Schema.by_bounds`).
+
+    >>> from dpadmm.data.columns import Numeric, ThresholdLabel
+    >>> from dpadmm.data.schema import EmptyCells
+    >>> schema = Schema((Numeric("age", 0, 100),), ThresholdLabel("pay", 10))
+    >>> table = pd.DataFrame({"age": ["50", None], "pay": ["12", "9"]})
+    >>> done = encode_table(schema, table, "a.csv", Screening(missing=EmptyCells.BLANK))
+    >>> done.features.tolist(), done.labels.tolist(), done.blank.tolist()
+    ([[0.5, 0.3], [0.0, 0.0]], [1.0, 1.0], [False, True])
+    """
+    found = screen_cells(schema.columns, schema.label if is_labelled else None, frame, where, screening)
+    return found.encoded(schema.by_bounds() if encoding is None else encoding)
+
+
+def screen_cells(
+    columns: Sequence[Column],
+    label: Label | None,
+    frame: pd.DataFrame,
+    where: str,
+    screening: Screening,
+    *,
+    may_be_empty: bool = False,
+) -> ScreenedCells:
+    """Read every column, and the label if there is one, and apply the policies for awkward cells.
+
+    `may_be_empty`: a table without rows will do, since nobody may learn how many there are.
+    """
+    frame = with_names(frame, [*(each.name for each in columns), *([label.name] if label else [])], where)
+    if len(frame) == 0 and not may_be_empty:
+        raise InputError(f"{where} has a header but no rows. Leave out the file, or add at least one record.")
+    cells, findings = read_cells(columns, label, frame, _row_numbers(frame), where, screening)
+    return replace(cells, notes=conclude([findings], columns, label, screening, where))
+
+
+def _row_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the rows' numbers in their file, from 1: the index of a part of a table still counts the whole."""
+    whole = pd.api.types.is_integer_dtype(frame.index.dtype)
+    return np.asarray(frame.index if whole else np.arange(len(frame)), dtype=np.int64) + 1
+
+
+def with_names(frame: pd.DataFrame, needed: Sequence[str], where: str) -> pd.DataFrame:
+    """Return the table with its names as a schema has them, without the spaces around; refuse one that lacks some."""
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"{where} must be a pandas DataFrame, got {type(frame).__name__}.")
+    names = [name.strip() if isinstance(name, str) else name for name in frame.columns]
+    if any(name not in names for name in needed):
+        raise InputError(f"{lacks(where, needed, names)} {names_remedy(where, needed, names)}")
+    if len(set(names)) < len(names):
+        twice = [name for name in needed if names.count(name) > 1]
+        called = f"more than one column named {', '.join(map(repr, twice))}" if twice else "columns of the same name"
+        raise InputError(f"{where} has {called}. Rename all but one of each.")
+    return frame.set_axis(names, axis=1)

@@ -1,0 +1,187 @@
+"""What the owner of a silo or a coordinator does while it does not serve: new data, a new key.
+
+Every step is durable before the next, in an order that leaves a directory which works as before, works as wanted, or
+says which command ends what was begun; each command may be given again. Who calls holds the lock of the directory.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpadmm.errors import InputError
+from dpadmm.federation import durable, identity
+from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.coordinator import Coordinator
+from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.entry import SiloEntry
+from dpadmm.federation.keys import SigningKey, fingerprint
+from dpadmm.federation.policy import Policy
+from dpadmm.federation.refusal import Refusal
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
+from dpadmm.federation.silo_log import SiloLog
+from dpadmm.federation.terms import agreed_run
+from dpadmm.privacy.accounting import compose
+from dpadmm.privacy.ledger import Ledger, LedgerStatement, open_for_reading
+
+NEW_DATA, NEW_KEY = "the data have changed", "the identity key has changed"
+"""Why runs are closed."""
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """An approved run that is not finished, and what its further rounds cost alone, at the budget's delta."""
+
+    agreement: Agreement
+    epsilon: float
+
+
+def open_runs(silo: Silo) -> list[OpenRun]:
+    """Return the runs that may still spend of a silo's budget; nothing is reserved for them."""
+    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
+        delta = ledger.budget.delta
+    found = []
+    for agreement in silo.runs.agreements():
+        agent, terms = agreement.agent(silo.policy.name), agreed_run(agreement)
+        left = [release for k in silo.due_rounds(agreement) for release in terms.releases(agent, k)]
+        if left and agreement.participants[agent].key == silo.public_key:
+            found.append(OpenRun(agreement, compose(left).epsilon(delta)))
+    return found
+
+
+@dataclass(frozen=True)
+class DataChange:
+    """What came of new data.
+
+    is_new: whether the ledger has begun a version with them. records: how many; None where that is secret. closed: the
+    runs that were ended. unfit: names of approved runs whose terms state another number of records. notes: what was
+    done with awkward cells, for the data's holder alone.
+    """
+
+    is_new: bool
+    records: int | None
+    closed: tuple[str, ...]
+    unfit: tuple[str, ...]
+    statement: LedgerStatement
+    notes: tuple[str, ...]
+
+
+def change_data(files: SiloFiles, policy: Policy, *, may_close: bool) -> DataChange:
+    """Let a silo continue with the table of `policy`, its own but for the table and its reading; budget and key stay.
+
+    First the runs under way are closed, if `may_close`, since no round may mix two tables; then the ledger begins a
+    version; then the entry and the policy are written. Killed before the last, the silo refuses the old table and says
+    which command to give again.
+    """
+    records = policy_records(policy, files.schema)
+    policy = replace(policy, written=records.written)
+    with closing(Silo(files.directory)) as silo, Ledger.open(files.ledger(policy.noise)) as ledger:
+        silo.settle()
+        is_new = not ledger.is_newest([records.table])
+        # The ledger sees whether the file is read to other cells; here it is about what is made of them.
+        is_read_otherwise = replace(silo.policy, data=policy.data, written=policy.written) != policy
+        closed = _close(silo, NEW_DATA, may_close=may_close) if is_new or is_read_otherwise else ()
+        ledger.add_version([records.table])
+        SiloEntry.told_by(files, policy, silo.public_key, records.number).save(files.entry)
+        if silo.policy != policy:
+            policy.save(files.policy)
+        number = records.number if policy.relation.has_public_sizes else None
+        return DataChange(is_new, number, closed, _unfit(silo, records), ledger.statement(), records.notes)
+
+
+def _unfit(silo: Silo, records: Records) -> tuple[str, ...]:
+    found = []
+    for each in silo.runs.agreements():
+        try:
+            records.check_number(each, each.agent(silo.policy.name))
+        except Refusal:
+            found += [each.run] if silo.due_rounds(each) else []
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class KeyChange:
+    """What came of a new key: it, and the one before; where that is kept, None if destroyed; the runs that were ended.
+
+    unfit: names of approved runs whose terms name the old key.
+    """
+
+    key: SigningKey
+    before: str
+    kept: Path | None
+    closed: tuple[str, ...]
+    unfit: tuple[str, ...] = ()
+
+
+def rotate_silo_key(files: SiloFiles, *, is_old_kept: bool, may_close: bool) -> KeyChange:
+    """Give a silo a new identity key; ledger, budget, policy and state stay.
+
+    Its state belongs to the new key first, and the key takes its place last: killed between, the silo does not start
+    and says that this command ends it.
+    """
+    files.check()
+    policy, before = Policy.load(files.policy), SigningKey.load(files.key).public
+    closed, unfit = tuple[str, ...](), tuple[str, ...]()
+    if not _is_begun(files):
+        with closing(Silo(files.directory)) as silo:
+            silo.settle()
+            closed = _close(silo, NEW_KEY, may_close=may_close)
+            unfit = tuple(each.run for each in silo.runs.agreements() if silo.due_rounds(each))
+    told = _told(files, policy)
+    key = identity.next_key(files.key)
+    with closing(durable.connect(files.state, APPLICATION, TABLES)) as state, durable.exclusive(state):
+        identity.set_key(state, key.public)
+        SiloLog(state).note("new key", f"{fingerprint(key.public)} after {fingerprint(before)}")
+    replace(told, key=key.public).save(files.entry)
+    kept = identity.put_into_use(files.key, is_old_kept=is_old_kept)
+    return KeyChange(key, before, kept, closed, unfit)
+
+
+def _told(files: SiloFiles, policy: Policy) -> SiloEntry:
+    """Return a silo's entry, by the number of records that it has told before; the table need not be there."""
+    known = SiloEntry.load(files.entry).records if files.entry.exists() else None
+    if known is None and policy.relation.has_public_sizes:
+        known = policy_records(policy, files.schema).number
+    return SiloEntry.told_by(files, policy, SigningKey.load(files.key).public, known or 0)
+
+
+def _is_begun(files: SiloFiles) -> bool:
+    """Return whether a change of the key was interrupted after the state was given to the next one."""
+    place = identity.next_place(files.key)
+    with closing(durable.connect(files.state, APPLICATION, TABLES)) as state:
+        return place.exists() and identity.known_key(state) == SigningKey.load(place).public
+
+
+def rotate_coordinator_key(files: CoordinatorFiles, *, is_old_kept: bool, may_close: bool) -> KeyChange:
+    """Give a coordinator a new identity key; unfinished runs are ended permanently first."""
+    before, open_files = files.key(), files.unfinished()
+    ended = []
+    for path in open_files:
+        with closing(Coordinator(path, before, time.time)) as run:
+            ended.append(run.agreement.run)
+    _check_closing(ended, NEW_KEY, may_close=may_close)
+    for path in open_files:
+        with closing(Coordinator(path, before, time.time)) as run:
+            run.end("The coordinator's key has changed, and the terms name the old one.")
+    key = identity.next_key(files.key_file)
+    kept = identity.put_into_use(files.key_file, is_old_kept=is_old_kept)
+    return KeyChange(key, before.public, kept, tuple(ended))
+
+
+def _close(silo: Silo, reason: str, *, may_close: bool) -> tuple[str, ...]:
+    runs = silo.unfinished()
+    names = [each.run for each in runs]
+    _check_closing(names, reason, may_close=may_close)
+    if runs:
+        silo.close_runs(runs, reason)
+    return tuple(names)
+
+
+def _check_closing(names: Sequence[str], reason: str, *, may_close: bool) -> None:
+    if names and not may_close:
+        raise InputError(
+            f"Unfinished runs: {', '.join(map(repr, names))}. They cannot continue once {reason}. Let them finish "
+            "first, or give --abandon, which ends them here permanently; what they have spent stays spent."
+        )

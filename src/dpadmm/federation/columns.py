@@ -1,0 +1,113 @@
+"""How the silos of a federation encode rows: plainly by bounds, by public knowledge, or by what round 0 has shown.
+
+In round 0 every silo counts its columns on public bins and answers with the noisy counts (certificate C11); what they
+add up to comes with its first round of training. Where silos add the noise, that request relays the signed answers of
+all of them, and each silo adds them up itself: nobody between them can change or invent counts, and all silos that
+answered once use the same. Where the coordinator adds the noise, or counts leave under masks, it sends the noisy sum.
+A silo keeps the counts with its state and takes no others later. For any fixed counts the rows keep the agreed norm, so
+the certificates of the training hold whatever the counts are.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpadmm.core.round_zero import PROFILE, ProfileRound, noisy_counts, pooled_noise, share_of
+from dpadmm.federation.inbox import checked_counts, read_step
+from dpadmm.federation.messages import Step
+from dpadmm.federation.refusal import MessageError, Refusal
+from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
+from dpadmm.noise.draws import COORDINATOR
+from dpadmm.privacy.calibration import Target
+from dpadmm.problems.arrays import Floats
+
+if TYPE_CHECKING:
+    from dpadmm.data.encoding import RowEncoding
+    from dpadmm.data.profile import ReleasedProfile
+    from dpadmm.data.schema import Schema
+
+
+def profile_terms(schema: "Schema") -> dict[str, Any]:
+    """Return the terms that say what a profile of this schema counts."""
+    from dpadmm.data.profile import ProfileForm
+
+    form = ProfileForm(schema.columns)
+    return {"n_numeric": form.n_numeric, "n_categorical": form.n_categorical, "n_counts": form.size}
+
+
+def round_zero_terms(profile: ProfileRound | None, whole: Target) -> dict[str, Any]:
+    """Return the terms that say what a planned round 0 may spend of the whole budget and what it counts."""
+    if profile is None:
+        return {}
+    columns = {"n_numeric": profile.n_numeric, "n_categorical": profile.n_categorical, "n_counts": profile.size}
+    return {"profile_share": share_of(profile.target, whole)} | columns
+
+
+def released_profile(terms: AgreedRun, schema: "Schema", counts: Floats | None) -> "ReleasedProfile | None":
+    """Return the profile that the pooled noisy counts of round 0 amount to; None where there was no round 0."""
+    from dpadmm.data.profile import ProfileForm, ReleasedProfile
+
+    if counts is None:
+        return None
+    people, run = terms.agreement.participants, terms.agreement.paid_run
+    noise_std, records = pooled_noise(terms.plan, len(people)), sum(each.records for each in people)
+    is_nominal = not terms.agreement.has_public_sizes
+    return ReleasedProfile.of(ProfileForm(schema.columns), counts, noise_std, records, run, is_nominal)
+
+
+def encoding_of(terms: AgreedRun, schema: "Schema", counts: Floats | None) -> "RowEncoding":
+    """Return how rows are encoded under these terms; `counts`: pooled and noisy, where there was a round 0."""
+    if terms.agreement.reach == 0:
+        return schema.by_bounds()
+    return schema.encoding(terms.agreement.reach, released_profile(terms, schema, counts))
+
+
+def counts_to_send(terms: AgreedRun, agent: int, counts: Floats) -> Floats:
+    """Return a silo's answer to round 0: its counts with its own noise, bare where the coordinator adds the noise.
+
+    Under masks they are still bare: `masking.summand` adds this silo's share of the noise.
+    """
+    if terms.is_masked:
+        return counts
+    noise = terms.noise()
+    if not terms.sends_bare:
+        counts = noise.perturb(PROFILE, PROFILE_ROUND, np.array([agent]), counts[None, :, None])[0, :, 0]
+    noise.check_drawn(PROFILE_ROUND, agent)
+    records = terms.agreement.participants[agent].records
+    return checked_counts(counts, terms.agreement, records, "this silo's own columns")
+
+
+def pooled_counts(terms: AgreedRun, vectors: Floats) -> Floats:
+    """Return what all silos' answers to round 0 (silos, size) add up to, with the coordinator's noise if it has any."""
+    if terms.sends_bare:
+        noise = terms.noise()
+        vectors = noisy_counts(terms.course.profile_plan(terms.is_secure), vectors[:, :, None], noise)[:, :, 0]
+        noise.check_drawn(PROFILE_ROUND, COORDINATOR)
+    total: Floats = vectors.sum(axis=0)
+    return total
+
+
+def take_counts(terms: AgreedRun, request: Step) -> tuple[Floats, Step]:
+    """Return the pooled counts that come with a silo's first round of training, and the request without them."""
+    agreement = terms.agreement
+    if terms.course.is_pooled:
+        if request.inbox.shape != (1, agreement.n_counts):
+            raise Refusal(f"The counts have shape {request.inbox.shape}, not (1, {agreement.n_counts}).")
+        everybody = sum(each.records for each in agreement.participants)
+        counts = checked_counts(request.inbox[0], agreement, everybody, "the coordinator")
+        return counts, replace(request, inbox=np.zeros((0, agreement.dimension)))
+    if len(request.relay) != len(agreement.participants):
+        raise Refusal(
+            f"There are {len(agreement.participants)} silos; the counts of {len(request.relay)} were relayed."
+        )
+    found = [
+        read_step(envelope, agreement, agent, PROFILE_ROUND).vector for agent, envelope in enumerate(request.relay)
+    ]
+    return pooled_counts(terms, np.stack(found)), replace(request, relay=())
+
+
+def check_bare_request(request: Step) -> None:
+    """Refuse a request for round 0 that carries anything: counts are a matter of the records alone."""
+    if request.inbox.size or request.relay:
+        raise MessageError("Round 0 counts columns, so its request must be empty.")

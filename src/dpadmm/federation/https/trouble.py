@@ -1,0 +1,89 @@
+"""Why a silo's line to its coordinator is down, in kinds that can be told apart and in words for its log."""
+
+import sqlite3
+import ssl
+from datetime import UTC, datetime
+from enum import Enum, auto
+
+import httpx
+
+from dpadmm.errors import DpadmmError
+from dpadmm.federation.refusal import MACHINE_FAILURES, UnexpectedFailure, reason_of
+
+_CLOCK_ERRORS = (9, 10)  # OpenSSL: not yet valid, expired
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+
+
+class CutOff(Exception):
+    """The line is down; the message says why."""
+
+
+FAILURES = (httpx.HTTPError, CutOff, OSError, sqlite3.Error)
+"""What may pass, and is tried again."""
+
+
+class Trouble(Enum):
+    """What a failure means."""
+
+    CLOCK = auto()
+    STRANGER = auto()
+    NO_TLS = auto()
+    HUNG_UP = auto()
+    SLOW = auto()
+    UNREACHABLE = auto()
+    REFUSED = auto()
+    FILES = auto()
+    MACHINE = auto()
+    UNEXPECTED = auto()
+
+
+def trouble_of(problem: BaseException) -> Trouble:
+    """Return what a failure of a line means."""
+    cause: BaseException | None = problem
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    match problem, cause:
+        case _, ssl.SSLCertVerificationError() if cause.verify_code in _CLOCK_ERRORS:
+            return Trouble.CLOCK
+        case _, ssl.SSLCertVerificationError():
+            return Trouble.STRANGER
+        case _, ssl.SSLError() if cause.reason in _NO_TLS:
+            return Trouble.NO_TLS
+        case (_, ssl.SSLError()) | (httpx.RemoteProtocolError() | httpx.ReadError() | httpx.WriteError(), _):
+            return Trouble.HUNG_UP
+        case httpx.TimeoutException(), _:
+            return Trouble.SLOW
+        case httpx.HTTPError(), _:
+            return Trouble.UNREACHABLE
+        case CutOff(), _:
+            return Trouble.REFUSED
+        case sqlite3.Error(), _:
+            return Trouble.FILES
+    return Trouble.MACHINE if isinstance(problem, MACHINE_FAILURES) else Trouble.UNEXPECTED
+
+
+def words_for(problem: Exception) -> str:
+    """Say what a line that is down means, and what to do about it; the text of other packages may quote anything."""
+    match trouble_of(problem):
+        case Trouble.CLOCK:
+            now = datetime.now(UTC).isoformat(timespec="minutes")
+            return f"the coordinator's certificate is not valid by this machine's clock, {now}; check the clock"
+        case Trouble.STRANGER:
+            return "the server there is not the coordinator of any approved terms"
+        case Trouble.NO_TLS:
+            return "the server there does not speak TLS (is this the coordinator's port?)"
+        case Trouble.HUNG_UP:
+            return "the coordinator closed the connection: no open run or invitation has this key, or a clock is wrong"
+        case Trouble.SLOW:
+            return "the coordinator did not answer in time"
+        case Trouble.UNREACHABLE:
+            return f"the coordinator cannot be reached ({problem})"
+        case Trouble.REFUSED:
+            return str(problem)
+        case Trouble.FILES:
+            return f"the silo's files cannot be written ({problem})"
+        case Trouble.MACHINE:
+            told = str(problem) if isinstance(problem.__cause__, DpadmmError) else reason_of(problem)
+            return f"this machine failed ({told})"
+        case Trouble.UNEXPECTED:
+            return f"{UnexpectedFailure.__name__}, {UnexpectedFailure(problem)}"

@@ -1,0 +1,111 @@
+"""What reaches a silo or the coordinator from others: checked before anything is computed from it."""
+
+import math
+
+import numpy as np
+
+from dpadmm.federation import messages
+from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.keys import open_envelope
+from dpadmm.federation.messages import Masked, Step, Stepped
+from dpadmm.federation.refusal import MessageError, Refusal
+from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
+from dpadmm.problems.arrays import Floats
+
+
+def checked_vector(vector: Floats, agreement: Agreement, source: str) -> Floats:
+    """Return a vector of the agreed length, finite and of at most the agreed norm; refuse any other."""
+    return _checked(vector, agreement.dimension, agreement.largest, source)
+
+
+def checked_counts(counts: Floats, agreement: Agreement, records: int, source: str) -> Floats:
+    """Return counts of the agreed number, finite and no larger than those of so many records with noise can be.
+
+    A record is counted once in each column, so bare counts have at most the norm `records sqrt(columns)`. Where records
+    are a nominal number, there may be many times as many.
+    """
+    most = (
+        records
+        * (1 if agreement.has_public_sizes else MOST_PER_NOMINAL)
+        * math.sqrt(agreement.n_numeric + agreement.n_categorical)
+    )
+    return _checked(counts, agreement.n_counts, agreement.largest + most, source)
+
+
+def _checked(vector: Floats, length: int, largest: float, source: str) -> Floats:
+    if vector.shape != (length,):
+        raise Refusal(f"The vector from {source} has shape {vector.shape}, not ({length},).")
+    if not np.isfinite(vector).all():
+        raise Refusal(f"The vector from {source} has values that are not finite.")
+    with np.errstate(over="ignore"):
+        norm = float(np.linalg.norm(vector))
+    if not norm <= largest:
+        raise Refusal(f"The vector from {source} has norm {norm:.3g}; at most {largest:g} was agreed.")
+    return vector
+
+
+def check_place(answer: Stepped | Masked, agreement: Agreement, agent: int, k: int) -> None:
+    """Refuse an answer that is about other terms, another silo or another round."""
+    if (answer.digest, answer.agent, answer.round) != (agreement.digest, agent, k):
+        raise Refusal(
+            f"A message of {agreement.participants[agent].name} is about round {answer.round} of silo {answer.agent}, "
+            f"terms {answer.digest[:16]}...; round {k} of silo {agent} was expected: the message is replayed, "
+            "reordered or misdirected."
+        )
+
+
+def read_step(envelope: bytes, agreement: Agreement, agent: int, k: int) -> Stepped:
+    """Return a silo's answer to round k, signed by that silo; refuse anything else in its place."""
+    name = agreement.participants[agent].name
+    answer = messages.read(open_envelope(envelope, agreement.participants[agent].key))
+    if not isinstance(answer, Stepped):
+        raise MessageError(f"{name} sent a {answer.kind!r} message where a step was expected.")
+    check_place(answer, agreement, agent, k)
+    if k == PROFILE_ROUND:
+        checked_counts(answer.vector, agreement, agreement.participants[agent].records, name)
+    else:
+        checked_vector(answer.vector, agreement, name)
+    return answer
+
+
+def neighbour_inbox(terms: AgreedRun, request: Step) -> Floats | None:
+    """Return the sum of the neighbours' messages of the round before (1, d, 1), each with its own signature.
+
+    The relay can drop messages but neither change nor invent them. Added in increasing order of the neighbours, so
+    that the sum is bit for bit that of the in-process engine. None in round 1: everyone starts at zero.
+    """
+    if request.inbox.size:
+        raise MessageError("A method on a graph takes relayed messages, not a coordinator's vector.")
+    if request.round == 1:
+        if request.relay:
+            raise MessageError("Round 1 starts from public values, so its request must be empty.")
+        return None
+    if terms.network is None:
+        raise MessageError("The terms have no graph.")
+    near = terms.network.neighbours(request.agent)
+    if len(request.relay) != len(near):
+        raise Refusal(f"Silo {request.agent} has {len(near)} neighbours; {len(request.relay)} messages were relayed.")
+    agreement = terms.agreement
+    total = np.zeros(agreement.dimension)
+    for neighbour, envelope in zip(near, request.relay, strict=True):
+        total = total + read_step(envelope, agreement, int(neighbour), request.round - 1).vector
+    return total[None, :, None]
+
+
+def taken_inbox(terms: AgreedRun, request: Step) -> Floats | None:
+    """Return what a silo's round starts from, checked; None where the method's own first one is meant."""
+    if terms.is_graph:
+        return neighbour_inbox(terms, request)
+    if request.relay:
+        raise MessageError("A method with a coordinator takes no relayed messages.")
+    if request.round == 1:
+        if request.inbox.size:
+            raise MessageError("Round 1 starts from public values, so its request must be empty.")
+        return None
+    rows, dimension = terms.algorithm.inbox_rows, terms.agreement.dimension
+    if request.inbox.shape != (rows, dimension):
+        raise Refusal(f"The inbox has shape {request.inbox.shape}, not ({rows}, {dimension}).")
+    for row in request.inbox:
+        checked_vector(row, terms.agreement, "the coordinator")
+    return request.inbox[:, :, None]

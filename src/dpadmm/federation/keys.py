@@ -1,0 +1,156 @@
+"""Signing keys of silos and coordinators: Ed25519, one file each, readable by its owner only."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpadmm.errors import InputError
+from dpadmm.federation.messages import split
+from dpadmm.federation.refusal import MessageError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+NEEDS_EXTRA = (
+    "Federations need the extra `federation`, which is not installed: "
+    "run pip install '.[federation]' in a checkout of dpadmm."
+)
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key that signs the envelopes of one silo or coordinator."""
+
+    private: "Ed25519PrivateKey"
+
+    @classmethod
+    def new(cls) -> "SigningKey":
+        """Make a key."""
+        return cls(_tools()[0].Ed25519PrivateKey.generate())
+
+    @classmethod
+    def of(cls, secret: str) -> "SigningKey":
+        """Return the key with this secret part, 64 hex digits."""
+        return cls(_tools()[0].Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret)))
+
+    @classmethod
+    def create(cls, path: Path) -> "SigningKey":
+        """Make a key and keep it in a new file."""
+        made = cls.new()
+        made.save(path)
+        return made
+
+    def save(self, path: Path) -> None:
+        """Keep the key in a new file, mode 0600."""
+        _, serialization = _tools()
+        text = self.private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        write_private(path, text)
+
+    @classmethod
+    def load(cls, path: Path) -> "SigningKey":
+        """Read a key; refuse files that others can read."""
+        ed25519, serialization = _tools()
+        from cryptography.exceptions import UnsupportedAlgorithm
+
+        try:
+            check_private(path)
+            private = serialization.load_pem_private_key(path.read_bytes(), password=None)
+        except (OSError, TypeError, ValueError, UnsupportedAlgorithm) as problem:  # TypeError: it has a password
+            if isinstance(problem, InputError):
+                raise
+            raise InputError(f"The key file {path} cannot be used: {problem}.") from problem
+        if not isinstance(private, ed25519.Ed25519PrivateKey):
+            raise InputError(f"The key in {path} is not an Ed25519 key.")
+        return cls(private)
+
+    @property
+    def public(self) -> str:
+        """The public key, 64 hex digits."""
+        return self.private.public_key().public_bytes_raw().hex()
+
+    @property
+    def secret(self) -> str:
+        """The secret part, 64 hex digits."""
+        return self.private.private_bytes_raw().hex()
+
+    def seal(self, body: bytes) -> bytes:
+        """Return the envelope of a body."""
+        return self.private.sign(body) + body
+
+
+def open_envelope(envelope: bytes, key: str) -> bytes:
+    """Return the body of an envelope if `key` (hex) has signed it; `MessageError` if not."""
+    signature, body = split(envelope)
+    ed25519, _ = _tools()
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        ed25519.Ed25519PublicKey.from_public_bytes(bytes.fromhex(key)).verify(signature, body)
+    except (InvalidSignature, ValueError) as problem:
+        raise MessageError("The signature was not made with the key named in the terms.") from problem
+    return body
+
+
+def fingerprint(key: str) -> str:
+    """Return a public key's fingerprint, which people can compare: 128 bits of its SHA-256, in groups of eight digits.
+
+    >>> fingerprint("00" * 32)
+    '66687aad-f862bd77-6c8fc18b-8e9f8e20'
+    """
+    digits = hashlib.sha256(bytes.fromhex(key)).hexdigest()[:32]
+    return "-".join(digits[place : place + 8] for place in range(0, 32, 8))
+
+
+def read_fingerprint(name: str, told: str) -> str:
+    """Return the 32 digits of a fingerprint as people write it; `InputError` if it is none."""
+    digits = "".join(sign for sign in told.lower() if sign not in "-: ")
+    if len(digits) != 32 or not all(sign in "0123456789abcdef" for sign in digits):
+        raise InputError(
+            f"The fingerprint of {name} must be 32 hex digits, as `dpadmm silo show` prints them there; got {told!r}."
+        )
+    return digits
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a new file that only its owner can read, whole or not at all; an existing one is refused."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)  # fails if there is one, and never shows half of one
+    except OSError as problem:
+        raise InputError(f"{path} cannot be created: {problem.strerror}. Keys are never overwritten.") from problem
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def check_private(path: Path) -> None:
+    """Refuse a file that others can read."""
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise InputError(f"The key file {path} can be read by others; run chmod 600 on it.")
+
+
+def need_extra() -> None:
+    """Raise `InputError` if the packages of the extra are not installed, or this is neither Linux nor macOS."""
+    from dpadmm.federation import locks  # noqa: F401 - refuses where it cannot lock
+
+    _tools()
+    if find_spec("httpx") is None or find_spec("uvicorn") is None:
+        raise InputError(NEEDS_EXTRA)
+
+
+def _tools() -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError as problem:
+        raise InputError(NEEDS_EXTRA) from problem
+    return ed25519, serialization

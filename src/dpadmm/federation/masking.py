@@ -1,0 +1,144 @@
+"""Sums under masks between silos (C12): whose mask keys they are, what leaves a silo, what all of it adds up to.
+
+Every silo makes one X25519 key for a run and puts its public part into the message by which it joins, signed with its
+identity key, with the digest of the terms. The coordinator relays all of these messages, the *roster*, with a silo's
+first request; it can neither change nor invent one, since the identity keys are in the terms and their fingerprints
+were compared by the owners. Masks are bound to the digest, and so to everybody who takes part.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpadmm.errors import InputError
+from dpadmm.federation import messages
+from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.inbox import check_place, checked_counts, checked_vector
+from dpadmm.federation.keys import open_envelope
+from dpadmm.federation.messages import Keyed, Masked, Message, Stepped
+from dpadmm.federation.refusal import MessageError, Refusal
+from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
+from dpadmm.noise.draws import Slot
+from dpadmm.noise.masks import MaskKey, PairwiseMasks
+from dpadmm.noise.sums import MOST_MULTIPLE, Masks, Words, from_words, masked, sum_words
+from dpadmm.problems.arrays import Floats, Ints
+
+Roster = tuple[str, ...]
+"""The public parts of all silos' mask keys, in the order of their numbers."""
+
+
+def read_roster(terms: AgreedRun, relay: Sequence[bytes], agent: int, own: str) -> Roster:
+    """Return the mask keys of all silos, each signed by its silo for these terms; refuse anything else.
+
+    own: the key that silo `agent` has made for itself.
+    """
+    people = terms.agreement.participants
+    if len(relay) != len(people):
+        raise Refusal(f"There are {len(people)} silos; the mask keys of {len(relay)} were relayed.")
+    found = tuple(_mask_key(terms, envelope, number) for number, envelope in enumerate(relay))
+    if found[agent] != own:
+        raise Refusal(f"The mask key relayed for {people[agent].name} is not the one that this silo made.")
+    return found
+
+
+def _mask_key(terms: AgreedRun, envelope: bytes, number: int) -> str:
+    person = terms.agreement.participants[number]
+    told = messages.read(open_envelope(envelope, person.key))
+    if not isinstance(told, Keyed):
+        raise MessageError(f"{person.name} signed a {told.kind!r} message where a mask key was expected.")
+    if (told.digest, told.agent) != (terms.agreement.digest, number):
+        raise Refusal(f"The mask key of {person.name} is for different terms or a different silo: it is replayed.")
+    if told.plan != terms.mark:
+        raise Refusal(
+            f"{person.name} computes different noise, or a different grid, from the same terms. Does it run a "
+            "different version of dpadmm?"
+        )
+    return told.mask_key
+
+
+def masks_among(agreement: Agreement, agent: int, key: MaskKey, roster: Roster) -> PairwiseMasks:
+    """Return a silo's masks with all others; refuse keys that make them predictable."""
+    try:
+        return PairwiseMasks.of(agent, key, roster, agreement.digest.encode())
+    except InputError as problem:
+        raise Refusal(f"The relayed mask keys cannot be used: {problem}") from problem
+
+
+def answer_of(terms: AgreedRun, agent: int, k: int, vector: Floats, masks: Masks | None) -> Message:
+    """Return what leaves a silo: the vector as it is, or under masks with this silo's share of the noise."""
+    digest = terms.agreement.digest
+    if not terms.is_masked:
+        return Stepped(digest, agent, k, vector)
+    if masks is None:
+        raise InputError("There are no masks for this message, so it was not sent.")
+    return Masked(digest, agent, k, summand(terms, agent, k, vector, masks))
+
+
+def summand(terms: AgreedRun, agent: int, k: int, values: Floats, masks: Masks) -> Words:
+    """Return what leaves a silo in round k: its bare values (d,) with its share of the noise, under masks."""
+    (slot, _), noise = terms.summed(k), terms.noise()
+    (words,) = noise.shares(slot, k, np.array([agent]), values[None, :, None])
+    noise.check_drawn(k, agent)
+    return masked(words[:, 0], masks, slot.name, k)
+
+
+def read_summand(envelope: bytes, terms: AgreedRun, agent: int, k: int) -> Words:
+    """Return a silo's part of the sum of round k, signed by that silo; refuse anything else in its place."""
+    agreement = terms.agreement
+    name, length = agreement.participants[agent].name, _length(agreement, k)
+    answer = messages.read(open_envelope(envelope, agreement.participants[agent].key))
+    if not isinstance(answer, Masked):
+        raise MessageError(f"{name} sent a {answer.kind!r} message where a part of a masked sum was expected.")
+    check_place(answer, agreement, agent, k)
+    if answer.words.shape != (length,):
+        raise Refusal(f"{name} sent {answer.words.size} words, not {length}.")
+    return answer.words
+
+
+def total_of(terms: AgreedRun, k: int, parts: Sequence[Words]) -> Floats:
+    """Return the noisy sum (d,) of all silos' values in round k; refuse one whose masks have not vanished.
+
+    Each silo's part is at most 2^52 grids, so a sum beyond N times that is none, and neither is one beyond the agreed
+    norm. Who is to blame nobody can tell.
+    """
+    agreement, n = terms.agreement, len(terms.agreement.participants)
+    if len(parts) != n:
+        raise Refusal(f"The masks of {n} silos cancel only in the sum of all of them; {len(parts)} have answered.")
+    words, grid = sum_words(parts), terms.summed(k)[1].certificate.grid
+    assert grid is not None
+    if np.any(np.abs(words.view(np.int64).astype(np.float64)) > n * MOST_MULTIPLE):
+        raise Refusal(
+            "The words of all silos do not add up to a valid sum: the masks do not match, or the sum overflowed."
+        )
+    total = from_words(words, grid)
+    if k == PROFILE_ROUND:
+        return checked_counts(total, agreement, sum(each.records for each in agreement.participants), "all silos")
+    return checked_vector(total, agreement, "all silos")
+
+
+def _length(agreement: Agreement, k: int) -> int:
+    return agreement.n_counts if k == PROFILE_ROUND else agreement.dimension
+
+
+class TakenSum:
+    """The noise hook of a coordinator that has nothing but the noisy sum: all noise is in it."""
+
+    def __init__(self, slot: Slot, k: int, total: Floats) -> None:
+        self._place, self._total = (slot, k), total
+        self._is_read = False
+
+    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+        """Nothing is left to add noise to."""
+        raise InputError(f"Under masks the silos add the noise of {slot} themselves; the coordinator adds none (C12).")
+
+    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+        """Return the sum."""
+        if (slot, k) != self._place:
+            raise InputError(f"The silos sent the sum of {self._place}, not that of {(slot, k)}.")
+        self._is_read = True
+        return self._total
+
+    def check_read(self) -> None:
+        """Refuse an exchange that made something else of the messages than their noisy sum."""
+        if not self._is_read:
+            raise InputError("The method did not read the sum of its messages through noise.total (C12).")

@@ -1,0 +1,444 @@
+"""A silo: answers a coordinator's requests about its private records, or refuses; independent of any transport.
+
+For each request: check the signature, the terms, the order; if the round was answered before, return that answer bit
+for bit. Otherwise reserve its releases in the ledger, compute and draw, store state and answer in one durable step,
+mark the ledger with the answer's digest, and only then let the answer leave. A crash at any point leaves at worst a
+release recorded that never left. A state that lacks what the ledger has marked is an older copy, and is refused; one
+that was put back with its ledger is recognised by the other silos (`vouching`). A step that fails after its noise was
+paid for ends the run here: if it could be asked for again, with fresh noise, each failure would be one more look at the
+records.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+from pathlib import Path
+from typing import cast
+
+from dpadmm.errors import DpadmmError
+from dpadmm.federation import durable, messages
+from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.answer_store import AnswerStore, digest_of, paid_labels
+from dpadmm.federation.columns import (
+    check_bare_request,
+    counts_to_send,
+    encoding_of,
+    take_counts,
+)
+from dpadmm.federation.identity import check_key
+from dpadmm.federation.inbox import taken_inbox
+from dpadmm.federation.keys import SigningKey, open_envelope
+from dpadmm.federation.mask_store import MaskStore
+from dpadmm.federation.masking import answer_of
+from dpadmm.federation.messages import (
+    Assured,
+    Join,
+    Joined,
+    Keyed,
+    Message,
+    Refused,
+    Step,
+    Unapproved,
+    Unsure,
+    Vouch,
+    Vouched,
+    Vouchers,
+)
+from dpadmm.federation.policy import Policy
+from dpadmm.federation.refusal import (
+    MessageError,
+    NotApproved,
+    Refusal,
+    public_reason,
+    reason_of,
+    refusing_unexpected,
+)
+from dpadmm.federation.run_store import RunStore
+from dpadmm.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
+from dpadmm.federation.silo_log import LogEntry, SiloLog
+from dpadmm.federation.step import State, make_step, seat
+from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
+from dpadmm.federation.vouching import Session, is_vouched_for, vouch_for
+from dpadmm.methods.anatomy import Agents
+from dpadmm.noise.sums import Masks
+from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
+from dpadmm.problems.arrays import Floats
+
+ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
+"""What is told of a failed step: that it failed, once."""
+
+MOST_AWAITED = 64
+"""Terms without approval of which a silo remembers that it has logged them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Due:
+    """What a round starts from: the last answered round of training, the state after it, and the checked inbox.
+
+    counts: what all silos' columns amount to, after round 0. masks: under which the answer leaves; None for plain ones.
+    """
+
+    last: int | None = None
+    state: State | None = field(default=None, repr=False)
+    inbox: Floats | None = field(default=None, repr=False)
+    counts: Floats | None = field(default=None, repr=False)
+    masks: Masks | None = field(default=None, repr=False)
+
+
+class Silo:
+    """The silo in a directory made by `SiloFiles.create`; one object per process, any number of processes.
+
+    `answer` is the whole interface for a transport: an envelope in, an envelope out.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        read: Callable[[Policy, Path], Records] = policy_records,
+        session: Session | None = None,
+    ) -> None:
+        """Open the silo; its data are read when they are first needed.
+
+        read: how the table is read, by the owner's rules and the schema's file.
+        session: what earlier processes of the same service remember; a new one unless a transport keeps it in memory.
+        """
+        self.files = SiloFiles(Path(directory))
+        self.files.check()
+        self.policy = Policy.load(self.files.policy)
+        self.key = SigningKey.load(self.files.key)
+        self._connection = durable.connect(self.files.state, APPLICATION, TABLES)
+        try:
+            check_key(self._connection, self.files.state, self.files.key, self.key)
+        except BaseException:
+            self._connection.close()
+            raise
+        self.session = Session() if session is None else session
+        self.runs, self._log = RunStore(self._connection), SiloLog(self._connection)
+        self._answers = AnswerStore(self._connection, self.files.state, self.session.answers)
+        self._masks = MaskStore(self._connection)
+        self._read, self._held = read, cast("tuple[tuple[int, ...], Records] | None", None)
+        self._seated: dict[tuple[str, int, bytes], Agents] = {}
+        self._awaited: set[str] = set()
+
+    @property
+    def public_key(self) -> str:
+        """The key that its answers are signed with."""
+        return self.key.public
+
+    @property
+    def records(self) -> int:
+        """How many records it holds: public where the policy's neighbours have equally many."""
+        return self._records().number
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def approve(self, terms: Agreement) -> None:
+        """Let these terms be run, on the owner's word; refuse them now if the policy or the budget does."""
+        self.check_terms(terms)
+        with durable.exclusive(self._connection):
+            self.runs.approve(terms)
+            self._log.note("approved", f"run {terms.run!r}, digest {terms.digest}")
+
+    def check_terms(self, terms: Agreement) -> None:
+        """Refuse terms that this silo would not run now. Nothing is reserved for them: others may spend it first."""
+        self.check_rules(terms)
+        self._admitted(terms)
+
+    def check_rules(self, terms: Agreement) -> None:
+        """Refuse terms that the owner's rules or this silo's own facts rule out, before any noise is computed."""
+        self.policy = Policy.load(self.files.policy)
+        self.runs.check_open(terms.digest)
+        self._checked(terms)
+
+    def confirm_peer(self, name: str, told: str) -> None:
+        """Keep the fingerprint of another participant's identity key, as its owner told it past the coordinator."""
+        with durable.exclusive(self._connection):
+            self._masks.confirm(name, told)
+            self._log.note("confirmed", f"the identity key of {name}: {told}")
+
+    def unconfirmed(self, terms: Agreement) -> list[str]:
+        """Return whose identity keys in these terms the owner has not confirmed."""
+        return self._masks.unconfirmed(terms, self.policy.name)
+
+    def answer(self, envelope: bytes) -> bytes:
+        """Return the signed answer to a signed request; a refusal is an answer, and is logged.
+
+        Whatever is sent, only a failure of the machine (`refusal.MACHINE_FAILURES`) is raised, as by a full disk: ask
+        again when it is healed.
+        """
+        try:
+            with refusing_unexpected():
+                self.policy = Policy.load(self.files.policy)  # the owner may have changed the rules
+                body = messages.split(envelope)[1]
+                reply = self._dispatch(messages.read(body), envelope)
+        except DpadmmError as refusal:
+            if durable.is_machines(refusal):
+                raise OSError(str(refusal)) from refusal
+            reply = self.key.seal(self._refused(refusal, envelope).encode())
+        return reply
+
+    def _refused(self, refusal: DpadmmError, envelope: bytes) -> Refused:
+        """Log a refusal and return it as an answer; who waits for the owner asks often, and is logged once."""
+        said = f"{type(refusal).__name__}: {refusal}"
+        is_waiting = isinstance(refusal, NotApproved)
+        if not is_waiting or said not in self._awaited:
+            with durable.exclusive(self._connection):
+                self._log.note("refused", said)
+        if is_waiting:
+            if len(self._awaited) >= MOST_AWAITED:  # whoever invents terms without end fills no memory
+                self._awaited.clear()
+            self._awaited.add(said)
+        kind = Unapproved if is_waiting else Refused
+        return kind(messages.mark(envelope[messages.SIGNATURE_BYTES :]), public_reason(refusal))
+
+    def agreements(self) -> list[Agreement]:
+        """Return all terms that were approved here and are not closed."""
+        return self.runs.agreements()
+
+    def log(self) -> list[LogEntry]:
+        """Return what was approved, joined, answered and refused, oldest first."""
+        return self._log.entries()
+
+    @singledispatchmethod
+    def _dispatch(self, request: Message, envelope: bytes) -> bytes:
+        raise MessageError(f"A silo does not accept {request.kind!r} messages.")
+
+    @_dispatch.register
+    def _(self, request: Join, envelope: bytes) -> bytes:
+        agreement = Agreement.from_json(request.terms)
+        open_envelope(envelope, agreement.coordinator)
+        if request.terms != agreement.as_json():
+            raise MessageError("The terms are not in their canonical form.")
+        self.runs.check_approved(agreement)
+        terms, agent = self._admitted(agreement)
+        with durable.exclusive(self._connection):
+            if self.runs.join(agreement):
+                self._log.note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
+            told = agreement.digest, agent, terms.mark
+            answer = Keyed(*told, self._masks.public(agreement.digest)) if terms.is_masked else Joined(*told)
+        self._masks.flush()
+        return self.key.seal(answer.encode())
+
+    @_dispatch.register
+    def _(self, request: Step, envelope: bytes) -> bytes:
+        terms, secret = self._joined(request.digest)
+        body = open_envelope(envelope, terms.agreement.coordinator)
+        agent, run = self._me(terms, request), terms.agreement.paid_run
+        asked, records = messages.mark(body), self._records()
+        with self._ledger() as ledger:
+            confirmed = ledger.confirm([records.table])
+            with durable.exclusive(self._connection):
+                self._answers.check(ledger.answers())
+                self._settle(ledger)
+                if self._answers.find(request, asked) is None:
+                    records.check_number(terms.agreement, agent)
+                    self._due(terms, agent, request)  # mask keys that come with it are taken for good
+                    if request.digest not in self.session.assured:
+                        return self._unsure(request.digest, agent)
+            with durable.exclusive(self._connection):
+                reply = self._answers.find(request, asked)
+                if reply is None:
+                    self._reserve(confirmed, terms, agent, request.round)
+                    due = self._due(terms, agent, request)
+                    reply = self._answer_round(terms, agent, records, secret, request, asked, due)
+            ledger.mark_answer(run, request.round, digest_of(reply))
+        self._answers.has_left(request, reply)
+        self._masks.flush()
+        return reply
+
+    @_dispatch.register
+    def _(self, request: Vouch, envelope: bytes) -> bytes:
+        terms, _ = self._joined(request.digest)
+        open_envelope(envelope, terms.agreement.coordinator)
+        agent, answered = self._me(terms, request), self._answers.rounds()
+        if len(request.relay) > len(terms.agreement.participants):
+            raise MessageError("More silos ask for vouchers than take part.")
+        told = [self.key.seal(vouch_for(terms, agent, answered, each).encode()) for each in request.relay]
+        return self.key.seal(Vouched(request.digest, agent, tuple(told)).encode())
+
+    @_dispatch.register
+    def _(self, request: Vouchers, envelope: bytes) -> bytes:
+        terms, _ = self._joined(request.digest)
+        open_envelope(envelope, terms.agreement.coordinator)
+        agent = self._me(terms, request)
+        nonce, relay = self.session.nonce, request.relay
+        if not is_vouched_for(terms, agent, nonce, lambda digest: self._answers.last(digest)[0], relay):
+            return self._unsure(request.digest, agent)  # perhaps they are for a process that has ended
+        self.session.assured.add(request.digest)
+        return self.key.seal(Assured(request.digest, agent).encode())
+
+    def _unsure(self, digest: str, agent: int) -> bytes:
+        return self.key.seal(Unsure(digest, agent, self.session.nonce).encode())
+
+    def _me(self, terms: AgreedRun, request: Step | Vouch | Vouchers) -> int:
+        agent = terms.agreement.agent(self.policy.name)
+        if request.agent != agent:
+            raise Refusal(f"The request is for silo {request.agent}; this is silo {agent}.")
+        return agent
+
+    def _due(self, terms: AgreedRun, agent: int, request: Step) -> Due:
+        """Return what the round starts from; refuse a request that is not due or not as agreed."""
+        last, state = self._answers.last(request.digest)
+        self._check_order(terms, agent, last, state, request.round)
+        masks: Masks | None = None
+        if terms.is_masked:
+            masks, request = self._masks.taken(terms, agent, request)
+        if not terms.has_profile:
+            return Due(last, state, taken_inbox(terms, request), masks=masks)
+        if request.round == PROFILE_ROUND:
+            check_bare_request(request)
+            return Due(masks=masks)
+        if state:  # the counts were taken with the first round of training, and stay
+            return Due(last, state[1:], taken_inbox(terms, request), state[0], masks)
+        counts, rest = take_counts(terms, request)
+        return Due(inbox=taken_inbox(terms, rest), counts=counts, masks=masks)
+
+    def unfinished(self) -> list[Agreement]:
+        """Return the runs that were joined and wait for a further answer of this silo."""
+        return [each for each in self.runs.under_way() if self.due_rounds(each)]
+
+    def due_rounds(self, agreement: Agreement) -> list[int]:
+        """Return the rounds of a run that this silo has still to answer; none where one of them has ended it."""
+        last, state = self._answers.last(agreement.digest)
+        if last is not None and state is None:
+            return []
+        mine = agreed_run(agreement).rounds_of(agreement.agent(self.policy.name))
+        return [k for k in mine if last is None or k > last]
+
+    def close_runs(self, runs: Sequence[Agreement], reason: str) -> None:
+        """End these runs here for good: nothing of them is answered any more, by this process or any later one."""
+        with durable.exclusive(self._connection):
+            for each in runs:
+                self.runs.close(each.digest, reason)
+                self._masks.erase(each.digest)
+                self._log.note("closed", f"run {each.run!r}, digest {each.digest}: {reason}")
+        self._masks.flush()
+
+    def settle(self) -> None:
+        """Pay and mark whatever was answered, before anything changes on which that depends."""
+        self.check_ledger()
+        with self._ledger() as ledger:
+            self._settle(ledger)
+
+    def check_ledger(self) -> None:
+        """Refuse a state that is older than the ledger, or the other way round, before anything is served.
+
+        Every request is checked again.
+        """
+        with self._ledger() as ledger:
+            self._answers.check(ledger.answers())
+
+    def _settle(self, ledger: Ledger) -> None:
+        self._answers.settle(ledger, self.policy.name, lambda: self._records().table)
+
+    def _answer_round(
+        self, terms: AgreedRun, agent: int, records: Records, secret: int, request: Step, asked: str, due: Due
+    ) -> bytes:
+        """Compute, draw and store; a failure is stored as the answer, so that it cannot be tried again."""
+        state: State | None
+        try:
+            state, vector = self._compute(terms, agent, records, secret, request.round, due)
+            reply = self.key.seal(answer_of(terms, agent, request.round, vector, due.masks).encode())
+        except (OSError, MemoryError):
+            raise  # the machine's failure, not the step's
+        except Exception as failure:  # noqa: BLE001 - whatever it is, it may depend on the records
+            said = reason_of(failure)
+            self._log.note("refused", f"round {request.round} ended the run here: {said}")
+            state, reply = None, self.key.seal(Refused(asked, ENDED).encode())
+        self._answers.store(request, asked, state, reply)
+        if state is not None:
+            cost = f"epsilon {terms.epsilon(agent, request.round):.4g} so far"
+            self._log.note(
+                "answered", f"round {request.round} of {terms.agreement.rounds}, run {terms.agreement.run!r}; {cost}"
+            )
+        if state is None or request.round == terms.agreement.rounds:
+            self._masks.erase(request.digest)
+        return reply
+
+    def _checked(self, agreement: Agreement) -> int:
+        """Check terms against the policy and this silo's own facts; return its number."""
+        self.policy.check_terms(agreement)
+        self._masks.check_peers(agreement, self.policy.name)
+        agent, records = agreement.agent(self.policy.name), self._records()
+        me = agreement.participants[agent]
+        if me.key != self.public_key:
+            raise Refusal(f"The terms name a different key for {me.name}.")
+        records.check_facts(agreement, agent)
+        return agent
+
+    def _admitted(self, agreement: Agreement) -> tuple[AgreedRun, int]:
+        """Check terms against the rules, this silo's own facts and its budget; return them with its number."""
+        agent = self._checked(agreement)  # before the noise is computed, which may take long
+        terms = agreed_run(agreement)
+        with self._ledger() as ledger:
+            self.policy.check_observers(terms, ledger.protection)
+            self.policy.check_noise(terms, agent)
+            releases = terms.all_releases(agent)
+            if releases:
+                ledger.confirm([self._records().table]).check_room(releases, **paid_labels(agreement))
+        return terms, agent
+
+    def _joined(self, digest: str) -> tuple[AgreedRun, int]:
+        agreement, secret = self.runs.joined(digest)
+        self.policy.check_terms(agreement)  # the owner may have changed the rules since
+        self._masks.check_peers(agreement, self.policy.name)
+        terms = agreed_run(agreement)
+        self.policy.check_trust(terms)
+        return terms, secret
+
+    def _check_order(self, terms: AgreedRun, agent: int, last: int | None, state: State | None, k: int) -> None:
+        """The silo answers its rounds one after the other, each once, until one of them cannot be released."""
+        self.runs.check_open(terms.agreement.digest)
+        if last is not None and state is None:
+            raise Refusal(ENDED)
+        mine = terms.rounds_of(agent)
+        due = next((j for j in mine if last is None or j > last), None)
+        if k != due:
+            said = "all rounds are answered" if due is None else f"round {due} is due"
+            raise Refusal(f"Round {k} was requested, but {said}.")
+
+    def _reserve(self, ledger: ConfirmedLedger, terms: AgreedRun, agent: int, k: int) -> None:
+        """Pay for the round before anything is drawn; a round paid for but never stored is drawn now (see ledger)."""
+        releases = terms.releases(agent, k)
+        if releases:
+            self.policy.check_releases(releases)
+            ledger.reserve(releases, **paid_labels(terms.agreement))
+
+    def _compute(
+        self, terms: AgreedRun, agent: int, records: Records, secret: int, k: int, due: Due
+    ) -> tuple[State, Floats]:
+        """Count or make the step, from the very records that the ledger has confirmed."""
+        if terms.has_profile and k == PROFILE_ROUND:
+            return (), counts_to_send(terms, agent, records.counts())
+        taken = () if due.counts is None else (due.counts,)
+        key = terms.agreement.digest, id(records), b"".join(counts.tobytes() for counts in taken)
+        if key not in self._seated:
+            self._seated[key] = seat(terms, agent, records, encoding_of(terms, records.schema, due.counts))
+        state, vector = make_step(terms, self._seated[key], secret, k, due.last, due.state, due.inbox)
+        return (*taken, *state), vector
+
+    def _ledger(self) -> "closing[Ledger]":
+        """Open the ledger; to spend, it must be shown the data, which must still be those it was made for."""
+        return closing(Ledger.open(self.files.ledger(self.policy.noise)))
+
+    def _records(self) -> Records:
+        """Read the table, again whenever its files have changed."""
+        data, schema = Path(self.policy.data), self.files.schema
+        try:
+            stamp = tuple(x for path in (data, schema) for x in _stamp(path))
+        except OSError as problem:
+            raise Refusal(f"The table of {self.policy.name} cannot be read.") from problem
+        if self._held is None or self._held[0] != stamp:
+            self._held = stamp, self._read(self.policy, schema)
+            self._seated.clear()
+        return self._held[1]
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    found = os.stat(path)
+    return found.st_mtime_ns, found.st_size, found.st_ino

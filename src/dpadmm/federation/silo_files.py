@@ -1,0 +1,276 @@
+"""The directory of a silo: policy, keys, ledger, state; and the private table it stands for."""
+
+import contextlib
+import pickle
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpadmm.data.table_format import TableFormat
+from dpadmm.errors import InputError
+from dpadmm.federation import durable
+from dpadmm.federation.agreement import Agreement, NoiseOrigin
+from dpadmm.federation.keys import SigningKey, need_extra
+from dpadmm.federation.names import check_name
+from dpadmm.federation.new_directory import LOCK, complete, new_directory
+from dpadmm.federation.policy import Policy
+from dpadmm.federation.refusal import Refusal
+from dpadmm.problems.arrays import Floats, Matrix
+
+if TYPE_CHECKING:
+    from dpadmm.data.cells import ScreenedCells
+    from dpadmm.data.encoding import RowEncoding
+    from dpadmm.data.schema import Schema, Screening
+    from dpadmm.privacy.ledger import SiloColumns
+
+APPLICATION = 0x64704131
+_ANY = TableFormat()
+TABLES = """
+CREATE TABLE approved (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, time TEXT NOT NULL);
+CREATE TABLE joined (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, secret TEXT NOT NULL, time TEXT NOT NULL);
+CREATE TABLE closed (digest TEXT PRIMARY KEY, reason TEXT NOT NULL, time TEXT NOT NULL);
+CREATE TABLE answers (digest TEXT, round INTEGER, request TEXT NOT NULL, state BLOB, reply BLOB NOT NULL,
+                      PRIMARY KEY (digest, round));
+CREATE TABLE log (time TEXT NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
+CREATE TABLE identity (key TEXT NOT NULL);
+CREATE TABLE peers (name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL);
+CREATE TABLE masks (digest TEXT PRIMARY KEY, public TEXT NOT NULL, secret BLOB, roster TEXT);
+"""
+"""Of the state file: approved, joined and closed runs, answers, a log, its one key, confirmed peers, mask keys."""
+
+
+@dataclass(frozen=True)
+class SiloFiles:
+    """Where the parts of a silo are."""
+
+    directory: Path
+
+    @property
+    def policy(self) -> Path:
+        """The owner's rules."""
+        return self.directory / "policy.toml"
+
+    @property
+    def key(self) -> Path:
+        """The signing key."""
+        return self.directory / "silo.key"
+
+    @property
+    def state(self) -> Path:
+        """State, answers, approvals and the log of refusals."""
+        return self.directory / "state.db"
+
+    @property
+    def entry(self) -> Path:
+        """What it tells whoever drafts terms."""
+        return self.directory / "silo.entry"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that serves."""
+        return self.directory / LOCK
+
+    @property
+    def status(self) -> Path:
+        """What the process that serves tells about itself."""
+        return self.directory / "status.json"
+
+    @property
+    def certificate(self) -> Path:
+        """The TLS certificate of the process that serves, and its key."""
+        return self.directory / "tls.pem"
+
+    @property
+    def schema(self) -> Path:
+        """The public schema, as it was when the silo was made."""
+        return self.directory / "schema.json"
+
+    @property
+    def address(self) -> Path:
+        """Where the coordinator listens by which this silo was invited last."""
+        return self.directory / "address"
+
+    def read_address(self) -> str:
+        """Return that address, `InputError` if the silo was not invited."""
+        if not self.address.exists():
+            raise InputError(f"{self.directory} has no coordinator's address: give --coordinator HOST:PORT.")
+        return self.address.read_text(encoding="utf-8").strip()
+
+    def ledger(self, noise: NoiseOrigin) -> Path:
+        """The ledger; rehearsals have one of their own, so that test noise never stands in the real one."""
+        return self.directory / ("ledger" if noise is NoiseOrigin.SECURE else "rehearsal.ledger")
+
+    def is_made(self) -> bool:
+        """Return whether there is a silo; one that was made but for its last step is completed."""
+        complete(self.directory)
+        return self.policy.exists()
+
+    def check(self) -> None:
+        """Refuse a directory that is no silo's, by name."""
+        complete(self.directory)
+        lacking = [path.name for path in (self.policy, self.key, self.state, self.schema) if not path.is_file()]
+        if lacking:
+            is_other = (self.directory / "coordinator.key").exists()
+            what = "a coordinator's directory" if is_other else f"no silo's directory: it has no {lacking[0]}"
+            raise InputError(f"{self.directory} is {what}. Give a directory made by `dpadmm silo init`.")
+
+    def create(self, policy: Policy, epsilon: float, delta: float, *, is_summed: bool = False) -> "Records":
+        """Make the directory of a new silo, whole or not at all; nothing is overwritten.
+
+        is_summed: whether the budget is against those who see sums alone, the coordinator and the policy's number of
+        silos (C12), rather than against whoever sees every message (or the public, where the coordinator is trusted).
+        """
+        from dpadmm.federation.entry import SiloEntry
+        from dpadmm.privacy.ledger import Budget, Ledger
+        from dpadmm.privacy.protection import Protection, View
+
+        need_extra()
+        check_name("silo", policy.name)
+        if is_summed and policy.trusts_coordinator:
+            raise InputError(
+                "A trusted coordinator sees more than sums: choose either --trust-coordinator or the view aggregate."
+            )
+        budget = Budget(epsilon=epsilon, delta=delta)
+        usual = View.PUBLIC if policy.trusts_coordinator else View.EAVESDROPPER
+        # One silo: what a person's other silos release is in their ledgers. How many there are is the policy's to ask.
+        protection = Protection(
+            view=View.AGGREGATE if is_summed else usual,
+            relation=policy.relation,
+            records_per_person=policy.records_per_person,
+            colluders=policy.colluders if is_summed else None,
+        )
+        with new_directory(self.directory, "silo") as place:
+            made = SiloFiles(place)
+            records = policy_records(policy, Path(policy.schema))
+            shutil.copyfile(policy.schema, made.schema)
+            Ledger.create(made.ledger(policy.noise), [records.table], budget, protection=protection).close()
+            key = SigningKey.create(made.key).public
+            own = "INSERT INTO identity VALUES (?)", (key,)
+            durable.create(made.state, APPLICATION, TABLES, own)
+            kept = replace(policy, written=records.written, schema=str(self.schema.resolve()))
+            kept.save(made.policy)  # so that it is read alike from now on
+            SiloEntry.told_by(made, kept, key, records.number).save(made.entry)
+        return records
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """The private table of a silo: its cells by the public schema, and the columns by which the ledger knows it.
+
+    Rows are encoded when it is known how (`columns.encoding_of`). written: how the file was read.
+    """
+
+    schema: "Schema"
+    cells: "ScreenedCells" = field(repr=False)
+    table: "SiloColumns"
+    written: TableFormat
+
+    @property
+    def number(self) -> int:
+        """How many records there are."""
+        return self.cells.number
+
+    @property
+    def labels(self) -> Floats:
+        """The encoded labels."""
+        return self.cells.labels
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done with awkward cells, for the data's holder alone."""
+        return self.cells.notes
+
+    def check_number(self, agreement: Agreement, agent: int) -> None:
+        """Refuse terms about another number of records: noise is computed from it.
+
+        Where sizes are secret the terms' number is nominal: to compare it would tell who asks the true one.
+        """
+        me = agreement.participants[agent]
+        if agreement.has_public_sizes and me.records != self.number:
+            raise Refusal(f"The terms say {me.records} records for {me.name}, which is not the number it holds.")
+
+    def check_facts(self, agreement: Agreement, agent: int) -> None:
+        """Refuse terms that are not about this table: its number of records, its schema, its columns."""
+        from dpadmm.federation.columns import profile_terms
+
+        self.check_number(agreement, agent)
+        name, schema = agreement.participants[agent].name, self.schema
+        facts, classes = (agreement.schema, agreement.dimension, agreement.row_norm), len(schema.label.classes)
+        vectors = classes if classes > 2 else 1
+        if (
+            facts != (schema.digest, vectors * schema.dimension, schema.row_norm)
+            or max(agreement.classes, 1) != vectors
+        ):
+            raise Refusal(f"The terms are for a different schema than {name}'s.")
+        if agreement.class_weights and len(agreement.class_weights) != classes:
+            raise Refusal(f"The terms weigh other classes than the {classes} of {name}'s schema.")
+        counted = profile_terms(schema) if agreement.profile_share else {}
+        if any(getattr(agreement, term) != number for term, number in counted.items()):
+            raise Refusal(f"The terms count different columns than {name}'s schema has.")
+
+    def features(self, encoding: "RowEncoding") -> Matrix:
+        """Return the encoded rows."""
+        return self.cells.rows(encoding)
+
+    def counts(self) -> Floats:
+        """Return the bare counts of all columns."""
+        from dpadmm.data.profile import ProfileForm
+
+        return self.cells.counts(ProfileForm(self.schema.columns))
+
+
+def schema_digest(path: Path) -> str:
+    """Return the SHA-256 of a schema's canonical text, by which agreements name it."""
+    from dpadmm.data.schema import Schema
+
+    return Schema.load(path).digest
+
+
+def policy_records(policy: Policy, schema: Path) -> Records:
+    """Read the table of a silo by its owner's rules; one of a secret size may be empty."""
+    may_be_empty = not policy.relation.has_public_sizes
+    return read_records(Path(policy.data), schema, policy.screening, policy.written, may_be_empty=may_be_empty)
+
+
+def records_apart(policy: Policy, schema: Path) -> Records:
+    """Read the table in a process of its own: what reading takes, a third of a silo's memory, is given back."""
+    child = [sys.executable, "-c", f"import {__name__} as files; files.hand_over()"]
+    told = pickle.dumps((policy, schema))  # in a session of its own: Ctrl-C is the silo's to answer
+    done = subprocess.run(child, input=told, stdout=subprocess.PIPE, check=False, start_new_session=True)
+    if done.returncode:
+        raise InputError("The process that reads the table has failed; its output above says why.")
+    found: Records | InputError = pickle.loads(done.stdout)
+    if isinstance(found, InputError):
+        raise found
+    return found
+
+
+def hand_over() -> None:
+    """Be that process: the rules and the schema's file come in, the records or why there are none go out."""
+    found: Records | InputError
+    try:
+        found = policy_records(*pickle.load(sys.stdin.buffer))
+        _ = found.table.digests  # computed here, where the cells are as they were read
+    except InputError as refusal:
+        found = InputError(str(refusal))
+    with contextlib.suppress(BrokenPipeError):  # the silo may have ended meanwhile
+        sys.stdout.buffer.write(pickle.dumps(found))
+        sys.stdout.flush()
+
+
+def read_records(
+    data: Path, schema: Path, screening: "Screening", written: TableFormat = _ANY, *, may_be_empty: bool = False
+) -> Records:
+    """Read and screen the table by its public schema."""
+    from dpadmm.data.reading import read_file
+    from dpadmm.data.schema import Schema
+    from dpadmm.data.tables import known_cells, screen_cells
+    from dpadmm.privacy.ledger import SiloColumns
+
+    public = Schema.load(schema)
+    read = read_file(data, written)
+    cells = screen_cells(public.columns, public.label, read.frame, str(data), screening, may_be_empty=may_be_empty)
+    return Records(public, cells, SiloColumns.of_frame("this silo", known_cells(read.frame, data)), read.written)

@@ -1,0 +1,204 @@
+"""Is this silo an older copy of itself? Its files cannot tell: the others are asked what they have seen of it.
+
+A directory that was put back as a whole from a backup agrees with itself, ledger and all, and would draw fresh noise
+for rounds that were answered before. So a silo draws nothing for terms until more silos than may collude have signed,
+over a nonce of this session, the last rounds they have seen of it, and none has seen more than its files know, in this
+run or any other that they share. A silo that was asked for round k has seen that everybody asked for round
+k - 1 has answered it. Who is asked is up to the coordinator: where it lies, a round is safe that all others but t have
+seen.
+"""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dpadmm.errors import ResumeError
+from dpadmm.federation import messages
+from dpadmm.federation.keys import open_envelope
+from dpadmm.federation.messages import Message, Unsure, Vouch, Vouched, Voucher, Vouchers
+from dpadmm.federation.refusal import MessageError
+from dpadmm.federation.run_store import stored_terms
+from dpadmm.federation.terms import AgreedRun, agreed_run
+from dpadmm.parsing import parse_json
+
+Told = TypeVar("Told", Unsure, Voucher)
+
+PATIENCE_SECONDS = 10.0
+"""How long the coordinator waits for the vouchers of all silos, once it has enough; at most half of its whole wait."""
+
+MOST_RUNS = 64
+"""Runs that a silo tells another about: a voucher is no longer than that."""
+
+
+@dataclass
+class Session:
+    """What a silo remembers while it is served, in memory alone: no copy of its files has it.
+
+    nonce: over which others vouch. assured: the terms, by digest, for which they have. answers: by terms and round, the
+    digests of the answers that its files have held; files that lack one are an older copy.
+    """
+
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+    assured: set[str] = field(default_factory=set)
+    answers: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def as_json(self) -> str:
+        """Return it for a memory that outlives this process, as that of a service which starts one for each request."""
+        answers = [[*place, digest] for place, digest in self.answers.items()]
+        return json.dumps({"nonce": self.nonce, "assured": sorted(self.assured), "answers": answers})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Session":
+        """Return what `as_json` has written."""
+        try:
+            kept = parse_json(text)
+            answers = {(str(terms), int(k)): str(digest) for terms, k, digest in kept["answers"]}
+            return cls(str(kept["nonce"]), set(map(str, kept["assured"])), answers)
+        except (KeyError, TypeError, ValueError) as problem:
+            raise ResumeError(
+                "What this silo's service remembers of its session is damaged. Start it again."
+            ) from problem
+
+
+def needed(terms: AgreedRun) -> int:
+    """Return how many others must vouch: more than may collude."""
+    return (terms.agreement.colluders or 0) + 1
+
+
+def seen_of(terms: AgreedRun, about: int, last: int | None) -> int:
+    """Return what a silo that has answered round `last` has seen of another: one more than its last answered round."""
+    before = range(terms.first_round, terms.first_round if last is None else last)
+    return max((k + 1 for k in before if about in terms.asked(k)), default=0)
+
+
+def vouch_for(terms: AgreedRun, agent: int, answered: Mapping[str, int], envelope: bytes) -> Voucher:
+    """Return what silo `agent` has to say to another's question: about this run, and the latest others of both.
+
+    answered: by their terms, as JSON, the last answered rounds of all its runs, the latest first.
+    """
+    asked = _signed(terms, envelope, Unsure)
+    key, this = terms.agreement.participants[asked.agent].key, terms.agreement.as_json()
+    seen: dict[str, int] = {}
+    for text, last in sorted(answered.items(), key=lambda each: each[0] != this):
+        number = _seen_in(text, key, last) if len(seen) < MOST_RUNS else 0
+        if number:
+            seen[hashlib.sha256(text.encode()).hexdigest()] = number
+    told = tuple(sorted(seen.items()))
+    return Voucher(terms.agreement.digest, agent, asked.agent, asked.nonce, told)
+
+
+def _seen_in(text: str, key: str, last: int) -> int:
+    """Return what was seen of the silo with this key in a run with these terms; nothing if it took no part."""
+    agreement = stored_terms(text)
+    them = [number for number, person in enumerate(agreement.participants) if person.key == key]
+    return seen_of(agreed_run(agreement), them[0], last) if them else 0
+
+
+def is_vouched_for(
+    terms: AgreedRun, agent: int, nonce: str, last: Callable[[str], int | None], relay: Iterable[bytes]
+) -> bool:
+    """Return whether enough others have vouched for silo `agent`, over this nonce; not those over an earlier one.
+
+    last: from the digest of terms to the last round that was answered by its files. `ResumeError` if these are behind
+    what any of the others has seen.
+    """
+    found = {}
+    for envelope in relay:
+        told = _signed(terms, envelope, Voucher)
+        if told.agent != agent and (told.about, told.nonce) == (agent, nonce):
+            found[told.agent] = told.seen
+    for digest, seen in {pair for told in found.values() for pair in told}:
+        known = last(digest)
+        if seen > (0 if known is None else known + 1):
+            names = [terms.agreement.participants[who].name for who, told in found.items() if (digest, seen) in told]
+            raise ResumeError(
+                f"Other silos have seen this one answer round {seen - 1} of the run {digest[:16]}..., as "
+                f"{', '.join(sorted(names))} say; its own files know of "
+                f"{'none' if known is None else f'no round after {known}'}. They are an older copy, perhaps a backup: "
+                "restore the newest files. If there are none, later spending is missing from the ledger, and nothing "
+                "more should be released from these data."
+            )
+    return len(found) >= needed(terms)
+
+
+def _signed(terms: AgreedRun, envelope: bytes, kind: type[Told]) -> Told:
+    """Return a message about these terms, signed by the silo that it says it is from, without anything around it."""
+    body = messages.split(envelope)[1]
+    told = messages.read(body)
+    people = terms.agreement.participants
+    if not isinstance(told, kind) or told.digest != terms.agreement.digest or told.agent >= len(people):
+        raise MessageError(f"A relayed message is not of the kind {kind.kind!r} about these terms.")
+    if told.encode() != body:
+        raise MessageError(f"A relayed {kind.kind!r} message is not in its canonical form.")
+    open_envelope(envelope, people[told.agent].key)
+    return told
+
+
+@dataclass
+class Doubt:
+    """A silo's question, since when it is there, and who has answered it."""
+
+    envelope: bytes
+    since: float
+    vouchers: dict[int, bytes] = field(default_factory=dict)
+
+
+@dataclass
+class Doubts:
+    """The coordinator's part: who asks, and who has vouched. Nothing of it is kept: a silo asks again."""
+
+    terms: AgreedRun
+    clock: Callable[[], float]
+    _open: dict[int, Doubt] = field(default_factory=dict)
+
+    def take(self, agent: int, envelope: bytes, told: Message) -> bool:
+        """Take a message of silo `agent`, whose signature was found right; say whether it is one about vouchers."""
+        if getattr(told, "digest", None) != self.terms.agreement.digest or getattr(told, "agent", None) != agent:
+            return False
+        match told:
+            case Unsure():
+                _signed(self.terms, envelope, Unsure)
+                if agent not in self._open or self._open[agent].envelope != envelope:
+                    self._open[agent] = Doubt(envelope, self.clock())
+            case Vouched():
+                for each in told.relay:
+                    self._keep(agent, each)
+            case messages.Assured():
+                self._open.pop(agent, None)
+            case _:
+                return False
+        return True
+
+    def _keep(self, agent: int, envelope: bytes) -> None:
+        told = _signed(self.terms, envelope, Voucher)
+        doubt = self._open.get(told.about) if told.agent == agent else None
+        asked = None if doubt is None else messages.read(messages.split(doubt.envelope)[1])
+        if doubt is not None and isinstance(asked, Unsure) and asked.nonce == told.nonce:
+            doubt.vouchers[agent] = envelope
+
+    def due(self, waiting: list[int]) -> list[tuple[int, Message]]:
+        """Return what must be sent, to whom, before the round can go on; nothing unless all who are waited for ask.
+
+        Together, so that silos which begin together ask each of the others once.
+        """
+        if not waiting or any(agent not in self._open for agent in waiting):
+            return []
+        digest, n = self.terms.agreement.digest, len(self.terms.agreement.participants)
+        sent: list[tuple[int, Message]] = []
+        for peer in range(n):
+            asks = [self._open[who].envelope for who in waiting if who != peer and peer not in self._open[who].vouchers]
+            if asks:
+                sent.append((peer, Vouch(digest, peer, tuple(asks))))
+        for who in waiting:
+            doubt = self._open[who]
+            is_patient = 0 <= self.clock() - doubt.since < min(PATIENCE_SECONDS, self.terms.agreement.wait_seconds / 2)
+            if len(doubt.vouchers) >= (n - 1 if is_patient else needed(self.terms)):
+                sent.append((who, Vouchers(digest, who, tuple(doubt.vouchers.values()))))
+        return sent
+
+    def is_asking(self, agent: int) -> bool:
+        """Return whether a silo waits for vouchers."""
+        return agent in self._open

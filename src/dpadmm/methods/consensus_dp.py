@@ -1,0 +1,154 @@
+"""Consensus DP-ADMM: the coordinator adds noise to what it broadcasts (Cao, Zhang, Poor, Tian 2021, Algorithm 1).
+
+    z    <- prox_{g/(rho N)}( mean_i x_i + mean_i a_i / rho )                                   (11)
+    zhat <- z + v,   v ~ exp(-alpha_k ||v||)  or  N(0, s_k^2 I)                                  (12)
+    x_i  <- argmin w_i f_i(x) + (rho/2) || x + a_i/rho - zhat ||^2                               (13)
+    a_i  <- a_i + rho (x_i - zhat)                                                              (14)
+
+Rounds: the first z is the prox of 0, free of data, and goes out bare before round 1. Round k of the engine makes the
+agents' k-th step (13)-(14) and then the k-th *private* broadcast, the paper's zhat(k+1) with its alpha(k+1). So K
+rounds of the engine spend the budget on K broadcasts; the paper's K iterations are K - 1 rounds here, followed by one
+more local step that is never published.
+
+What may be published is the broadcasts, and the estimate is the last of them. The paper's error is that of x_i(K),
+which touched the data after the last noise; it never leaves the silos.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import ClassVar, Self
+
+import numpy as np
+
+from dpadmm.checks import shown
+from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import BROADCAST, NoiseHook
+from dpadmm.methods.consensus import ConsensusADMM, StarState
+from dpadmm.methods.consensus_neighbours import RECORDS, LinearTermsDiffer, Neighbours, StarFacts
+from dpadmm.methods.method import About, Setting, Topology, WorstCase
+from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.privacy.protection import with_spherical_noise
+from dpadmm.problems import neighbours
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import Problem
+
+
+class NoisePlace(Enum):
+    """Where the coordinator adds its noise; C3 bounds both values alike."""
+
+    AFTER_PROX = "on z, after the prox"
+    BEFORE_PROX = "on the mean, before the prox: what is broadcast keeps exact zeros and walls"
+
+
+@dataclass(frozen=True)
+class ConsensusDPADMM(ConsensusADMM):
+    """A trusted coordinator broadcasts a noisy consensus model; whoever hears all broadcasts learns little.
+
+    Parameters
+    ----------
+    rho: penalty to the consensus model, > 0.
+    neighbours: whom the noise hides: `RecordsDiffer()`, `FunctionsDiffer(delta)`, or, for quadratic agents,
+        `LinearTermsDiffer(delta)`.
+    family: `Family.SPHERICAL` (pure epsilon, up to floating point) or `Family.GAUSSIAN`.
+    place: after the prox as in the paper, or before it.
+
+    Guarantees: C3, for every convex g and every rho > 0, against whoever sees the broadcasts (the coordinator is
+    trusted, the uplink protected). The bounds differ from round to round; dpadmm-research
+    (`papers.consensus.planner`) has the schedules that make the most of it.
+
+    >>> from dpadmm.methods.consensus_neighbours import FunctionsDiffer
+    >>> from dpadmm.data import random_quadratics
+    >>> from dpadmm.problems.problem import Weighting
+    >>> agents = random_quadratics(10_000, 5, rng=np.random.default_rng(0))
+    >>> setting = Setting(Problem.of(agents, Weighting.EQUAL), rounds=60, tolerance=1e-9)
+    >>> row = ConsensusDPADMM(rho=5.0, neighbours=FunctionsDiffer(1.0)).promises(setting)[0].rows[0]
+    >>> f"{row.certificates[0].bound:.4g} {row.certificates[-1].bound:.4g}"
+    '3.333e-05 4.684e-05'
+    """
+
+    about: ClassVar[About] = About(
+        name="consensus",
+        summary="spherical Laplace noise on the coordinator's broadcast",
+        topology=Topology.STAR,
+        certificate="C3",
+        noise=(Family.SPHERICAL,),
+        noised="the coordinator's broadcast",
+        trusts_coordinator=True,
+        takes_any_regulariser=True,
+    )
+
+    neighbours: Neighbours = RECORDS
+    family: Family = Family.SPHERICAL
+    place: NoisePlace = NoisePlace.AFTER_PROX
+
+    def __post_init__(self) -> None:
+        """Refuse penalties that are none, and noise that has no place here."""
+        super().__post_init__()
+        if self.family not in (Family.SPHERICAL, Family.GAUSSIAN):
+            raise InputError(f"family must be Family.SPHERICAL or Family.GAUSSIAN, got {shown(self.family)}.")
+        if not isinstance(self.place, NoisePlace):
+            raise InputError(f"place must be one of {[str(place) for place in NoisePlace]}, got {shown(self.place)}.")
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """The z step of the coordinator, with the noise of round k."""
+        step = 1 / (self.rho * problem.n_agents)
+        if self.place is NoisePlace.BEFORE_PROX:
+            return problem.regulariser.prox(noise.total(BROADCAST, k, messages), step)
+        z = problem.regulariser.prox(messages.sum(axis=0, keepdims=True), step)
+        return noise.perturb(BROADCAST, k, np.array([COORDINATOR]), z)
+
+    def models(self, state: StarState, inbox: Floats) -> Floats:
+        """The last broadcast, for every agent: their own x_i touched the data after the last noise."""
+        return np.broadcast_to(inbox, state.x.shape)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """The first broadcast, and three."""
+        method, pulled = cls(rho=1.0), neighbours.saturated(3, records=2, at=2)
+        return (
+            WorstCase(neighbours.PULLED, method, pulled, 1),
+            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2), 1),
+            WorstCase(f"{neighbours.PULLED}, 3 rounds", method, pulled, 3),
+        )
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """One release of the coordinator a round (C3)."""
+        certificates = self.neighbours.certificates(self.rho, setting.rounds, StarFacts.of(setting))
+        if self.family is Family.SPHERICAL:
+            certificates = tuple(with_spherical_noise(certificate) for certificate in certificates)
+        row = Row(COORDINATOR, tuple(range(1, setting.rounds + 1)), certificates)
+        return (Promise(BROADCAST, self.family, (row,)),)
+
+
+@dataclass(frozen=True)
+class GaussianConsensusADMM(ConsensusDPADMM):
+    """The same with Gaussian noise, which composes better over many rounds."""
+
+    about: ClassVar[About] = replace(
+        ConsensusDPADMM.about,
+        name="consensus-gaussian",
+        summary="Gaussian noise on the coordinator's broadcast",
+        noise=(Family.GAUSSIAN,),
+        is_sum=True,
+    )
+
+    family: Family = Family.GAUSSIAN
+
+    def summed(self) -> Self:
+        """With the noise in the mean, where shares of it can add up."""
+        return replace(self, place=NoisePlace.BEFORE_PROX)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """What the agents remember shows in later broadcasts."""
+        method = cls(rho=1.0)
+        shifted = replace(method, neighbours=LinearTermsDiffer(1.0))
+        return (
+            WorstCase(neighbours.PULLED, method, neighbours.saturated(3, records=2, at=2), 1),
+            WorstCase(neighbours.HIDDEN, method, neighbours.bent(), 5),
+            WorstCase("an agent's linear term (quadratics)", shifted, neighbours.shifted_quadratics(), 5),
+        )

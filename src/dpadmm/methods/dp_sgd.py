@@ -1,0 +1,155 @@
+"""DP-SGD and DP-prox-SGD, central (one silo) and federated (every silo adds noise to its own batch gradient).
+
+m_i <- (w_i/l) sum_{m in batch_i} clip( grad loss_m(x) ) + w_i mu x + N(0, s_{i,k}^2 I)
+x   <- x - step ( sum_i m_i + grad g(x) )            DP-SGD
+x   <- prox_{step g}( x - step sum_i m_i )           DP-prox-SGD
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook
+from dpadmm.methods.batches import Batches, Moment, batch_gradients
+from dpadmm.methods.gradient_method import GradientMethod, refuse_all_but_ridge
+from dpadmm.methods.method import About, Setting, Topology, WorstCase
+from dpadmm.networks.graph import Network
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.privacy.certificates.gradients import sampled_gradient
+from dpadmm.privacy.protection import Strength
+from dpadmm.problems import neighbours
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import EmpiricalRisk, Problem
+
+
+@dataclass(frozen=True)
+class DPProxSGD(GradientMethod):
+    """Proximal steps along noisy batch gradients; any regulariser with a prox.
+
+    Parameters
+    ----------
+    step, power: see `GradientMethod`.
+    batches: how each silo draws its records; required.
+    clip: norm to which each record's gradient is shortened, > 0; None leaves them as they are. With a clip even
+        losses without a gradient bound (squared) are private; clipping then biases the result.
+
+    Guarantees: C9. A sampled Gaussian per silo and round, one record's term at most `w_i min(G, clip)/l`; record level,
+    replace-one, against an eavesdropper who sees every message but not the batches; up to floating point, since
+    batches come from a generator.
+
+    Reference: Abadi et al., "Deep learning with differential privacy" (2016); divided here by the expected batch size.
+    """
+
+    about: ClassVar[About] = About(
+        name="dp-prox-sgd",
+        summary="like dp-sgd, with a proximal step for any regulariser",
+        topology=Topology.STAR,
+        certificate="C9",
+        noise=(Family.SAMPLED,),
+        noised="the mean gradient of a batch",
+        free=frozenset({"step", "power", "mu"}),
+        takes_any_regulariser=True,
+        is_federated=False,
+    )
+
+    batches: Batches | None = None
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers; batches are not optional."""
+        super().__post_init__()
+        if self.batches is None:
+            raise InputError(f"{type(self).__name__} needs batches; give for example Batches(size=50, seed=0).")
+        if self.clip is not None:
+            checks.positive("clip", self.clip)
+
+    @property
+    def draws(self) -> Batches:
+        """The batches, which are always there."""
+        if self.batches is None:
+            raise InputError(f"{type(self).__name__} needs batches.")
+        return self.batches
+
+    def drawn(self) -> Self:
+        """Secret batches get the seed of this run."""
+        return replace(self, batches=self.draws.drawn())
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """The batches must fit the silos."""
+        self.draws.check(problem)
+
+    def gradients(self, k: int, agents: Agents, x: Floats) -> tuple[Floats, Floats]:
+        """The batch's clipped gradients need noise; the ridge inside f_i touches no data."""
+        clip = math.inf if self.clip is None else self.clip
+        ridge = agents.weights[:, None, None] * agents.functions.constants.strong_convexity * x
+        return batch_gradients(self.draws, Moment(k), agents, x, clip=clip), ridge
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """The silo's other records are silent, so that the mixture over batches is known exactly."""
+        method = cls(step=0.1, batches=Batches(1, seed))
+        return (WorstCase(neighbours.PULLED, method, neighbours.saturated(1, records=4), 3),)
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """One sampled Gaussian release per silo and round."""
+        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
+        rows = []
+        for i in range(functions.n_agents):
+            clip = math.inf if self.clip is None else self.clip
+            certificate = sampled_gradient(setting.evaluated(i, clip), batch_size=self.draws.size, clip=clip).weakened(
+                Strength.UP_TO_FLOATING_POINT
+            )
+            drawn = self.draws.sampling(int(functions.sizes[i]))
+            rows.append(Row(i, rounds, (certificate,) * len(rounds), drawn))
+        return (Promise(MESSAGE, Family.SAMPLED, tuple(rows)),)
+
+
+@dataclass(frozen=True)
+class DPSGD(DPProxSGD):
+    """Plain steps along noisy batch gradients; a ridge regulariser enters by its gradient.
+
+    Parameters and guarantees: as `DPProxSGD`.
+
+    >>> DPSGD(step=0.5, batches=Batches(50, seed=0)).step_at(7)
+    0.5
+    """
+
+    about: ClassVar[About] = replace(
+        DPProxSGD.about,
+        name="dp-sgd",
+        summary="noisy batch gradients; one silo is the central model",
+        takes_any_regulariser=False,
+    )
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """The regulariser must have a gradient that is known."""
+        super().check(problem, network)
+        refuse_all_but_ridge("DP-SGD", problem.regulariser, problem.dimension, "Use DP-prox-SGD for others.")
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """A plain step along the sum of the messages and the regulariser's gradient."""
+        push = messages.sum(axis=0, keepdims=True) + problem.regulariser.strong_convexity * inbox
+        return inbox - self.step_at(k) * push
+
+
+def pooled(problem: Problem) -> Problem:
+    """Return the same problem with all records in one silo: the central model.
+
+    Only where it *is* the same problem: the weights must be proportional to the records, w_i = c n_i.
+    """
+    functions = problem.functions
+    if not isinstance(functions, EmpiricalRisk):
+        raise InputError(f"{type(functions).__name__} has no records to pool. Use an empirical risk.")
+    ratios = problem.weights / functions.sizes
+    if not np.allclose(ratios, ratios[0], rtol=1e-9):
+        raise InputError(
+            "Pooled records all have the same weight, so the silos' weights must be proportional to their sizes."
+        )
+    silos = replace(functions.silos, offsets=functions.silos.offsets[[0, -1]], names=("all records",))
+    return Problem(replace(functions, silos=silos), np.array([problem.weights.sum()]), problem.regulariser)

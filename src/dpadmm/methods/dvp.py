@@ -1,0 +1,177 @@
+"""DVP: decentralised ADMM with a random linear term in every local objective (Zhang and Zhu 2017).
+
+    x_i <- argmin w_i f_i(x) + (a_i + b_i)'x + eta sum_{j in V_i} || x - (x_i + x_j)/2 ||^2,    b_i ~ exp(-alpha ||b||)
+    a_i <- a_i + eta sum_{j in V_i} (x_i - x_j)
+
+The minimiser itself is broadcast: the noise is inside the objective. M-ADMM and R-ADMM share this step.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Agents, NoiseHook
+from dpadmm.methods.decentralised import DecentralisedADMM, GraphState, edge_penalty, penalised_minimiser, zeros
+from dpadmm.methods.method import About, Setting, Topology, WorstCase
+from dpadmm.noise.draws import Slot
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.privacy.certificates.objective import dvp, solver_smoothing
+from dpadmm.privacy.protection import Certificate
+from dpadmm.problems import neighbours
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import Logistic
+
+OBJECTIVE = Slot("objective")
+SMOOTHING = Slot("smoothing")
+
+Penalties = Callable[[int, int], Floats]
+"""The penalty of every agent in a round: k, N -> (N,)."""
+
+
+@dataclass(frozen=True)
+class DVP(DecentralisedADMM):
+    """Agents on a graph broadcast the exact minimisers of randomly tilted objectives.
+
+    Parameters
+    ----------
+    eta: penalty on each edge, > 0.
+    smoothing: part of epsilon in [0, 1) spent on noise that hides the solver's error (C7); 0 adds none, and the
+        certificate then holds up to solver error. Ask for a tight `tolerance` with it: the noise is proportional.
+
+    Guarantees: C2, pure epsilon, every round. One record moves the gradient by at most `2 G w_i / n_i`; record level,
+    replace-one, against an eavesdropper who sees every message. For losses of a linear predictor with a bounded
+    slope and curvature.
+
+    Reference: Zhang, Zhu, "Dynamic differential privacy for ADMM-based distributed classification learning" (2017).
+    """
+
+    about: ClassVar[About] = About(
+        name="dvp",
+        summary="a random linear term in every local objective",
+        topology=Topology.GRAPH,
+        certificate="C2",
+        noise=(Family.OBJECTIVE,),
+        noised="the objective, as a linear term",
+    )
+
+    smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check both numbers."""
+        super().__post_init__()
+        check_smoothing(self.smoothing)
+
+    def local_step(
+        self, k: int, agents: Agents, state: GraphState, inbox: Floats, noise: NoiseHook
+    ) -> tuple[GraphState, Floats]:
+        """The tilted x step; what leaves, and what every later update reads, is the message."""
+        x, message = tilted_minimiser(
+            self.eta, k, agents, state.x, inbox, state.a, state.guess, noise, self.smoothing > 0
+        )
+        return GraphState(x=message, a=state.a, guess=x), message
+
+    def penalties(self, t: int, n_agents: int) -> Floats:
+        """Return eta for all agents."""
+        return np.full(n_agents, self.eta)
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
+        return cls(eta=edge_penalty(setting, step))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """A silo of one record, and a margin loss."""
+        method = cls(eta=50.0)
+        return (
+            WorstCase(neighbours.SMALLEST, method, neighbours.saturated(at=1), 1),
+            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.misclassified(), 3),
+        )
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """One objective perturbation per agent and round, with its smoothing if there is one."""
+        rounds = range(1, setting.rounds + 1)
+        return tilted_broadcasts(setting, rounds, self.penalties, lambda tilted: tilted, self.smoothing)
+
+
+def check_smoothing(smoothing: float) -> None:
+    """Refuse parts of epsilon outside [0, 1)."""
+    if isinstance(smoothing, bool) or not isinstance(smoothing, int | float) or not 0 <= smoothing < 1:
+        raise InputError(f"smoothing must be a fraction of epsilon, at least 0 and below 1, got {smoothing!r}.")
+
+
+def tilted_minimiser(
+    eta: float | Floats,
+    k: int,
+    agents: Agents,
+    x: Floats,
+    inbox: Floats,
+    a: Floats,
+    guess: Floats,
+    noise: NoiseHook,
+    is_smoothed: bool,
+) -> tuple[Floats, Floats]:
+    """Return the minimiser with a fresh linear term `b_i` in the objective, and what may be broadcast of it."""
+    b = noise.perturb(OBJECTIVE, k, agents.index, zeros(agents, x.shape[2]))
+    found = penalised_minimiser(eta, agents, x, inbox, lin=a + b, start=guess)
+    return found, noise.perturb(SMOOTHING, k, agents.index, found) if is_smoothed else found
+
+
+def tilted_broadcasts(
+    setting: Setting,
+    rounds: Sequence[int],
+    penalties: Penalties,
+    named: Callable[[Certificate], Certificate],
+    smoothing: float,
+) -> tuple[Promise, ...]:
+    """Return the promise that every agent's minimiser leaves with linear noise in these rounds (C2, C7).
+
+    `named` makes DVP's certificate of an agent and round the method's own.
+    """
+    by_round = [penalties(k, setting.problem.n_agents) for k in rounds]
+
+    def rows(of: Callable[[int, float], Certificate]) -> tuple[Row, ...]:
+        listed = []
+        for i in range(setting.problem.n_agents):
+            etas = [float(row[i]) for row in by_round]
+            known = {eta: of(i, eta) for eta in dict.fromkeys(etas)}
+            listed.append(Row(i, tuple(rounds), tuple(known[eta] for eta in etas)))
+        return tuple(listed)
+
+    if smoothing > 0 and setting.tolerance is None:
+        raise InputError("smoothing covers a solver residual; give the tolerance it is to cover.")
+    main = rows(lambda i, eta: named(_objective_certificate(setting, i, eta, smoothing > 0)))
+    if smoothing == 0:
+        return (Promise(OBJECTIVE, Family.OBJECTIVE, main),)
+    extra = rows(lambda i, eta: _smoothing_certificate(setting, i, eta))
+    return (
+        Promise(OBJECTIVE, Family.OBJECTIVE, main, share=1 - smoothing),
+        Promise(SMOOTHING, Family.SPHERICAL, extra, share=smoothing),
+    )
+
+
+def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bool) -> Certificate:
+    """C2 from the public facts of agent i in a round with this penalty."""
+    functions = setting.problem.functions
+    loss = getattr(functions, "linear_loss", None)
+    if not hasattr(functions, "linear_loss") or functions.constants.scores > 1:
+        raise InputError(
+            f"Objective perturbation is certified for losses of a linear predictor, got {type(functions).__name__}. "
+            "Use EmpiricalRisk, or P-ADMM, whose noise is on the broadcast."
+        )
+    return dvp(
+        setting.local(i),
+        curvature_bound=functions.constants.record_curvature,
+        edge_penalty=eta,
+        degree=setting.degree(i),
+        is_logistic=type(loss) is Logistic and loss.cap == 1,  # a cap is not proved
+        is_smoothed=is_smoothed,
+    )
+
+
+def _smoothing_certificate(setting: Setting, i: int, eta: float) -> Certificate:
+    """C7 for an objective perturbation."""
+    return solver_smoothing(setting.local(i), quadratic_curvature=2 * eta * setting.degree(i))

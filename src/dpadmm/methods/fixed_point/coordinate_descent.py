@@ -1,0 +1,149 @@
+"""Private coordinate descent, DP-CD (Mangold et al. 2022), as a noisy fixed-point iteration (Proposition 2).
+
+    agent i:      m_i = w_i grad_b f_i(u) + N(0, s_i^2 I)          b: the round's block of coordinates
+    coordinator:  u_b <- prox_{step g}( u_b - step sum_i m_i )_b
+
+With g = 0, one agent and `R_b(u) = u_b - (2/beta) grad_b f(u)` this is Algorithm 1 with `lam = step beta/2`.
+"""
+
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.methods.batches import within_reach
+from dpadmm.methods.fixed_point.participation import Participation
+from dpadmm.methods.method import About, Method, Setting, Topology, WorstCase
+from dpadmm.networks.graph import Network
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.privacy.certificates.gradients import coordinate_gradient
+from dpadmm.problems import neighbours
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.regularisers import Box, ElasticNet
+
+
+class NoMemory(NamedTuple):
+    """Agents remember nothing between rounds; `seats` (N, 1, 1) only says how many there are."""
+
+    seats: Floats
+
+
+@dataclass(frozen=True)
+class CoordinateDescent(Method):
+    """DP-CD: one block of coordinates a round, with noise on that block of every silo's gradient.
+
+    Parameters
+    ----------
+    step: gradient step, in (0, 2/beta) with beta = sum_i w_i L.
+    blocks: which block is active in which round, drawn in advance over `ceil(d/block_size)` blocks.
+    block_size: coordinates of a block, consecutive, >= 1.
+
+    Guarantees: C9 (coordinate gradient), record level, eavesdropper: a release moves by at most `w_i 2G/n_i`. (G
+    bounds the whole gradient of a record, hence any block of it.) With one silo this is the central model.
+
+    Reference: Mangold, Bellet, Salmon, Tommasi, "Differentially private coordinate descent for composite empirical
+    risk minimization" (2022).
+    """
+
+    about: ClassVar[About] = About(
+        name="dp-cd",
+        summary="private coordinate descent",
+        topology=Topology.STAR,
+        certificate="C9",
+        noised="a block of a silo's gradient",
+        free=frozenset({"step", "block_size", "mu"}),
+        is_federated=False,
+    )
+
+    step: float
+    blocks: Participation
+    block_size: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checks.positive("step", self.step)
+        checks.count("block_size", self.block_size)
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """The blocks must tile the coordinates, the step be short enough, the regulariser act on each coordinate."""
+        needed = -(-problem.dimension // self.block_size)
+        if self.blocks.n_agents != needed:
+            raise InputError(
+                f"{problem.dimension} coordinates in blocks of {self.block_size} are {needed} blocks, but the schedule "
+                f"is for {self.blocks.n_agents}. Draw it for {needed}."
+            )
+        beta = float(problem.weights.sum()) * problem.functions.constants.smoothness
+        if not self.step < 2 / beta:
+            raise InputError(f"step must be below 2/beta = {2 / beta:g} (beta = sum w_i L), got {self.step:g}.")
+        if not acts_on_coordinates(problem.regulariser):
+            name = type(problem.regulariser).__name__
+            raise InputError(
+                f"Coordinate descent needs a regulariser that acts on each coordinate separately; {name} does not."
+            )
+
+    def start(self, agents: Agents, replicas: int) -> tuple[NoMemory, Floats]:
+        """u = 0."""
+        return NoMemory(np.zeros((len(agents.index), 1, 1))), np.zeros((1, agents.dimension, replicas))
+
+    def coordinates(self, k: int, dimension: int) -> Ints:
+        """Return the coordinates of round k's block."""
+        first = self.blocks.agents(k) * self.block_size
+        span = first[:, None] + np.arange(self.block_size)
+        return span[span < dimension]
+
+    def local_step(
+        self, k: int, agents: Agents, state: NoMemory, inbox: Floats, noise: NoiseHook
+    ) -> tuple[NoMemory, Floats]:
+        """The noisy block of the gradient at the public point u."""
+        point, active = within_reach(agents.functions, inbox), self.coordinates(k, agents.dimension)
+        gradient = agents.functions.gradient(point)[:, active]
+        return state, noise.perturb(MESSAGE, k, agents.index, agents.weights[:, None, None] * gradient)
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """The step on the block, then the prox of its coordinates."""
+        active = self.coordinates(k, problem.dimension)
+        moved = inbox.copy()
+        moved[:, active] -= self.step * messages.sum(axis=0, keepdims=True)
+        after = inbox.copy()
+        after[:, active] = problem.regulariser.prox(moved, self.step)[:, active]
+        return after
+
+    def residuals(self, agents: Agents, before: tuple[NoMemory, Floats], after: tuple[NoMemory, Floats]) -> Residuals:
+        """Primal: 0, there is one model. Dual: the movement over the step, of the active block only."""
+        moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / self.step
+        return Residuals(primal=np.zeros_like(moved), dual=moved)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """All coordinates in turn."""
+        method = cls(step=0.1, blocks=Participation.in_turn(1, 3))
+        return (WorstCase(neighbours.PULLED, method, neighbours.saturated(1, records=2), 3),)
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """C9: one Gaussian release per silo and round."""
+        self.blocks.covers(setting.rounds)
+        problem, rounds = setting.problem, tuple(range(1, setting.rounds + 1))
+        rows = []
+        for i in range(problem.n_agents):
+            certificate = coordinate_gradient(setting.evaluated(i))
+            rows.append(Row(i, rounds, (certificate,) * len(rounds)))
+        return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)
+
+
+@singledispatch
+def acts_on_coordinates(regulariser: Any) -> bool:
+    """Say whether g(x) is a sum over coordinates, so that its prox on one of them does not need the others."""
+    return False
+
+
+@acts_on_coordinates.register(ElasticNet)
+@acts_on_coordinates.register(Box)
+def _(regulariser: Any) -> bool:
+    return True

@@ -1,0 +1,203 @@
+"""Fixed-point ADMM with noise at the coordinator: the central model done right (certificate C6).
+
+    user i, if the round is its:  x_i = prox_{gamma F_i}(2z - u_i),   u_i <- u_i + 2 lam (x_i - z)
+    coordinator:                  z = prox_{gamma g}( sum u_i/N + N(0, s_k^2 I) ),  fresh noise every round
+
+Blocks are noise-free and go to a trusted coordinator, or into a masked sum with shares of the noise (C12). For
+lam <= 1/2 a block is a convex combination of points `z - gamma grad F_i(x)`, so one user moves the mean by
+`2 gamma L/N` at most, for ever: no clipping, no growth with the rounds.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.methods.anatomy import BROADCAST, Agents, NoiseHook, Residuals
+from dpadmm.methods.fixed_point.blocks import (
+    BlockState,
+    block_minimiser,
+    block_residuals,
+    check_unit,
+    inside_prox,
+    kinds_of,
+)
+from dpadmm.methods.fixed_point.participation import Participation
+from dpadmm.methods.method import ROWS, About, Method, Setting, Topology, WorstCase
+from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.promises import Custom, Family, Promise, Row
+from dpadmm.privacy.calibration import optimal_gaussian_shape
+from dpadmm.privacy.certificates.hidden_state import fixed_point_mean_record, fixed_point_mean_user, relaxation_of
+from dpadmm.privacy.certificates.local import for_silos
+from dpadmm.privacy.protection import Certificate, Unit
+from dpadmm.problems import neighbours
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.problem import Problem, Weighting
+
+
+@dataclass(frozen=True)
+class CoordinatorADMM(Method):
+    """Fixed-point ADMM whose only noise is the coordinator's.
+
+    Parameters
+    ----------
+    gamma: step of the proximal maps, > 0. lam: relaxation in (0, 1/2]; beyond 1/2 the certificate fails in round 1.
+    unit: whom the noise is calibrated for: record (or person, if the setting protects persons) or user.
+    participation: who computes in which round (None: everyone). Everyone's block is in every mean: who does not
+        compute sends the block it has, or the coordinator remembers it.
+
+    Guarantees: C6, for the public and the peers; for the coordinator too if the noise is added inside a secure
+    aggregation. The sensitivity starts smaller than its limit, see `schedule`.
+
+    >>> import numpy as np
+    >>> from dpadmm.core.local import LocalEngine, Stopping
+    >>> from dpadmm.problems.problem import Problem, Weighting
+    >>> from dpadmm.problems.quadratics import QuadraticAgents
+    >>> agents = QuadraticAgents(np.ones((3, 1, 1)), np.array([[1.0], [2.0], [6.0]]))
+    >>> problem = Problem.of(agents, Weighting.AVERAGE)
+    >>> LocalEngine(progress=False).run(CoordinatorADMM(gamma=1.0), problem, Stopping(rounds=60)).estimate.round(6)
+    array([[-3.]])
+    """
+
+    about: ClassVar[About] = About(
+        name="fp-coordinator",
+        takes_softmax=True,
+        summary="fixed-point ADMM, noise at the coordinator only",
+        topology=Topology.STAR,
+        certificate="C6",
+        noised="the mean of the blocks",
+        trusts_coordinator=True,
+        is_sum=True,
+        units=ROWS | {Unit.USER},
+        takes_any_regulariser=True,
+        why="one noise vector on the mean of the silos' blocks hides all of them at once (C6)",
+    )
+
+    gamma: float
+    lam: float = 0.5
+    unit: Unit = Unit.RECORD
+    participation: Participation | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers; lam <= 1/2 is enforced."""
+        checks.positive("gamma", self.gamma)
+        relaxation_of(self.lam)
+        check_unit(self.unit)
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
+        return cls(gamma=step, unit=setting.protection.unit)
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """The schedule must be for these agents."""
+        if self.participation is not None:
+            self.participation.check(problem.n_agents)
+
+    def start(self, agents: Agents, replicas: int) -> tuple[BlockState, Floats]:
+        """u = 0 and z = prox(0)."""
+        zero = np.zeros((len(agents.index), agents.dimension, replicas))
+        z = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), self.gamma)
+        return BlockState(u=zero, x=zero.copy()), z
+
+    def participants(self, k: int) -> Ints | None:
+        """Everyone is heard; who computes is decided in the local step."""
+        return None
+
+    def local_step(
+        self, k: int, agents: Agents, state: BlockState, inbox: Floats, noise: NoiseHook
+    ) -> tuple[BlockState, Floats]:
+        """Those whose round it is update their block; everyone's part u_i/N of the mean is the message."""
+        if self.participation is None:
+            u, x = self._updated(agents, state, inbox)
+            return BlockState(u, x), u / agents.number
+        here = np.flatnonzero(np.isin(agents.index, self.participation.agents(k)))
+        u, x = state.u.copy(), state.x.copy()
+        if here.size:
+            u[here], x[here] = self._updated(agents.take(here), BlockState(u[here], x[here]), inbox)
+        return BlockState(u, x), u / agents.number
+
+    def _updated(self, agents: Agents, state: BlockState, z: Floats) -> tuple[Floats, Floats]:
+        x = block_minimiser(self.gamma, agents, 2 * z - state.u, state.x)
+        return state.u + 2 * self.lam * (x - z), x
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """The noisy mean, then the prox: post-processing that keeps sparsity and feasibility."""
+        return problem.regulariser.prox(noise.total(BROADCAST, k, messages), self.gamma)
+
+    def residuals(
+        self, agents: Agents, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]
+    ) -> Residuals:
+        """As for noise in the blocks."""
+        return block_residuals(self.lam, self.gamma, before, after)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Blocks are hidden, and remember."""
+        method = cls(gamma=1.0)
+        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
+        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
+        return (
+            WorstCase(neighbours.PULLED, method, pulled, 1),
+            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2), 2),
+            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
+            WorstCase(neighbours.HIDDEN, method, neighbours.bent(), 5),
+        )
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """C6: `mean u` leaves with Gaussian noise, once a round, under the certificate of the agent that moves it most.
+
+        Agent i has made as many updates as it took part so far. A person in s silos moves one released value with all
+        of them, so the s largest bounds add up.
+        """
+        kinds, kind_of = kinds_of(setting)
+        by_kind = [self._certificates(setting, size, weight) for size, weight in kinds]
+        # By kind and number of updates; before its first update nobody moves anything.
+        bounds = np.array([[0.0, *(certificate.bound for certificate in row)] for row in by_kind])
+        rounds, silos = range(1, setting.rounds + 1), setting.protection.silos_per_person
+        updates = np.zeros(setting.problem.n_agents, dtype=np.int64)
+        certificates = []
+        for k in rounds:
+            updates[slice(None) if self.participation is None else self.participation.agents(k)] += 1
+            reach = bounds[kind_of, updates]
+            worst = float(reach.max() if silos == 1 else np.partition(reach, -silos)[-silos:].sum())
+            certificates.append(for_silos(by_kind[0][0], bound=worst, silos=silos))
+        return (Promise(BROADCAST, Family.GAUSSIAN, (Row(COORDINATOR, tuple(rounds), tuple(certificates)),)),)
+
+    def _certificates(self, setting: Setting, size: int, weight: float) -> tuple[Certificate, ...]:
+        """C6 for an agent: how far the mean of all blocks can move after its 1st, 2nd, ... update."""
+        # For one silo: `promises` adds up those of a person.
+        local = inside_prox(setting, setting.gradient_bound, size, weight, silos=1)
+        constants, n = setting.problem.functions.constants, setting.problem.n_agents
+        if self.unit is Unit.USER:
+            return fixed_point_mean_user(
+                updates=setting.rounds,
+                step=self.gamma,
+                lipschitz=setting.gradient_bound,
+                n_users=n,
+                relaxation=self.lam,
+                strong_convexity=constants.strong_convexity,
+                weight=local.weight,
+                solver_tolerance=local.solver_tolerance,
+            )
+        return fixed_point_mean_record(
+            local,
+            updates=setting.rounds,
+            step=self.gamma,
+            smoothness=constants.smoothness,
+            n_users=n,
+            relaxation=self.lam,
+        )
+
+    def schedule(self, setting: Setting, weights: Floats | float = 1.0) -> Custom:
+        """Return the noise over the rounds that minimises `sum weights_k s_k^2` at a given budget (C0).
+
+        The sensitivities grow from round to round, so `s_k^2 ~ D_k/sqrt(weights_k)` does too.
+        """
+        (promise,) = self.promises(setting)
+        bounds = np.array([certificate.bound for certificate in promise.rows[0].certificates])
+        return Custom(tuple(optimal_gaussian_shape(bounds, weights).tolist()))

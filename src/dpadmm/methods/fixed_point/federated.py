@@ -1,0 +1,95 @@
+"""Federated private ADMM (Algorithm 3): in each round m sampled users send the change of their block.
+
+server:  zhat <- zhat + (1/N) sum_{i in S} du_i,      z = prox_{gamma g}(zhat)
+user i:  x_i = prox_{gamma F_i}(2z - u_i)
+         du_i = 2 lam ( Clip(x_i - z) + N(0, sigma^2 I)/2 ),      u_i <- u_i + du_i
+
+`zhat` is the mean of all blocks. (As printed, the server adds the changes to z: see `blocks`.)
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockDescent
+from dpadmm.methods.fixed_point.participation import Participation
+from dpadmm.methods.method import About, Common, WorstCase
+from dpadmm.privacy.protection import Unit
+from dpadmm.problems import neighbours
+from dpadmm.problems.losses import SmoothedHinge
+from dpadmm.problems.problem import Weighting
+
+
+@dataclass(frozen=True)
+class FederatedADMM(BlockDescent):
+    """Fixed-point ADMM with users and a server that need not be trusted.
+
+    Parameters: see `BlockADMM`; `sampled` draws the participation.
+
+    Guarantees: C5 for every viewer, the server included, times the number of participations of the user at hand; noise
+    is calibrated to the largest number. The paper's central figures (see dpadmm-research) are not certified.
+    """
+
+    about: ClassVar[About] = replace(
+        BLOCKS,
+        name="fp-federated",
+        takes_softmax=True,
+        summary="fixed-point ADMM with sampled users and a server",
+        why="the coordinator need not be trusted: each silo adds its noise before it sends anything (C5)",
+    )
+
+    @classmethod
+    def numbers(cls) -> dict[str, float | None]:
+        """With the number of silos that are drawn for a round (0: everyone)."""
+        return super().numbers() | {"sampled": 0}
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """Whoever the common seed draws takes part."""
+        sampled = int(numbers.pop("sampled", 0))
+        if not sampled:
+            return cls(**numbers)
+        rng = np.random.default_rng(common.seed)
+        return cls(**numbers, participation=Participation.subsets(common.n_silos, sampled, common.rounds, rng))
+
+    @classmethod
+    def sampled(
+        cls,
+        gamma: float,
+        n_users: int,
+        m: int,
+        rounds: int,
+        rng: np.random.Generator,
+        lam: float = 0.5,
+        clip: float = math.inf,
+        unit: Unit = Unit.RECORD,
+    ) -> "FederatedADMM":
+        """Return the method with m of N users drawn for each of `rounds` rounds.
+
+        >>> FederatedADMM.sampled(1.0, n_users=5, m=2, rounds=3, rng=np.random.default_rng(0)).participants(1)
+        array([3, 4])
+        """
+        return cls(gamma, lam, clip, unit, Participation.subsets(n_users, m, rounds, rng))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Records and users who are drawn, and a margin loss."""
+        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
+        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE, at=2)
+        drawn = _busiest_last(Participation.subsets(3, 2, 6, np.random.default_rng(seed)))
+        method, everyone = cls(1.0, participation=drawn), cls(1.0)
+        return (
+            WorstCase(neighbours.PULLED, method, pulled, 6),
+            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 6),
+            WorstCase(neighbours.HINGE, everyone, neighbours.dragged(SmoothedHinge(), 2), 2),
+        )
+
+
+def _busiest_last(drawn: Participation) -> Participation:
+    """Return the schedule with the last user and whoever takes part most often swapped: noise is calibrated to them."""
+    swap = np.arange(drawn.n_agents)
+    busiest = int(np.argmax(drawn.counts(drawn.rounds)))
+    swap[[-1, busiest]] = busiest, drawn.n_agents - 1
+    return Participation(drawn.n_agents, swap[drawn.table])

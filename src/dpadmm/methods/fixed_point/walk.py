@@ -1,0 +1,113 @@
+"""Fully decentralised private ADMM (Algorithm 4): a token walks from user to user.
+
+the holder i:  z = prox_{gamma g}(zhat),   x_i = prox_{gamma F_i}(2z - u_i),
+               du_i = 2 lam ( Clip(x_i - z) + N(0, sigma^2 I)/2 ),   u_i <- u_i + du_i,   zhat <- zhat + du_i/N
+               sends zhat to the next holder
+
+The token is `zhat`, the mean of all blocks; as printed it is z, from which the mean cannot be kept (see `blocks`). The
+paper walks on the complete graph; any connected graph will do, since the fixed point does not depend on the order.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from dpadmm.errors import InputError
+from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM
+from dpadmm.methods.fixed_point.participation import Participation
+from dpadmm.methods.method import About, Common, Topology, WorstCase
+from dpadmm.networks.graph import Network
+from dpadmm.networks.walks import WalkKind
+from dpadmm.privacy.protection import Unit
+from dpadmm.problems import neighbours
+from dpadmm.problems.problem import Problem, Weighting
+
+
+@dataclass(frozen=True)
+class RandomWalkADMM(BlockADMM):
+    """Fixed-point ADMM without a server: one user computes in a round, whoever holds the token.
+
+    Parameters: see `BlockADMM`; `on_complete_graph` and `on_network` draw the walk, which is mandatory.
+
+    Guarantees: C5, for an eavesdropper on all messages, times the number of visits; noise is calibrated to the user
+    visited most. Network DP, which counts only what reaches a peer, is claimed by the paper (see `claimed`), not
+    certified.
+    """
+
+    about: ClassVar[About] = replace(
+        BLOCKS,
+        name="fp-walk",
+        summary="fixed-point ADMM by a token that walks from user to user",
+        topology=Topology.WALK,
+    )
+
+    def __post_init__(self) -> None:
+        """A walk must have been drawn, with one holder a round."""
+        super().__post_init__()
+        if self.participation is None or self.participation.table.shape[1] != 1:
+            raise InputError(
+                "A walk needs one token holder per round, drawn beforehand: use RandomWalkADMM.on_network(...)."
+            )
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """The common seed draws the walk, on the agreed graph or among all."""
+        rng = np.random.default_rng(common.seed)
+        if common.network is None:
+            walk = Participation.one_at_random(common.n_silos, common.rounds, rng)
+        else:
+            walk = Participation.walk(common.network, common.rounds, rng)
+        return cls(**numbers, participation=walk)
+
+    @classmethod
+    def on_complete_graph(
+        cls,
+        gamma: float,
+        n_users: int,
+        rounds: int,
+        rng: np.random.Generator,
+        lam: float = 0.5,
+        clip: float = math.inf,
+        unit: Unit = Unit.RECORD,
+    ) -> "RandomWalkADMM":
+        """Return the method with each holder uniform among all users, the present one included."""
+        return cls(gamma, lam, clip, unit, Participation.one_at_random(n_users, rounds, rng))
+
+    @classmethod
+    def on_network(
+        cls,
+        gamma: float,
+        network: Network,
+        rounds: int,
+        rng: np.random.Generator,
+        kind: WalkKind = WalkKind.METROPOLIS_HASTINGS,
+        lam: float = 0.5,
+        clip: float = math.inf,
+        unit: Unit = Unit.RECORD,
+    ) -> "RandomWalkADMM":
+        """Return the method with the token on the edges of a connected network."""
+        return cls(gamma, lam, clip, unit, Participation.walk(network, rounds, rng, kind=kind))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """A user whom the token visits three times."""
+        holders = Participation.of(3, [[2], [1], [0], [2], [1], [2], [0], [1]])
+        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE, at=2)
+        return (WorstCase(neighbours.USER, cls(1.0, unit=Unit.USER, participation=holders), user, 8),)
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """Where a network is given, the walk must keep to its edges."""
+        super().check(problem, network)
+        if network is None or self.participation is None:
+            return
+        holders = self.participation.table[:, 0]
+        here, there = holders[:-1], holders[1:]
+        moves = here != there
+        adjacent = np.asarray(network.adjacency[here[moves], there[moves]]).ravel() != 0
+        if not adjacent.all():
+            i, j = here[moves][~adjacent][0], there[moves][~adjacent][0]
+            raise InputError(
+                f"The walk steps from {i} to {j}, which the network does not connect. Draw the walk on this network."
+            )

@@ -1,0 +1,424 @@
+"""What a method says about itself, once, for everybody: planner, federation, audit, command line and docs read it here.
+
+`About` holds the facts; `Method` is the base class of all methods, with defaults for what most of them share;
+`Setting` the public facts of a run, from which a method promises its releases before any noise is chosen.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from enum import Enum
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, ClassVar, Protocol, Self, cast, get_args, get_type_hints
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Agents, Residuals, spread
+from dpadmm.methods.rounding import added_up, evaluated, longest_ridge
+from dpadmm.networks.graph import Network
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.privacy.certificates.local import LocalFunction
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Unit, View
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.problem import Problem
+
+
+class Neighbourhood(Protocol):
+    """What a certificate needs of a network."""
+
+    @property
+    def degrees(self) -> Ints:
+        """How many neighbours each agent has."""
+        ...
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The public facts a certificate rests on: sizes, weights, constants, the graph, the number of rounds.
+
+    `tolerance` is the gradient norm to which the engine solves (C7); None leaves it out of the bounds, which then hold
+    up to solver error. `protection` says who is protected from whom; its unit and view are a method's own to certify.
+    `rounding` takes the tolerance's place where gradients are computed and nothing is solved; None is what is proved
+    of the package's sums (C7).
+    """
+
+    problem: Problem
+    rounds: int
+    tolerance: float | None
+    network: Neighbourhood | None = None
+    protection: Protection = ONE_RECORD
+    rounding: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checks.count("rounds", self.rounds)
+        if self.tolerance is not None:
+            checks.positive("tolerance", self.tolerance)
+        self.protection.check_silos(self.problem.n_agents)
+
+    @property
+    def gradient_bound(self) -> float:
+        """`G`, or an error that says what to do where no bound exists."""
+        bound = self.problem.functions.constants.record_gradient
+        if not np.isfinite(bound):
+            raise InputError(
+                "A record's gradient has no bound for this loss, so no guarantee exists. Use a loss with a bounded "
+                "slope (Huber instead of squared; logistic; smoothed hinge)."
+            )
+        return bound
+
+    @property
+    def graph(self) -> Neighbourhood:
+        """The network, or an error where there is none."""
+        if self.network is None:
+            raise InputError(
+                "The certificate needs the network, because what an agent sends depends on its neighbours. Pass one."
+            )
+        return self.network
+
+    def rows(self, certificate: Callable[[int], Certificate], rounds: Sequence[int] | None = None) -> tuple[Row, ...]:
+        """Return a row for each agent, with the same certificate in all these rounds (None: in every round)."""
+        when = tuple(range(1, self.rounds + 1) if rounds is None else rounds)
+        return tuple(Row(i, when, (certificate(i),) * len(when)) for i in range(self.problem.n_agents))
+
+    def local(self, agent: int, tolerance: float | None = None, is_clipped: bool = False) -> LocalFunction:
+        """Return the public side of one agent's function, with its share g/N of a ridge regulariser.
+
+        `tolerance` is the error of what it computes, the engine's if left out. Where gradients are clipped, the loss
+        need not bound them.
+        """
+        problem, weight = self.problem, float(self.problem.weights[agent])
+        share = problem.regulariser.strong_convexity / problem.n_agents
+        return LocalFunction(
+            gradient_bound=problem.functions.constants.record_gradient if is_clipped else self.gradient_bound,
+            n_records=int(problem.functions.sizes[agent]),
+            weight=weight,
+            strong_convexity=problem.functions.constants.strong_convexity + share / weight,
+            solver_tolerance=self.tolerance if tolerance is None else tolerance,
+            records_per_person=self.protection.records_per_person,
+            silos_per_person=self.protection.silos_per_person,
+            relation=self.protection.relation,
+            unit=row_unit(self.protection),
+            scores=problem.functions.constants.scores,
+        )
+
+    def evaluated(self, agent: int, clip: float = math.inf) -> LocalFunction:
+        """Return the public side of one agent's function where its gradient is taken, with what rounding costs (C7).
+
+        clip: what a record's gradient is shortened to. Only where there is one, the loss need not bound gradients.
+        """
+        local = self.local(agent, tolerance=self.rounding or 0.0, is_clipped=clip < math.inf)
+        if self.rounding is not None:
+            return local
+        size = min(local.gradient_bound, clip)
+        return evaluated(local, dimension=self.problem.dimension, size=size, ridge=self._ridge(size))
+
+    def evaluated_sum(self) -> list[LocalFunction]:
+        """Return those of all agents, where their gradients are added up before the noise."""
+        silos = [self.evaluated(i) for i in range(self.problem.n_agents)]
+        size = silos[0].gradient_bound
+        return silos if self.rounding is not None else added_up(silos, size=size, ridge=self._ridge(size))
+
+    def _ridge(self, gradient_bound: float) -> float:
+        return longest_ridge(self.problem.functions.constants.strong_convexity, gradient_bound)
+
+    def degree(self, agent: int) -> int:
+        """Return the number of an agent's neighbours."""
+        return int(self.graph.degrees[agent])
+
+
+ROWS = frozenset({Unit.RECORD, Unit.PERSON})
+"""The units of methods that read rows through sums of gradients, whose bound a person with several rows keeps (C1)."""
+
+
+def row_unit(protection: Protection) -> Unit:
+    """Return what the bounds on rows are about: persons, where these are protected, else records."""
+    return Unit.PERSON if protection.unit is Unit.PERSON else Unit.RECORD
+
+
+class Private(Protocol):
+    """A method that declares what it releases."""
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """Return the private releases of a run, slot by slot."""
+        ...
+
+
+class Topology(Enum):
+    """Who talks to whom."""
+
+    GRAPH = "graph of peers"
+    STAR = "coordinator"
+    WALK = "walking token"
+    ALONE = "each silo once"
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """The facts about a method; none depends on a problem.
+
+    name: what users call it. summary: one line. topology: who talks to whom.
+    certificate: which theorem of docs/proofs protects it, "none" if nothing does.
+    noise: the families of its noise, as it comes by default.
+    trusts_coordinator: whether silos send messages without noise and only the coordinator adds noise.
+    is_sum: whether the coordinator reads the silos' messages through their sum alone, so that masks can hide the rest.
+    hides_alone: whether one silo by itself adds the coordinator's noise, before anything leaves.
+    is_curator: whether all data lie with one party, and only the last model leaves.
+    is_federated: whether silos can run it by themselves.
+    units: whom it can hide. relations: between which neighbours it is certified.
+    takes_softmax: whether it takes losses of several scores (C13), asking functions for gradients or minimisers alone.
+    takes_any_regulariser: else a ridge only. needs_ridge: whether it fails without one.
+    longest_step: of a planned round, in units of 1/L; explicit gradient steps have one, proximal ones do not.
+    why: what speaks for it, where the planner chooses it.
+    noised: what the noise is added to. free: its numbers, and facts of its setting, that no certificate depends on.
+    """
+
+    name: str
+    summary: str
+    topology: Topology
+    certificate: str = "none"
+    noise: tuple[Family, ...] = (Family.GAUSSIAN,)
+    trusts_coordinator: bool = False
+    is_sum: bool = False
+    hides_alone: bool = False
+    is_curator: bool = False
+    is_federated: bool = True
+    units: frozenset[Unit] = frozenset({Unit.RECORD})
+    relations: frozenset[Relation] = frozenset({Relation.REPLACE_ONE})
+    takes_softmax: bool = False
+    takes_any_regulariser: bool = False
+    needs_ridge: bool = False
+    longest_step: float = math.inf
+    why: str = "the best method in simulations"
+    noised: str = "what is sent"
+    free: frozenset[str] = frozenset()
+
+    @property
+    def is_private(self) -> bool:
+        """Whether anything protects it."""
+        return self.certificate != "none"
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether its noise gives pure epsilon."""
+        return all(family.is_pure for family in self.noise)
+
+    @property
+    def has_gaussian_noise(self) -> bool:
+        """Whether its noise is Gaussian, on samples or not, so that a profile can be composed with it."""
+        return not any(family.is_pure for family in self.noise)
+
+    @property
+    def is_one_shot(self) -> bool:
+        """Whether every silo speaks once, in the only round."""
+        return self.topology is Topology.ALONE
+
+    @property
+    def is_one_descent(self) -> bool:
+        """Whether its mean model is a proximal descent with the sum of the silos' Gaussian noises, as of one silo."""
+        return not (self.is_pure or self.trusts_coordinator or self.is_one_shot or self.longest_step < math.inf)
+
+    def views(self, n_silos: int) -> frozenset[View]:
+        """Against whom it is certified among so many silos."""
+        if n_silos == 1 and self.hides_alone:
+            return frozenset(View) - {View.AGGREGATE}
+        if not self.trusts_coordinator:
+            return frozenset(View)
+        return frozenset({View.PUBLIC, View.AGGREGATE} if self.is_sum else {View.PUBLIC})
+
+    def why_not(self, protection: Protection) -> str | None:
+        """Return why it is not certified for these neighbours and units, None if it is."""
+        if protection.relation not in self.relations:
+            return f"{self.name} is not certified for {protection.relation.value} neighbours"
+        if protection.unit not in self.units:
+            return f"{self.name} is not certified for the unit {protection.unit.value}"
+        if protection.unit is Unit.USER and not protection.relation.has_public_sizes:
+            return f"{self.name} is not certified for adding or removing users"
+        return None
+
+    @property
+    def least_silos(self) -> int:
+        """How many silos it needs: on a graph somebody must be there to talk to."""
+        return 2 if self.topology is Topology.GRAPH else 1
+
+
+@dataclass(frozen=True)
+class Common:
+    """What all parties of a federation know beside the agreed numbers; `seed` draws what is drawn in public."""
+
+    rounds: int
+    n_silos: int
+    network: Network | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """Neighbouring problems that hurt a method: in words what differs and why, and the method as it runs on them.
+
+    is_inside: the audit reads the noisy values inside the local step, which is more than travels.
+    protection: whom the noise is planned for.
+    """
+
+    pair: str
+    algorithm: "Method"
+    problems: tuple[Problem, Problem]
+    rounds: int
+    is_inside: bool = False
+    protection: Protection = ONE_RECORD
+
+
+class Method:
+    """The base of all methods: its description, and the parts of the anatomy that most of them leave empty."""
+
+    about: ClassVar[About]
+    inbox_rows: ClassVar[int] = 1  # vectors in a coordinator's broadcast
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """Return the method in this setting whose mean model moves by `step` times its gradient in a round.
+
+        This is all the planner needs. Methods that do not say it take choices that no public fact settles.
+        """
+        raise InputError(f"No plan can be made for {cls.about.name}: choose its settings yourself.")
+
+    @classmethod
+    def is_plannable(cls) -> bool:
+        """Whether the method says how a step becomes its settings, and anything protects it."""
+        return cls.about.is_private and next(kind for kind in cls.__mro__ if "at_step" in vars(kind)) is not Method
+
+    @classmethod
+    def numbers(cls) -> dict[str, float | None]:
+        """Return the numbers that the terms of a federation may set, with their defaults (None: they must be set).
+
+        These are the fields that hold a number, unless their default is None.
+        """
+        hints, found = get_type_hints(cls), {}
+        for field in fields(cast(Any, cls)):
+            is_number = bool({int, float} & {hints[field.name], *get_args(hints[field.name])})
+            if is_number and field.default is not None:
+                found[field.name] = None if field.default is MISSING else field.default
+        return found
+
+    @classmethod
+    def typed(cls, numbers: Mapping[str, float]) -> dict[str, float]:
+        """Return agreed numbers as the fields' types: files and messages know floats only; refuse parts of a count."""
+        hints = get_type_hints(cls)
+        counts = {name for name in numbers if hints.get(name) is int}
+        broken = [name for name in counts if not float(numbers[name]).is_integer()]
+        if broken:
+            raise InputError(f"{cls.about.name} needs whole numbers for {', '.join(sorted(broken))}.")
+        return {name: int(value) if name in counts else value for name, value in numbers.items()}
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """Return the method that the terms of a federation describe."""
+        return cls(**numbers)
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """Return what the audit attacks, the headline first; `seed` draws batches and participation.
+
+        The attacks follow from who talks to whom, who is trusted, and the noise.
+        """
+        return ()
+
+    def drawn(self) -> Self:
+        """Return the method for one run: what every run draws for itself, such as secret batches, is drawn."""
+        return self
+
+    def with_secret(self, secret: int) -> Self:
+        """Return the method as a silo runs it: what it draws for itself comes from its own secret."""
+        return self
+
+    def summed(self) -> Self:
+        """Return the method as it runs where nobody sees more of the messages than their sum."""
+        if not self.about.is_sum:
+            raise InputError(
+                f"{self.about.name} reads messages one by one, so masks cannot hide them (C12). Use the view "
+                "'eavesdropper', or a method that reads only their sum: leave topology and algorithm to the planner."
+            )
+        return self
+
+    def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
+        """Return the noise of an agent's promises, one level a private round each, where the paper's has these levels.
+
+        Stds, or rates. Almost all methods have one promise, and its noise is the paper's.
+        """
+        return (levels,)
+
+    @property
+    def needs_network(self) -> bool:
+        """Whether messages go to neighbours on a graph."""
+        return self.about.topology is Topology.GRAPH
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """Every problem is accepted."""
+
+    def tail_from(self, rounds: int) -> int:
+        """The second half of the rounds."""
+        return rounds // 2 + 1
+
+    def participants(self, k: int) -> Ints | None:
+        """Everyone, every round."""
+        return None
+
+    def update(self, k: int, agents: Agents, state: Any, inbox: Floats) -> Any:
+        """Nothing is left to do once the inbox is there."""
+        return state
+
+    def models(self, state: Any, inbox: Floats) -> Floats:
+        """The last broadcast, for every agent."""
+        return np.broadcast_to(inbox[:1], (len(state[0]), *inbox.shape[1:]))
+
+    def estimate(self, state: Any, inbox: Floats) -> Floats:
+        """The last broadcast."""
+        return inbox[0]
+
+    def residuals(self, agents: Agents, before: tuple[Any, Floats], after: tuple[Any, Floats]) -> Residuals:
+        """Primal: distance from consensus. Dual: how far the estimate moved."""
+        moved = np.linalg.norm(self.estimate(*after) - self.estimate(*before), axis=0)
+        return Residuals(primal=spread(self.models(*after)), dual=moved)
+
+
+@lru_cache(maxsize=1)
+def by_name() -> dict[str, type[Method]]:
+    """Return all methods by name, those of this package first."""
+    from dpadmm.methods import registry  # here, since the methods listed there import this file
+
+    found: dict[str, type[Method]] = {}
+    for method in (*registry.METHODS, *map(_loaded, entry_points(group="dpadmm.methods"))):
+        whose = f"{method.__module__}.{method.__qualname__}" if isinstance(method, type) else repr(method)
+        if not (isinstance(method, type) and issubclass(method, Method) and hasattr(method, "about")):
+            raise InputError(f"{whose} is not a method: it must inherit from Method and have an `about`.")
+        if method.about.name in found:
+            raise InputError(f"Two methods are called {method.about.name!r}; rename {whose}.")
+        if "__dataclass_fields__" not in vars(method):
+            raise InputError(f"{whose} must be a frozen dataclass: write @dataclass(frozen=True) above it.")
+        found[method.about.name] = method
+    return found
+
+
+def _loaded(point: EntryPoint) -> Any:
+    """Return what another package announces; whatever is wrong with it is told with the package's name."""
+    try:
+        return point.load()
+    except Exception as problem:
+        package = point.dist.name if point.dist is not None else "a package"
+        raise InputError(
+            f"The method {point.name!r} of {package} cannot be loaded from {point.value} ({type(problem).__name__}). "
+            "Correct or remove that package."
+        ) from problem
+
+
+def federated() -> dict[str, type[Method]]:
+    """Return the methods that silos can run by themselves."""
+    return {name: method for name, method in by_name().items() if method.about.is_private and method.about.is_federated}
+
+
+def plannable() -> dict[str, type[Method]]:
+    """Return the methods that can be planned; the others need choices that no public fact settles."""
+    return {name: method for name, method in sorted(by_name().items()) if method.is_plannable()}

@@ -1,0 +1,310 @@
+"""PS-ADMM: stochastic ADMM whose variance-reduced inner steps carry noise (Ding et al. 2019, Algorithm 2).
+
+g <- w_i grad f_i(x_i),  v <- vt <- x_i;  for s = 0..S-1:
+    v+   <- P_C( v - step { (g + N(0, s1^2 I)) + (correction + N(0, s2^2 I)) + a_i + rho (v - z) } )
+    vhat <- (1 - c) v + c v+
+x_i <- P_C( mean of the vhat )                                                                          (4)
+z   <- prox_{g/(rho N)}( mean_i x_i + mean_i a_i / rho ),  a_i <- a_i + rho (x_i - z)                    (5), (6)
+
+correction = w_i { (1/l) sum_{m in batch} clip( grad loss_m(v) - grad loss_m(vt) ) } + w_i mu (v - vt), fresh batches.
+
+The loop index starts at 0 (printed, v^1 would be undefined). The two noises are drawn apart, as in the proof of C4; in
+the first inner step v = vt, so that there is no correction and no noise for it.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Agents, NoiseHook, Residuals
+from dpadmm.methods.batches import (
+    Batches,
+    Moment,
+    batch_gradients,
+    correction_bound,
+    whole_gradients,
+)
+from dpadmm.methods.method import About, Common, Method, Setting, Topology, WorstCase
+from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import Slot
+from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.split import share_at
+from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
+from dpadmm.privacy.protection import Certificate, Strength
+from dpadmm.problems import neighbours
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.functions import LocalFunctions
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.regularisers import Box, ElasticNet
+
+FULL = "full gradient"
+CORRECTION = "correction"
+
+# For these the minimiser over a box is the projection of the unconstrained one, coordinate by coordinate.
+_SEPARABLE = (ElasticNet, Box)
+
+
+class Averaging(Enum):
+    """How an inner step enters the average: the weight c of the new point."""
+
+    EXTRAPOLATED = "c = 2/(1 - 2 step (w_i L + rho)), as printed"
+    PLAIN = "c = 1: the mean of the inner points"
+
+
+class FullNoise(Enum):
+    """When the full gradient gets its noise."""
+
+    EVERY_STEP = "afresh in every inner step, as printed"
+    ONCE = "once a round; all inner steps read that noisy value"
+
+
+class Output(Enum):
+    """Which models stand for the run."""
+
+    LAST = "the last round's"
+    AVERAGE = "the averages over all rounds, which Theorems 3 and 4 bound"
+
+
+class PSState(NamedTuple):
+    """x: each agent's model. a: its dual variable. x_mean, z_mean: averages over the rounds so far."""
+
+    x: Floats
+    a: Floats
+    x_mean: Floats
+    z_mean: Floats
+
+
+@dataclass(frozen=True)
+class PSADMM(Method):
+    """Consensus ADMM in which an agent solves its subproblem by a few noisy stochastic steps.
+
+    Parameters
+    ----------
+    rho: penalty to z, > 0. step: of the inner loop, in (0, 1/(2 (w_i L + rho))) for every agent.
+    inner_steps: S >= 1. batches: how records are drawn (the paper's batch is 1).
+    averaging: extrapolated as printed (amplifies the noise of the last steps), or plain.
+    full_noise: afresh in every inner step, or once a round.
+    clip: norm to which one record's correction is shortened, > 0; None: C, the range of the loss's slope times the
+        row norm (logistic: G; at most 2 G), bounds it already.
+    constraint: a box (or the positive orthant) C that all models must lie in; None: no constraint.
+    output: whether the last or the averaged models are the result.
+    noise_ratio: s2/s1 > 0; None (default) lets the calibration choose it for the least total noise.
+
+    Guarantees: C4. Each inner step post-processes a Gaussian release of the full gradient (bound `2 G w_i/n_i`) and a
+    sampled Gaussian release of the correction (one record's term at most `w_i min(C, clip)/l`); record level,
+    replace-one, against an eavesdropper who does not see the batches; up to floating point, since batches come
+    from a generator.
+
+    Reference: Ding, Errapotu, Zhang, Gong, Pan, Han, "Stochastic ADMM based distributed machine learning with
+    differential privacy" (2019).
+    """
+
+    about: ClassVar[About] = About(
+        name="ps-admm",
+        summary="stochastic ADMM, noise in its variance-reduced inner steps",
+        topology=Topology.STAR,
+        certificate="C4",
+        noise=(Family.GAUSSIAN, Family.SAMPLED),
+        noised="the gradient of an inner step",
+        free=frozenset({"rho", "step", "mu"}),
+        takes_any_regulariser=True,
+    )
+
+    rho: float
+    step: float
+    inner_steps: int
+    batches: Batches
+    averaging: Averaging = Averaging.EXTRAPOLATED
+    full_noise: FullNoise = FullNoise.EVERY_STEP
+    clip: float | None = None
+    constraint: Box | None = None
+    output: Output = Output.LAST
+    noise_ratio: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers that do not depend on the problem."""
+        checks.positive("rho", self.rho)
+        checks.positive("step", self.step)
+        checks.count("inner_steps", self.inner_steps)
+        if self.clip is not None:
+            checks.positive("clip", self.clip)
+        if self.noise_ratio is not None:
+            checks.positive("noise_ratio", self.noise_ratio)
+
+    @classmethod
+    def numbers(cls) -> dict[str, float | None]:
+        """With the size of a batch."""
+        return super().numbers() | {"batch": None}
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """Plain averages and one noise a round for the full gradient, the forms that need least noise."""
+        rho, step, inner_steps, batch = (numbers[name] for name in ("rho", "step", "inner_steps", "batch"))
+        batches = Batches(int(batch), seed=common.seed)
+        return cls(rho, step, int(inner_steps), batches, averaging=Averaging.PLAIN, full_noise=FullNoise.ONCE)
+
+    def drawn(self) -> Self:
+        """Secret batches get the seed of this run."""
+        return replace(self, batches=self.batches.drawn())
+
+    def with_secret(self, secret: int) -> Self:
+        """Batches that only the silo knows."""
+        return replace(self, batches=replace(self.batches, seed=secret))
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """The step must be short enough, the batches must fit, and the z step must stay in closed form."""
+        self.batches.check(problem)
+        curvature = float(problem.weights.max()) * problem.functions.constants.smoothness + self.rho
+        if self.step >= 1 / (2 * curvature):
+            raise InputError(
+                f"step must be below 1/(2 (w L + rho)) = {1 / (2 * curvature):.6g} for this problem, got {self.step!r}."
+            )
+        if self.constraint is not None and not isinstance(problem.regulariser, _SEPARABLE):
+            raise InputError(
+                f"A constraint goes with separable regularisers only, got {type(problem.regulariser).__name__}."
+            )
+
+    def start(self, agents: Agents, replicas: int) -> tuple[PSState, Floats]:
+        """x = P_C(0), a = 0, z = P_C(prox(0))."""
+        zero = np.zeros((len(agents.index), agents.dimension, replicas))
+        z = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), 1 / (self.rho * agents.number))
+        return PSState(self._inside(zero), zero, zero, zero), self._inside(z)
+
+    def local_step(
+        self, k: int, agents: Agents, state: PSState, inbox: Floats, noise: NoiseHook
+    ) -> tuple[PSState, Floats]:
+        """The inner loop; everything after it is a function of noisy gradients."""
+        c = self._weight_of_new(agents)
+        g = whole_gradients(agents, state.x)
+        if self.full_noise is FullNoise.ONCE:
+            g = noise.perturb(Slot(FULL), k, agents.index, g)
+        v, total = state.x, np.zeros_like(state.x)
+        for s in range(self.inner_steps):
+            noisy = g
+            if self.full_noise is FullNoise.EVERY_STEP:
+                noisy = noise.perturb(Slot(FULL, s), k, agents.index, g)
+            if s > 0:
+                noisy = noisy + self._correction(Moment(k, s), agents, v, state.x, noise)
+            new = self._inside(v - self.step * (noisy + state.a + self.rho * (v - inbox)))
+            total += (1 - c) * v + c * new
+            v = new
+        x = self._inside(total / self.inner_steps)
+        return state._replace(x=x), x + state.a / self.rho
+
+    def _correction(self, when: Moment, agents: Agents, v: Floats, vt: Floats, noise: NoiseHook) -> Floats:
+        """The noisy sampled correction, and the exact one of the ridge inside f_i, which touches no data."""
+        raw = batch_gradients(self.batches, when, agents, v, base=vt, clip=self._limit(agents.functions))
+        ridge = agents.weights[:, None, None] * agents.functions.constants.strong_convexity * (v - vt)
+        return noise.perturb(Slot(CORRECTION, when.step), when.round, agents.index, raw) + ridge
+
+    def _limit(self, functions: LocalFunctions) -> float:
+        """Return the norm that no record's correction exceeds: enforced, and what the certificate says."""
+        return min(correction_bound(functions), math.inf if self.clip is None else self.clip)
+
+    def _weight_of_new(self, agents: Agents) -> Floats:
+        """Return c as (agents, 1, 1)."""
+        if self.averaging is Averaging.PLAIN:
+            return np.ones((len(agents.index), 1, 1))
+        curvature = agents.weights * agents.functions.constants.smoothness + self.rho
+        return (2 / (1 - 2 * self.step * curvature))[:, None, None]
+
+    def _inside(self, x: Floats) -> Floats:
+        return x if self.constraint is None else self.constraint.prox(x, 1.0)
+
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """Eq. 5: the z step of the server, on what it was sent."""
+        mean = messages.mean(axis=0, keepdims=True)
+        return self._inside(problem.regulariser.prox(mean, 1 / (self.rho * problem.n_agents)))
+
+    def update(self, k: int, agents: Agents, state: PSState, inbox: Floats) -> PSState:
+        """Eq. 6: the dual step; and the running averages of Theorem 3."""
+        a = state.a + self.rho * (state.x - inbox)
+        x_mean = state.x_mean + (state.x - state.x_mean) / k
+        return PSState(state.x, a, x_mean, state.z_mean + (inbox - state.z_mean) / k)
+
+    def models(self, state: PSState, inbox: Floats) -> Floats:
+        """Each agent's model, or its average over the rounds."""
+        return state.x_mean if self.output is Output.AVERAGE else state.x
+
+    def estimate(self, state: PSState, inbox: Floats) -> Floats:
+        """The last z, or the average of all."""
+        return state.z_mean[0] if self.output is Output.AVERAGE else inbox[0]
+
+    def residuals(self, agents: Agents, before: tuple[PSState, Floats], after: tuple[PSState, Floats]) -> Residuals:
+        """Primal: largest distance of a model from z. Dual: rho times the movement of z."""
+        distance = np.linalg.norm(after[0].x - after[1], axis=1)
+        moved = self.rho * np.linalg.norm(after[1] - before[1], axis=1)
+        return Residuals(primal=distance.max(axis=0), dual=moved.max(axis=0))
+
+    @classmethod
+    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
+        """The silo's other records are silent, so that the mixture over batches is known exactly."""
+        method = cls(rho=1.0, step=0.1, inner_steps=3, batches=Batches(1, seed), averaging=Averaging.PLAIN)
+        pair, inner = neighbours.saturated(2, records=4, at=1), "the attacker reads every noisy inner gradient"
+        return (
+            WorstCase(neighbours.PULLED, method, pair, 2),
+            WorstCase(f"{neighbours.PULLED}; {inner}, more than travels", method, pair, 2, is_inside=True),
+        )
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """The full gradient (Gaussian) and, from the second inner step on, the correction (sampled Gaussian)."""
+        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
+        full, part = [], []
+        for i in range(functions.n_agents):
+            first, second = self._certificates(setting, i)
+            full.append(Row(i, rounds, (first,) * len(rounds)))
+            part.append(Row(i, rounds, (second,) * len(rounds), self.batches.sampling(int(functions.sizes[i]))))
+        steps, is_once = self.inner_steps, self.full_noise is FullNoise.ONCE
+        # What the average of the inner points sees: a noise that is drawn once enters all S steps alike.
+        weights = (None, None) if self.noise_ratio else (float(steps * steps if is_once else steps), steps - 1.0)
+        gaussian = Promise(
+            Slot(FULL), Family.GAUSSIAN, tuple(full), count=1 if is_once else steps, variance_weight=weights[0]
+        )
+        if steps == 1:
+            return (gaussian,)
+        sampled = Promise(
+            Slot(CORRECTION),
+            Family.SAMPLED,
+            tuple(part),
+            relative=self.noise_ratio or 1.0,
+            count=steps - 1,
+            variance_weight=weights[1],
+        )
+        return gaussian, sampled
+
+    def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
+        """The paper's noise is that of a whole inner step: the two parts' variances add up to it."""
+        if self.inner_steps == 1:
+            return (levels,)
+        if self.noise_ratio is not None:
+            shares = np.full(levels.shape, 1 / (1 + self.noise_ratio**2))
+        else:
+            full, part = self._certificates(setting, 0)
+            rate = self.batches.size / int(setting.problem.functions.sizes[0])
+            known = {std: share_at(full.bound / std, part.bound / std, rate) for std in set(levels.tolist())}
+            shares = np.array([known[std] for std in levels.tolist()])
+        return levels * np.sqrt(shares), levels * np.sqrt(1 - shares)
+
+    def _certificates(self, setting: Setting, agent: int) -> tuple[Certificate, Certificate]:
+        """C4 of both parts, for one agent."""
+        local, clip = setting.evaluated(agent), self._limit(setting.problem.functions)
+        correction = ps_admm_correction(local, batch_size=self.batches.size, clip=clip)
+        return ps_admm_full_gradient(local), correction.weakened(Strength.UP_TO_FLOATING_POINT)
+
+
+def criterion(problem: Problem, models: Floats, z: Floats, optimum: float, tau: float) -> Floats:
+    """Return criterion (9), `sum_i w_i f_i(x_i) + g(z) - P* + tau sum_i ||x_i - z||`, per replica.
+
+    models: (N, d, R); z: (d, R); optimum: P*, the least objective; tau > 0. It reads the data: for study only.
+    """
+    checks.positive("tau", tau)
+    losses = problem.weights @ problem.functions.value(models)
+    apart = np.linalg.norm(models - z[None], axis=1).sum(axis=0)
+    return np.asarray(losses + problem.regulariser.value(z) - optimum + tau * apart)

@@ -1,0 +1,359 @@
+"""Candidates from theory: which methods can serve a task, how long to descend, in how many rounds, with which loss.
+
+Every method here is, for the mean of its models, a descent on the pooled objective `F = sum_i w_i f_i` with steps of
+some size t: explicit for gradients, implicit for ADMM. A method says itself what t makes of its settings (`at_step`).
+
+Let tau be the noise of the pooled gradient, per coordinate, were the whole budget (m-GDP) spent on one round. For
+Gaussian noise K rounds multiply it by sqrt(K), and after a total time `T = K t` a coordinate of the model carries about
+`tau T`, however many rounds T is made of:
+
+    noise at every silo          tau = 2 G q sqrt(N s)/m          q = r/n (records), max w_i (users)
+    noise at the coordinator     tau = 2 G q s f/m                f = sqrt(1 + t L/2) (C6; users: 1; gradients: 1)
+    shares of it under masks     the same times sqrt(N/(N - t))   t colluders (C12)
+    spherical noise (pure)       tau = 2 G q sqrt(N) s sqrt(K d)/epsilon
+
+r records and s silos per person (persons with all their rows: n counts them, r is 1); where records are added or
+removed, 2 G is G and n is nominal. A prediction then carries `R tau T`, R the row norm, whatever the dimension.
+Descending longer learns finer directions, down to curvatures of about 1/T; shorter keeps predictions cleaner. The
+best T leaves noise of the order of the loss's own scale S (1 for margins; for Huber its threshold):
+`T = c S/(R tau)`, with c from 1/2 to 8 depending on the data. Simulations choose c.
+"""
+
+import math
+from dataclasses import dataclass
+
+from dpadmm.methods.decentralised import is_ridge
+from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
+from dpadmm.methods.method import Method
+from dpadmm.methods.noisy_gradients import NoisyGradients
+from dpadmm.methods.p_admm import PADMM
+from dpadmm.planner.task import Task
+from dpadmm.planner.worlds import STANDARD, RowForm
+from dpadmm.privacy.certificates.sums import column_profile
+from dpadmm.privacy.curves import m_of
+from dpadmm.privacy.protection import Relation, Unit, View
+from dpadmm.problems.losses import LabelKind, Logistic
+from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.softmax import AnyLoss, Softmax
+
+NOISE_RATIOS = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""The values of c that are compared."""
+
+RULE_OF_THUMB = 2.0
+"""The value of c to begin with, and to keep unless another is clearly better."""
+
+_LEAST_ROUNDS, _MOST_ROUNDS = 40, 400
+_LEAST_GRADIENTS, _MOST_STEPS, _MOMENTUM = 16, 200, 0.9
+_PURE_ROUNDS = 10  # pure budgets add up, so that every round is dear
+_MOST_GRADIENTS = 4000
+_STEEPEST = 50.0  # largest t L of one round: beyond it silos that differ come to agree too slowly
+_PLENTY = 120.0  # rounds from which on they have time to, so that steps may grow as rounds do
+_STEEPEST_ALONE = 3000.0  # one silo has nobody to agree with; beyond it local solves get hard
+_MOST_PEERS = 50  # a complete graph of more has too many edges
+_SETTLED = 25.0  # mu T from which on the ridge has decided everything
+_CAPS = (0.5, 0.7)
+_REACH = 0.6
+INFERENCE_REACH = 2.0
+"""The radius to which rows are shortened where coefficients are to be the ordinary ones, in units of a usual row."""
+
+_LEAST_SHARE, _MOST_SHARE, _SHARE_SEEN, _MOST_PROFILE_NOISE = 0.01, 0.1, 0.005, 0.08
+_NOISELESS = 1e5  # Theta beyond which noise is nothing
+_MOST_ROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
+
+
+def ratios_for(task: Task, method: type[Method]) -> tuple[float, ...]:
+    """Return the ratios that are compared; for gradients the rule of thumb at most.
+
+    There c is what a ridge leaves, and a smaller ridge lets noise grow for longer than the small worlds show. For many
+    classes it is the rule of thumb alone: nothing better is known, and simulations take long. So it is for intervals,
+    which were tested with it.
+    """
+    if task.n_classes > 1 or task.aim.wants_intervals:
+        return (RULE_OF_THUMB,)
+    most = RULE_OF_THUMB if method is NoisyGradients else NOISE_RATIOS[-1]
+    return tuple(ratio for ratio in NOISE_RATIOS if ratio <= most)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers a method runs with, on one scale: rounds K, time per round t, ridge weight mu."""
+
+    method: type[Method]
+    rounds: int
+    step: float
+    mu: float = 0.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings with the ratio c that led to them, for the task with the loss that is fitted and rows of this form."""
+
+    task: Task
+    settings: Settings
+    ratio: float
+    form: RowForm = STANDARD
+
+
+def methods_for(task: Task) -> tuple[type[Method], ...]:
+    """Return the methods worth comparing; all of them trust the same parties.
+
+    Where one noise can hide all silos - the coordinator is trusted, messages are masked, or there is one silo - noisy
+    gradients of the sum, and fixed-point ADMM. Else every silo hides alone: graph methods where peers talk and the
+    penalty can be shared out, or fixed-point ADMM, which is the same descent through a coordinator. Intervals are made
+    from noisy gradients.
+    """
+    if task.aim.wants_intervals:
+        return (NoisyGradients,) if why_not(task, NoisyGradients) is None else ()
+    exact = CentralisedADMM if task.n_silos == 1 else CoordinatorADMM
+    # Where hardly anything is hidden, exact local steps find the very optimum, which gradients only come near.
+    is_noisy = room(task, NoisyGradients) < _NOISELESS or why_not(task, exact) is not None
+    summed = tuple(each for each in ((NoisyGradients, exact) if is_noisy else (exact,)) if why_not(task, each) is None)
+    if summed and task.network is None:
+        return summed if task.n_classes == 1 else summed[:1]  # local solves of many classes are slow to simulate
+    order: tuple[type[Method], ...] = (FederatedADMM,)
+    if task.network is not None or task.n_silos <= _MOST_PEERS:
+        order = (PADMM, FederatedADMM)
+    return tuple(method for method in order if why_not(task, method) is None)[:1]
+
+
+def candidate(task: Task, method: type[Method], ratio: float, form: RowForm = STANDARD) -> Candidate:
+    """Return the method's candidate that leaves noise of `ratio` S on a prediction."""
+    return Candidate(task, settings_at(task, method, ratio), ratio, form)
+
+
+def room(task: Task, method: type[Method]) -> float:
+    """Return `Theta = L S/(R tau)`: how far the steepest curvature stands above the noise at c = 1."""
+    tau = unit_noise(task, method, _PURE_ROUNDS if method.about.is_pure else 1)
+    return task.functions().constants.smoothness * margin_scale(task.loss) / (task.row_norm * tau)
+
+
+def settings_at(task: Task, method: type[Method], ratio: float) -> Settings:
+    """Return rounds, step and ridge that leave noise of `ratio` S on a prediction."""
+    mu = ridge_of(task)
+    aim = ratio * margin_scale(task.loss) / task.row_norm
+    if method.about.is_one_shot:
+        least = unit_noise(task, method) / aim  # the noise of a minimiser is tau/mu
+        return Settings(method, 1, 1.0, mu if task.regulariser is not None else max(mu, least))
+    if method is NoisyGradients:
+        return gradient_rule(task, mu, ratio)
+    smoothness = task.functions(mu).constants.smoothness
+    rounds = _PURE_ROUNDS if method.about.is_pure else _LEAST_ROUNDS
+    time = aim / unit_noise(task, method, rounds)
+    if method.about.trusts_coordinator and task.protection.unit is not Unit.USER:
+        # tau grows with the step: more rounds, shorter steps, and T from T sqrt(1 + T L/(2 K)) = aim/tau_0.
+        rounds = _MOST_ROUNDS
+        time = _coordinator_time(time, smoothness / (2.0 * rounds))
+    # A proximal step far longer than the penalty's scale forgets the loss, so that one silo must not hurry either.
+    is_alone = task.n_silos == 1 and left_regulariser(task) is None
+    steepest = _STEEPEST_ALONE if is_alone else _STEEPEST
+    curvature = mu if task.regulariser is None else max(mu, float(task.regulariser.strong_convexity))
+    if curvature > 0:
+        time = min(time, _SETTLED / curvature)
+    time = min(time, steepest * _MOST_ROUNDS / smoothness)
+    if not method.about.is_pure:
+        needed = time * smoothness / steepest
+        rounds = max(rounds, min(math.ceil(needed if is_alone else agreeing_rounds(needed)), _MOST_ROUNDS))
+    rounds = max(rounds, min(math.ceil(time * smoothness / method.about.longest_step), _MOST_GRADIENTS))
+    rounds += rounds % 2  # so that the tail average has exactly the second half
+    return Settings(method, rounds, time / rounds, mu)
+
+
+def agreeing_rounds(rounds: float) -> float:
+    """Return how many rounds do as well as so many of steps t L = `_STEEPEST`, by longer steps: T stays the same.
+
+    Silos that differ agree in the steepest directions after about t L rounds. From `_PLENTY` rounds on there are as
+    many for every t L if steps and rounds grow alike: K/(t L) stays what it is there, and K^2 is in proportion to T.
+
+    >>> [agreeing_rounds(rounds) for rounds in (40.0, 120.0, 480.0)]
+    [40.0, 120.0, 240.0]
+    """
+    return rounds if rounds < _PLENTY else math.sqrt(_PLENTY * rounds)
+
+
+def gradient_rule(task: Task, mu: float, ratio: float) -> Settings:
+    """Return the settings of noisy gradients: full steps, and a ridge in place of stopping early.
+
+    A ridge tau/c leaves noise of about c on a prediction, as descending for a time c/tau does. With momentum beta a
+    direction of curvature mu settles in about `1.5 (1 - beta)/(mu t)` rounds of length t.
+    """
+    drag = max(mu, unit_noise(task, NoisyGradients) * task.row_norm / (ratio * margin_scale(task.loss)))
+    ridge = mu if task.regulariser is not None else drag
+    step = 1.0 / task.functions(ridge).constants.smoothness
+    rounds = math.ceil(1.5 * (1 - _MOMENTUM) / (drag * step))
+    return Settings(NoisyGradients, min(max(rounds, _LEAST_GRADIENTS), _MOST_STEPS), step, ridge)
+
+
+def _coordinator_time(bare: float, slope: float) -> float:
+    """Solve `T sqrt(1 + slope T) = bare` by bisection in the logarithm; the left side grows."""
+    low, high = bare / math.sqrt(1.0 + slope * bare), bare
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        if middle * math.sqrt(1.0 + slope * middle) < bare:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def ridge_of(task: Task) -> float:
+    """Return the ridge weight: the user's, none beside another penalty of the user's, else the planner's 1/n.
+
+    That is what one record weighs among n (scikit-learn's C = 1): too little to bias what noise leaves visible,
+    enough to make the optimum unique and to say when a run has settled.
+    """
+    own = own_ridge(task)
+    if own is not None:
+        return own
+    return 0.0 if task.regulariser is not None else task.row_norm**2 / task.n_records
+
+
+def margin_scale(loss: AnyLoss) -> float:
+    """Return S: how much noise on a prediction begins to matter."""
+    return loss.slope_bound if loss.target is LabelKind.REALS else 1.0
+
+
+def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
+    """Return tau (without the factor f of noise at the coordinator)."""
+    share = (
+        task.protection.records_per_person / task.n_records
+        if task.protection.unit is not Unit.USER
+        else max(task.sizes) / task.n_records
+    )
+    moved = 2.0 if task.protection.relation is Relation.REPLACE_ONE else 1.0
+    slope = moved * task.loss.slope_bound * task.row_norm * share
+    silos = task.protection.silos_per_person
+    if method.about.is_pure:
+        reach = silos * math.sqrt(task.n_silos * rounds * task.dimension)
+        return slope * reach / task.target.epsilon
+    m = float(m_of(task.target.epsilon, task.target.delta))
+    if not method.about.trusts_coordinator:
+        return slope * math.sqrt(task.n_silos * silos) / m
+    return slope * silos * _shared_out(task) / m
+
+
+def _shared_out(task: Task) -> float:
+    """Return by how much the noise of the sum exceeds what is counted: colluders know their shares (C12)."""
+    people = task.protection
+    return math.sqrt(task.n_silos / (task.n_silos - people.n_colluders)) if people.view is View.AGGREGATE else 1.0
+
+
+def why_not(task: Task, method: type[Method]) -> str | None:
+    """Return why the method cannot serve the task, None if it can."""
+    about = method.about
+    if task.aim.wants_intervals and method is not NoisyGradients:
+        return f"intervals follow from the sums of gradients that noisy-gradients releases (C14), not from {about.name}"
+    if task.n_silos < about.least_silos:
+        return f"{about.name} needs at least {about.least_silos} silos, got {task.n_silos}"
+    if task.protection.view not in about.views(task.n_silos):
+        return f"{about.name} is not certified against {task.protection.observer}"
+    if task.n_classes > 1 and not about.takes_softmax:
+        return f"{about.name} is not certified for one model of {task.n_classes} classes; use one-vs-rest"
+    uncertified = about.why_not(task.protection)
+    if uncertified is not None:
+        return uncertified
+    if about.needs_ridge and own_ridge(task) == 0:
+        return f"{about.name} needs a ridge, a weight alpha above 0"
+    penalty = left_regulariser(task)
+    if penalty is not None and not about.takes_any_regulariser:
+        return f"{about.name} has no proximal step for {penalty}"
+    return None
+
+
+def own_ridge(task: Task) -> float | None:
+    """Return the user's ridge weight, None if the penalty is something else or was left to the planner."""
+    if task.regulariser is None or not is_ridge(task.regulariser, task.dimension):
+        return None
+    return float(task.regulariser.strong_convexity)
+
+
+def left_regulariser(task: Task) -> Regulariser | None:
+    """Return the part of the user's penalty that is no ridge: it needs a proximal step."""
+    if task.regulariser is None or is_ridge(task.regulariser, task.dimension):
+        return None
+    return task.regulariser
+
+
+def reach_of(task: Task) -> float | None:
+    """Return the radius to which rows are shortened, in units of a usual row; None where the encoding is settled.
+
+    Norms of rows say little, and long rows would leave less room to all others: most rows get the same norm. Ordinary
+    coefficients, which intervals are about, are those of rows that are hardly ever shortened.
+    """
+    if task.table is None:
+        return None
+    return INFERENCE_REACH if task.aim.wants_intervals else _REACH
+
+
+def form_of(task: Task, method: type[Method], share: float) -> RowForm:
+    """Return how rows will be encoded if a profile gets this share of m^2, or by the one that was bought before."""
+    if task.table is None:
+        return STANDARD
+    if task.profile.bought_m > 0:
+        share = (task.profile.bought_m / float(m_of(task.target.epsilon, task.target.delta))) ** 2
+    return RowForm(reach_of(task), profile_noise(task, method) / math.sqrt(share) if share else None)
+
+
+def profile_share(task: Task, method: type[Method]) -> float:
+    """Return the part of m^2 that a column profile is worth, 0 for none.
+
+    What must be seen are shares of the records of about `_SHARE_SEEN`; where even a tenth of the budget leaves noise
+    of `_MOST_PROFILE_NOISE` on them, nothing would be, and the public encoding serves better.
+    """
+    rule, table = task.profile, task.table
+    if table is None or not rule.is_wanted or rule.is_bought or not method.about.has_gaussian_noise:
+        return 0.0
+    return rule.share if rule.share is not None else usual_share(profile_noise(task, method))
+
+
+def usual_share(noise: float) -> float:
+    """Return the part of m^2 that is worth spending where all of it would leave this noise on a share of the records.
+
+    >>> usual_share(0.0001), round(usual_share(0.001), 3), usual_share(0.02), usual_share(0.03)
+    (0.01, 0.04, 0.1, 0.0)
+    """
+    if noise > _MOST_PROFILE_NOISE * math.sqrt(_MOST_SHARE):
+        return 0.0
+    return float(min(max((noise / _SHARE_SEEN) ** 2, _LEAST_SHARE), _MOST_SHARE))
+
+
+def profile_noise(task: Task, method: type[Method]) -> float:
+    """Return the noise of a share of the pooled records, were the whole budget spent on the profile."""
+    table, people = task.table, task.protection
+    if table is None:
+        return math.inf
+    is_pooled = method.about.trusts_coordinator and task.n_silos > 1
+    total = task.n_silos if people.unit is Unit.USER else sum(task.sizes)
+    bound = column_profile(
+        n_numeric=table.n_numeric,
+        n_categorical=len(table.categories),
+        n_records=total,
+        protection=people,
+        is_noise_shared=is_pooled,
+    ).bound
+    return noise_of_sum(task, method, bound)
+
+
+def noise_of_sum(task: Task, method: type[Method], bound: float) -> float:
+    """Return the noise of a mean over all records whose sum moves by `bound`, were the whole budget spent on it."""
+    people = task.protection
+    m = float(m_of(task.target.epsilon, task.target.delta))
+    is_pooled = method.about.trusts_coordinator and task.n_silos > 1
+    total = task.n_silos if people.unit is Unit.USER else sum(task.sizes)
+    shared = _shared_out(task) if is_pooled else math.sqrt(task.n_silos * people.silos_per_person)
+    return bound * shared / (m * total)
+
+
+def losses_for(task: Task, method: type[Method]) -> tuple[AnyLoss, ...]:
+    """Return the losses that may be fitted: relatives whose records pull less, where noise is what hurts.
+
+    `Logistic(cap)` holds the pull of badly misclassified records at `cap` instead of 1: all noise shrinks by that
+    factor, for a bias that noise drowns; so does a capped softmax. Where there is hardly any noise, or a cap is not
+    proved (C2), the loss asked for is kept, so that its optimum is found.
+    """
+    if isinstance(task.loss, Softmax):
+        has_room = task.loss.cap < 1 or room(task, method) >= _MOST_ROOM
+        return (task.loss,) if has_room else (*(Softmax(task.n_classes, cap) for cap in _CAPS), task.loss)
+    is_settled = method.about.is_pure or task.aim.wants_intervals
+    if is_settled or type(task.loss) is not Logistic or task.loss.cap < 1 or room(task, method) >= _MOST_ROOM:
+        return (task.loss,)
+    return (*(Logistic(cap) for cap in _CAPS), task.loss)

@@ -1,0 +1,324 @@
+"""A plan: everything that is fixed before the data are touched, with its reasons; for this process or a federation."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dpadmm.checks import plural
+from dpadmm.core.local import FinalModel
+from dpadmm.core.private import Course, RunSetting
+from dpadmm.core.round_zero import ProfileRound
+from dpadmm.errors import InputError
+from dpadmm.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
+from dpadmm.federation.columns import round_zero_terms
+from dpadmm.federation.terms import agreed_run, loss_words, penalty_words
+from dpadmm.methods.method import Topology
+from dpadmm.networks.graph import Network, complete
+from dpadmm.noise.promises import Constant, Tail
+from dpadmm.planner.candidates import Settings, left_regulariser
+from dpadmm.planner.forecast import Extent, Forecast, WorldMeans
+from dpadmm.planner.task import Task, loss_kind, task_json
+from dpadmm.planner.worlds import STANDARD, RowForm
+from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.protection import Unit
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import Problem
+from dpadmm.problems.silos import Silos
+from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.streams import SiloStream
+
+
+def course_of(task: Task, settings: Settings, times: int = 1, profile: ProfileRound | None = None) -> Course:
+    """Return what running the task with these settings means; `times` problems share its rows, and a profile.
+
+    Peers talk over the user's graph, else a complete one. Pure epsilon is stronger than (epsilon, delta).
+    """
+    method, about = settings.method, settings.method.about
+    problem = Problem.of(task.functions(settings.mu), regulariser=left_regulariser(task))
+    network = None
+    if about.topology is Topology.GRAPH:
+        network = task.network if task.network is not None else complete(task.n_silos)
+    setting = RunSetting(problem, settings.rounds, solver_tolerance(task), network, task.protection)
+    algorithm: Any = method.at_step(setting, settings.step)
+    target: Target | PureTarget = PureTarget(task.target.epsilon) if about.is_pure else task.target
+    if about.is_one_shot:
+        return Course(algorithm, setting, target, Constant(), FinalModel.LAST, times, profile)
+    # Gradients forget old noise quickly, so late rounds must not carry more of it.
+    schedule = Constant() if about.longest_step < math.inf else Tail()
+    return Course(algorithm, setting, target, schedule, FinalModel.TAIL_AVERAGE, times, profile)
+
+
+def solver_tolerance(task: Task) -> float:
+    """Return the gradient norm to solve to: 1e-4 of what one record can move, so that it costs no noise (C7).
+
+    Never less than 64-bit numbers of the gradients' size can reach: that would fail after the run was paid for.
+    """
+    constants = task.functions().constants
+    one_record = 2.0 * constants.record_gradient / task.n_records
+    size = max(1.0, constants.record_gradient)
+    return float(np.clip(1e-4 * one_record, 1e-12 * size, 1e-7 * size))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan(Course):
+    """A course, with the task it serves, what to expect, and why.
+
+    expected: what simulations on synthetic data show for the stated signal, or for three; simulated: how large these
+    were. world_means: scores in the worlds by which plans are compared. signal: norm of the models learned there,
+    against which `noise_std` can be held. is_hopeless: for the stated or a moderate signal, a simulated model was
+    hardly better than one that learned nothing. whole: the budget of everything together; the task's is that of one
+    problem. form: how rows will be encoded, and were in simulations.
+    reasons: why; the first is about the method, the last about how the settings were chosen.
+    """
+
+    task: Task
+    whole: Target
+    settings: Settings
+    expected: Forecast
+    world_means: WorldMeans
+    simulated: Extent
+    form: RowForm = STANDARD
+    signal: float
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    is_hopeless: bool = False
+
+    @property
+    def lacks_intervals(self) -> bool:
+        """Whether intervals were asked for and none are bought, since none could be told; the last warning says so."""
+        return self.task.aim.wants_intervals and self.curvature is None
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return self.settings.method.about.name
+
+    @property
+    def reach(self) -> float | None:
+        """The radius to which rows are shortened, in units of a usual row; None where their encoding is settled."""
+        return self.form.reach
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds K."""
+        return self.setting.rounds
+
+    @property
+    def network(self) -> Network | None:
+        """The graph that it runs on, None for a coordinator."""
+        return self.setting.network
+
+    @property
+    def mu(self) -> float:
+        """Weight of the ridge inside every silo's function: the user's, or the planner's own."""
+        return self.settings.mu
+
+    @cached_property
+    def _levels(self) -> tuple[Floats, Floats]:
+        """Sensitivity and noise per silo, means over the releases (a coordinator's noise counts for each)."""
+        n = self.task.n_silos
+        totals, counts = np.zeros((2, n)), np.zeros(n)
+        for row in self.noise_plan(is_secure=False).releases.values():
+            for agent, release in row.items():
+                own = slice(None) if agent is None or agent < 0 else agent
+                totals[0, own] += release.bound
+                totals[1, own] += release.level
+                counts[own] += 1
+        return totals[0] / counts, totals[1] / counts
+
+    @property
+    def sensitivity(self) -> Floats:
+        """How far one unit can move a message, per silo."""
+        return self._levels[0]
+
+    @property
+    def noise_std(self) -> Floats:
+        """Noise per coordinate of a message (spherical Laplace: scale), per silo."""
+        return self._levels[1]
+
+    def problem(self, silos: Silos | SiloStream) -> Problem:
+        """Return the problem on these silos; refuse silos that are not the ones planned for."""
+        return replace(self.setting.problem, functions=self.task.risk(silos, self.mu))
+
+    def terms(
+        self,
+        run: str,
+        participants: Sequence[Participant],
+        coordinator: str,
+        schema: str,
+        *,
+        class_weights: Sequence[float] = (),
+        noise: NoiseOrigin = NoiseOrigin.SECURE,
+        seed: int = 0,
+    ) -> Agreement:
+        """Return the plan as terms of a federation, for `write_federation` and the silos' owners to approve.
+
+        run: a new name. participants: the silos planned for, in their order. coordinator: its public key. schema: the
+        schema's digest. class_weights: what records of each class count; forecasts do not know. What is done about
+        silos that do not answer can be chosen with `dataclasses.replace`.
+        """
+        task, settings, usual = self.task, vars(self.algorithm), self.settings.method.numbers()
+        if tuple(participant.records for participant in participants) != task.sizes:
+            raise InputError(
+                f"The plan is for silos of {task.sizes} records, but the participants have other sizes. Plan again."
+            )
+        if self.times != 1 or task.protection.unit is not Unit.RECORD:
+            raise InputError(
+                "A federation trains one model and protects records, not persons with several rows. Plan for two "
+                "classes, or softmax, with unit 'record'."
+            )
+        if task.aim.wants_intervals:
+            raise InputError("Silos of a federation release no curvature, so no intervals (C14). Plan to predict.")
+        if task.profile.is_bought:
+            raise InputError("A federation releases its own column profile. Plan without an earlier one.")
+        loss, slope_bound = loss_words(task.loss)
+        l1, ridge = penalty_words(self.setting.problem.regulariser)
+        agreement = Agreement(
+            run=run,
+            method=self.method,
+            settings=tuple((name, x) for name, x in settings.items() if x != usual.get(name, x)),
+            rounds=self.rounds,
+            epsilon=self.whole.epsilon,
+            delta=self.target.delta if isinstance(self.target, Target) else 0.0,
+            participants=tuple(participants),
+            coordinator=coordinator,
+            schema=schema,
+            dimension=task.n_classes * task.dimension,
+            classes=task.n_classes if isinstance(task.loss, Softmax) else 0,
+            class_weights=tuple(class_weights),
+            edges=() if self.network is None else tuple((int(i), int(j)) for i, j in self.network.edges),
+            row_norm=task.row_norm,
+            loss=loss,
+            slope_bound=slope_bound,
+            mu=self.mu,
+            ridge=ridge,
+            l1=l1,
+            tolerance=self.setting.tolerance,
+            tail_power=self.schedule.power if isinstance(self.schedule, Tail) else 0.0,
+            relation=task.protection.relation.value,
+            records_per_person=task.protection.records_per_person,
+            silos_per_person=task.protection.silos_per_person,
+            noise=noise,
+            seed=seed,
+            reach=0.0 if self.reach is None else self.reach,
+            aggregation=Aggregation.PLAIN if self.shares is None else Aggregation.MASKED,
+            colluders=None if self.shares is None else self.shares.colluders,
+            **round_zero_terms(self.profile, self.whole),
+        )
+        agreed = agreed_run(agreement).course
+        if agreed.algorithm != self.algorithm:
+            raise InputError(f"The terms of a federation cannot express {self.algorithm}. Choose another method.")
+        if not math.isclose(agreed.target.epsilon, self.target.epsilon, rel_tol=1e-8):
+            raise InputError(
+                "The terms of a federation split the budget in squares (C0), but this plan does not. Plan without a "
+                "column profile."
+            )
+        return agreement
+
+    def describe(self) -> str:
+        """Return what a reader needs of the plan, a fact a line, at most 80 columns wide; `as_json` has all of it."""
+        task = self.task
+        hidden = task.protection
+        number = f"{plural(task.n_records, hidden.counted.removesuffix('s'))}{hidden.counting_note}"
+        nominal = "" if hidden.relation.has_public_sizes else "nominally "
+        each = "" if self.times == 1 else f" of each of {self.times} classes against the rest"
+        facts = [
+            ("Task", f"{loss_kind(task.loss)}{each} on {nominal}{number} in {plural(task.n_silos, 'silo')}"),
+            ("Features", f"{task.dimension} after encoding"),
+            ("Budget", f"epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}"),
+            ("Protects", f"{hidden} from {hidden.observer}"),
+            *(("Encoding", words) for words in self._encoding_words()),
+            *(("Intervals", words) for words in self._interval_words()),
+            ("Method", f"{self.method}, {plural(self.rounds, 'round')}"),
+            *(
+                ("" if k else "Why", words)
+                for k, words in enumerate(dict.fromkeys(self.reasons[:1] + self.reasons[-1:]))
+            ),
+            ("Noise", self._noise_words()),
+            *(("Expected" if k == 0 else "", words) for k, words in enumerate(self.expected.lines())),
+            *(("Simulated", words) for words in [self.simulated.words(task, self.rounds)] if words),
+            *(("Warning", warning) for warning in self.warnings),
+        ]
+        return "\n".join(_line(label, words) for label, words in facts)
+
+    def _noise_words(self) -> str:
+        """Say what is added to messages, and what it hides; of shares also what they add up to."""
+        hidden, counted, moved = self.task.protection, self.noise_std.mean(), f"{self.sensitivity.mean():.3g}"
+        change = hidden.relation.changing
+        if self.shares is None:
+            alone = hidden.change_in_one_silo
+            return f"{counted:.3g} on every number sent; {change} {alone} moves a message by at most {moved}"
+        share = counted / math.sqrt(self.shares.honest)
+        total = share * math.sqrt(self.shares.silos)
+        return (
+            f"{share:.3g} on every number a silo sends, {total:.3g} in the sum, of which {counted:.3g} counts (from "
+            f"{plural(self.shares.honest, 'honest silo')}); {change} {hidden.change} moves the sum by at most {moved}"
+        )
+
+    def _encoding_words(self) -> list[str]:
+        """Say how rows are encoded."""
+        if self.reach is None:
+            return []
+        if self.profile is not None:
+            return [f"by a column profile (noisy counts), released first for epsilon {self.profile.target.epsilon:.3g}"]
+        if self.task.profile.is_bought:
+            return [f"by the column profile that run {self.task.profile.bought_from!r} released, at no further cost"]
+        return ["by public bounds and categories alone"]
+
+    def _interval_words(self) -> list[str]:
+        """Say what intervals cost; why there are none is a warning."""
+        if self.curvature is None:
+            return []
+        cost = f"epsilon {self.curvature.target.epsilon:.3g}"
+        return [f"for the coefficients, from the curvature of the loss, released last for {cost}"]
+
+    def __str__(self) -> str:
+        """As `describe`."""
+        return self.describe()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as plain values."""
+        return {
+            "task": task_json(self.task),
+            "method": self.method,
+            "algorithm": repr(self.algorithm),
+            "rounds": self.rounds,
+            "step": self.settings.step,
+            "schedule": repr(self.schedule),
+            "output": self.output.name.lower(),
+            "edges": None if self.network is None else self.network.edges.tolist(),
+            "mu": self.mu,
+            "weights": "pooled",
+            "whole_epsilon": self.whole.epsilon,
+            "reach": self.reach,
+            "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
+            "curvature_epsilon": None if self.curvature is None else self.curvature.target.epsilon,
+            "tolerance": self.setting.tolerance,
+            "noise_std": self.noise_std.tolist(),
+            "share_std": None if self.shares is None else (self.noise_std / math.sqrt(self.shares.honest)).tolist(),
+            "sensitivity": self.sensitivity.tolist(),
+            "signal": self.signal,
+            "expected": self.expected.as_json(),
+            "simulated": vars(self.simulated) | {"limits": self.simulated.words(self.task, self.rounds)},
+            "reasons": list(self.reasons),
+            "warnings": list(self.warnings),
+            "is_hopeless": self.is_hopeless,
+        }
+
+
+def _line(label: str, words: str) -> str:
+    """Return a fact under its label, wrapped."""
+    indent = f"{label:<10}"
+    return textwrap.fill(
+        words,
+        80,
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,357 @@
+"""What a plan is made from: public facts about the silos, the loss and the budget. No record is among them."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.checks import nearest, setting, shown
+from dpadmm.data.profile import CategoryBins, ProfileForm
+from dpadmm.errors import InputError
+from dpadmm.networks.graph import Network
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
+from dpadmm.problems.aims import Aim
+from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge
+from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, risk_of
+from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
+from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk
+from dpadmm.problems.streams import SiloStream, StreamedRisk
+
+_LEAST = 1e-100
+_PROFILE_WORDS = ("auto", "off")
+_USUAL_BINS = 21  # of a column of numbers
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """Public facts about a table that is encoded as the plan says.
+
+    n_numeric: columns of numbers. categories: how many each categorical column has. counts: bins of a profile in all.
+    """
+
+    n_numeric: int
+    categories: tuple[int, ...] = ()
+    counts: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a table without columns."""
+        if checks.count("n_numeric", self.n_numeric, least=0) + len(self.categories) == 0:
+            raise InputError("A table needs at least one column, got none.")
+        object.__setattr__(self, "categories", tuple(checks.count("categories", k) for k in self.categories))
+        if not self.counts:  # as many as usual columns have
+            object.__setattr__(self, "counts", _USUAL_BINS * self.n_numeric + sum(k + 1 for k in self.categories))
+
+    @classmethod
+    def of(cls, form: ProfileForm) -> "TableShape":
+        """Return the shape of a table with these public columns."""
+        categories = tuple(b.n_categories for b in form.bins if isinstance(b, CategoryBins))
+        return cls(form.n_numeric, categories, form.size)
+
+
+@dataclass(frozen=True)
+class ProfileRule:
+    """Whether a column profile may be released before training, for how much, or whether there is one already.
+
+    share: part of the squared budget m^2, in (0, 1); None leaves it to the planner, which may do without.
+    bought_from: name of the run that released the one there is, at no further cost; None where there is none.
+    bought_m: what that one cost, as m of C0. A model tells what its profile tells, so of the budget asked for it only
+        what is left beside that is spent on training; the ledger is charged for the training alone.
+    """
+
+    is_wanted: bool = True
+    share: float | None = None
+    bought_from: str | None = None
+    bought_m: float = 0.0
+
+    @property
+    def is_bought(self) -> bool:
+        """Whether there is a profile already."""
+        return self.bought_from is not None
+
+    def __post_init__(self) -> None:
+        """Check the share."""
+        if self.share is not None:
+            checks.open_unit("profile_share", self.share)
+
+    def with_bought(self, run: str, m: float) -> "ProfileRule":
+        """Return the rule where this run has released a profile already, for m of C0."""
+        return replace(self, bought_from=run, bought_m=m)
+
+    @classmethod
+    def of(cls, word: Any, share: Any = None) -> "ProfileRule":
+        """Return the rule that the words of options and parameters name.
+
+        >>> ProfileRule.of("auto", 0.05)
+        ProfileRule(is_wanted=True, share=0.05, bought_from=None, bought_m=0.0)
+        """
+        if not isinstance(word, str) or word not in _PROFILE_WORDS:
+            raise InputError(
+                f"{setting('profile')} must be 'auto' or 'off', got {shown(word)}.{nearest(word, _PROFILE_WORDS)}"
+            )
+        if word == "off" and share is not None:
+            raise InputError(
+                f"{setting('profile_share')} is for {setting('profile', 'auto')}; otherwise nothing is spent on a "
+                "column profile. Leave one out."
+            )
+        return cls(word == "auto", share)
+
+
+AUTO = ProfileRule()
+"""The planner decides."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """The public facts of a training task.
+
+    Parameters
+    ----------
+    sizes: records per silo, or persons where these are protected with all their rows, each at least 1; nominal ones
+        where records are added or removed (`nominal_sizes`).
+    dimension: d, at least 1 (an intercept column counts).
+    loss: a loss with a bounded slope (`Logistic`, `Huber`, `SmoothedHinge`; `Softmax` for more than two classes, with d
+        coefficients each).
+    target: the whole budget (epsilon, delta). protection: who is protected from whom; not the unit of functions.
+    network: who talks to whom; None lets the planner choose (a complete graph of peers, or a coordinator).
+    regulariser: the user's own penalty, kept as it is; None lets the planner add a small ridge.
+    row_norm: the public bound on a record's features.
+    table: its columns, where the plan decides how they are encoded; None where that is settled.
+    profile: whether columns may be counted before training, with noise.
+    prevalence: the share of +1 (the positive class) in (0, 1), if it is public; forecasts are then for it.
+    expected_auc: the AUC on new records that a model without privacy is thought to reach, in (0.5, 1), from earlier
+        studies or public data; of several classes the mean of one against the rest. Forecasts are then for it, else for
+        weak, moderate and strong signals (0.65, 0.8, 0.95). expected_r2: the same for numbers, in (0, 1): their R^2.
+    aim: to predict, or to tell coefficients with intervals (C14).
+
+    >>> from dpadmm.problems.losses import Logistic
+    >>> task = Task(sizes=(300, 200), dimension=10, loss=Logistic(), target=Target(1.0, 1e-5))
+    >>> task.n_records, task.n_silos, task.functions().constants.record_gradient
+    (500, 2, 1.0)
+    """
+
+    sizes: tuple[int, ...]
+    dimension: int
+    loss: AnyLoss
+    target: Target
+    protection: Protection = ONE_RECORD
+    network: Network | None = None
+    regulariser: Regulariser | None = None
+    row_norm: float = 1.0
+    table: TableShape | None = None
+    profile: ProfileRule = AUTO
+    prevalence: float | None = None
+    expected_auc: float | None = None
+    expected_r2: float | None = None
+    aim: Aim = Aim.PREDICTION
+
+    def __post_init__(self) -> None:
+        """Check every fact; `sizes` may be any list of whole numbers."""
+        try:
+            sizes = tuple(self.sizes)
+        except TypeError as problem:
+            raise InputError(f"sizes must list the records of each silo, got {shown(self.sizes)}.") from problem
+        if not sizes:
+            raise InputError("sizes must name at least one silo, got none.")
+        object.__setattr__(self, "sizes", tuple(checks.count("every size", size) for size in sizes))
+        checks.count("dimension", self.dimension)
+        _moderate("row_norm", self.row_norm)
+        self._check_types()
+        self._check_network()
+        if self.aim.wants_intervals:
+            self._check_inference()
+        if self.prevalence is not None:
+            checks.open_unit("prevalence", self.prevalence)
+            if self.loss.target is not LabelKind.SIGNS:
+                raise InputError(
+                    "prevalence is the share of one of two classes, but the target is a number or has more classes. "
+                    "Leave it out."
+                )
+
+        check_signal(self.expected_auc, self.expected_r2, is_real=self.loss.target is LabelKind.REALS)
+
+    def _check_types(self) -> None:
+        if not isinstance(self.target, Target):
+            raise InputError(f"target must be a Target(epsilon, delta), got {shown(self.target)}.")
+        if isinstance(self.loss, type) or not hasattr(self.loss, "slope_bound"):
+            raise InputError(f"loss must be a loss such as Logistic(), got {shown(self.loss)}.")
+        if not np.isfinite(self.loss.slope_bound):
+            raise InputError(
+                f"{type(self.loss).__name__} has no bounded slope, so no guarantee exists. Use Huber(threshold) for "
+                "regression, Logistic() or SmoothedHinge() for classification."
+            )
+        _moderate("the loss's slope", self.loss.slope_bound)
+        if not isinstance(self.protection, Protection):
+            raise InputError(f"protection must be a Protection(unit=..., view=...), got {shown(self.protection)}.")
+        self.protection.check_silos(len(self.sizes))
+        if self.protection.unit is Unit.FUNCTION:
+            raise InputError("unit must be record, person or user; the function unit is for the consensus methods.")
+        self._check_relation()
+        if self.regulariser is not None and not hasattr(self.regulariser, "prox"):
+            raise InputError(
+                f"regulariser must be a regulariser such as ElasticNet(l2=0.01), got {shown(self.regulariser)}."
+            )
+
+    def _check_relation(self) -> None:
+        """Refuse what nothing is certified for where records are added or removed."""
+        hidden = self.protection
+        if hidden.relation.has_public_sizes:
+            return
+        if hidden.unit is Unit.USER:
+            raise InputError("add-remove neighbours are certified for records, not for users. Use unit 'record'.")
+        if self.n_silos > 1 and hidden.view not in (View.PUBLIC, View.AGGREGATE):
+            raise InputError(
+                "add-remove neighbours among several silos are certified only where one noise covers the sum of "
+                f"all silos: use the view 'aggregate' or 'public', got {hidden.view.value!r}."
+            )
+        if self.network is not None:
+            raise InputError(
+                "add-remove neighbours are certified for sums, not for messages over a graph of silos. Leave out the "
+                "network."
+            )
+
+    def _check_inference(self) -> None:
+        """Refuse what no intervals are proved or tested for (C14)."""
+        inference = setting("aim", Aim.INFERENCE.value)
+        if self.loss != Logistic():
+            raise InputError(
+                f"{inference} tells intervals for the plain logistic regression of two classes, not for a "
+                f"{'capped ' if isinstance(self.loss, Logistic) else ''}{loss_kind(self.loss)}. Use two classes, "
+                "the logistic loss and no cap, or leave it out."
+            )
+        if self.regulariser is not None:
+            raise InputError(
+                f"{inference} is about coefficients without a penalty. Leave out {setting('alpha')}; the planner adds "
+                "a small ridge, whose effect is taken off again."
+            )
+        if self.protection.unit is not Unit.RECORD:
+            raise InputError(
+                f"{inference} takes rows for independent of each other, which several rows of one person or user are "
+                "not. Use the unit 'record' with one row per person, or leave it out."
+            )
+        if self.network is not None:
+            raise InputError(
+                f"{inference} needs sums over all silos, not messages over a graph. Leave out the network."
+            )
+
+    def _check_network(self) -> None:
+        if self.network is None:
+            return
+        if not isinstance(self.network, Network):
+            raise InputError(f"network must be a Network, got {type(self.network).__name__}; see dpadmm.networks.")
+        if self.network.n_agents != self.n_silos:
+            raise InputError(f"The network has {self.network.n_agents} agents, but there are {self.n_silos} silos.")
+
+    @property
+    def n_silos(self) -> int:
+        """Number of silos N."""
+        return len(self.sizes)
+
+    @property
+    def n_records(self) -> int:
+        """Number of records n of all silos."""
+        return sum(self.sizes)
+
+    def functions(self, mu: float = 0.0) -> PublicFunctions:
+        """Return the silos' functions as far as they are public: sizes and constants, no values."""
+        sizes = np.array(self.sizes, dtype=np.int64)
+        return PublicFunctions.of_loss(sizes, self.dimension, self.loss, self.row_norm, mu)
+
+    @property
+    def n_classes(self) -> int:
+        """How many vectors of coefficients one model has: one, or one for each class."""
+        return self.loss.n_classes if isinstance(self.loss, Softmax) else 1
+
+    def risk(self, silos: Silos | SiloStream, mu: float) -> EmpiricalRisk | SoftmaxRisk | StreamedRisk:
+        """Return the functions of these silos; refuse silos that are not the task's."""
+        if not self.protection.relation.has_public_sizes and silos.n_agents == self.n_silos:
+            silos = silos.with_nominal(self.sizes)  # how many rows there are decides nothing
+        sizes = tuple(silos.sizes.tolist())
+        if sizes != self.sizes:
+            found = f"{sizes}" if self.protection.relation.has_public_sizes else f"{silos.n_agents} silos"
+            raise InputError(f"The plan is for silos of {self.sizes} records, got {found}. Plan again.")
+        if silos.dimension != self.dimension:
+            raise InputError(f"The plan is for dimension {self.dimension}, got {silos.dimension}. Plan again.")
+        if silos.row_norm > self.row_norm * (1 + ROW_NORM_SLACK):
+            raise InputError(
+                f"The plan is for rows of norm {self.row_norm:g}, the silos allow {silos.row_norm:g}. Plan again."
+            )
+        return risk_of(silos, self.loss, mu)
+
+
+def check_signal(expected_auc: float | None, expected_r2: float | None, *, is_real: bool | None = None) -> None:
+    """Refuse an AUC that is no better than chance, an R^2 of a model that learned nothing, and certainty.
+
+    is_real: whether the target is a number, None where that is not known yet.
+    """
+    if expected_auc is not None and not 0.5 < checks.finite("expected_auc", expected_auc) < 1:
+        raise InputError(
+            f"{setting('expected_auc')} must lie strictly between 0.5 and 1, got {shown(expected_auc)}. It is the AUC "
+            "that a model without privacy reaches on new records."
+        )
+    if expected_r2 is not None:
+        checks.open_unit("expected_r2", expected_r2)
+    auc, r2 = setting("expected_auc"), setting("expected_r2")
+    if is_real is True and expected_auc is not None:
+        raise InputError(f"{auc} is for classes, but the target is a number. Give {r2} instead.")
+    if is_real is False and expected_r2 is not None:
+        raise InputError(f"{r2} is for numbers, but the target is a class. Give {auc} instead.")
+
+
+def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:
+    """Return the nominal sizes of silos whose true ones are secret: one public number, dealt out evenly.
+
+    >>> nominal_sizes(1000, 3)
+    (334, 333, 333)
+    """
+    if checks.count("nominal_records", n_records) < n_silos:
+        raise InputError(f"nominal_records must be at least the {n_silos} silos there are, got {n_records}.")
+    return tuple(n_records // n_silos + (i < n_records % n_silos) for i in range(n_silos))
+
+
+def loss_kind(loss: AnyLoss) -> str:
+    """Return what kind of model a loss makes, in a few words."""
+    match loss:
+        case Softmax():
+            return f"softmax regression of {loss.n_classes} classes"
+        case Logistic():
+            return "logistic regression"
+        case SmoothedHinge():
+            return "linear support vector machine"
+        case Huber():
+            return "linear regression (Huber loss)"
+    return repr(loss)
+
+
+def task_json(task: Task) -> dict[str, Any]:
+    """Return the task as plain values; loss and regulariser as they are written in Python."""
+    return {
+        "sizes": list(task.sizes),
+        "dimension": task.dimension,
+        "loss": repr(task.loss),
+        "epsilon": task.target.epsilon,
+        "delta": task.target.delta,
+        "unit": task.protection.unit.value,
+        "relation": task.protection.relation.value,
+        "view": task.protection.view.value,
+        "colluders": task.protection.n_colluders,
+        "edges": None if task.network is None else task.network.edges.tolist(),
+        "regulariser": None if task.regulariser is None else repr(task.regulariser),
+        "row_norm": task.row_norm,
+        "records_per_person": task.protection.records_per_person,
+        "silos_per_person": task.protection.silos_per_person,
+        "prevalence": task.prevalence,
+        "expected_auc": task.expected_auc,
+        "expected_r2": task.expected_r2,
+        "aim": task.aim.value,
+    }
+
+
+def _moderate(name: str, value: float) -> None:
+    """Refuse numbers whose squares 64-bit numbers cannot hold: they would fail in a run that is paid for."""
+    if not _LEAST <= checks.positive(name, value) <= 1 / _LEAST:
+        raise InputError(
+            f"{name} must be between {_LEAST:g} and {1 / _LEAST:g}, got {shown(value)}. Rescale the problem."
+        )

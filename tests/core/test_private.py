@@ -1,0 +1,327 @@
+"""Private runs: what may leave, and what only looks like it."""
+
+import copy
+import pickle
+import sys
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from dpadmm.core import private
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.core.private import Course, RunSetting, plan_noise, run_course, run_private
+from dpadmm.core.witness import Witness
+from dpadmm.data import load_breast_cancer
+from dpadmm.data.generators import logistic_table
+from dpadmm.data.partition import iid
+from dpadmm.errors import InputError, SolverError
+from dpadmm.methods.anatomy import Silence
+from dpadmm.methods.batches import Batches
+from dpadmm.methods.decentralised import DecentralisedADMM
+from dpadmm.methods.dp_dgd import DPDGD
+from dpadmm.methods.dp_gd import DPGD
+from dpadmm.methods.dp_sgd import DPSGD
+from dpadmm.methods.noisy_gradients import NoisyGradients
+from dpadmm.methods.output_perturbation import OutputPerturbation
+from dpadmm.methods.p_admm import PADMM
+from dpadmm.networks import complete, path, ring
+from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
+from dpadmm.noise.plan import calibrated, check_reach
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
+from dpadmm.privacy.protection import Protection, Relation, View
+from dpadmm.privacy.records import Origin
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, Weighting
+from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.problems.silos import Silos
+from dpadmm.solvers import kernels
+
+TARGET = Target(epsilon=1.0, delta=1e-5)
+QUIET = LocalEngine(progress=False, threads=1)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return Problem.of(EmpiricalRisk(load_breast_cancer().silos(), Logistic(), mu=0.01))
+
+
+@pytest.fixture(scope="module")
+def one_silo(problem):
+    """The noise of sampled batches is searched for, silo by silo."""
+    return Problem.of(problem.functions.take(np.array([0])))
+
+
+def test_only_secure_noise_makes_a_release(problem):
+    for sampler, origin in ((SimulatedSampler(seed=0), Origin.SIMULATED), (SecureSampler(), Origin.SECURE)):
+        done = run_private(PADMM(eta=0.01), problem, 2, TARGET, sampler, ring(4), engine=QUIET)
+        assert done.origin is origin
+        assert done.is_private_release == (origin is Origin.SECURE)
+        assert done.statement.curve.epsilon(TARGET.delta) <= TARGET.epsilon
+
+
+def test_a_release_fails_by_public_numbers(problem):
+    """With messages beyond what 64-bit numbers can solve beside, whatever the records are."""
+    with pytest.raises(SolverError, match="public numbers"):
+        run_private(PADMM(eta=0.01), problem, 3, Target(1e-8, 1e-12), SecureSampler(), ring(4), engine=QUIET)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"network": ring(3)}, "network has 3 agents but the problem has 4"),
+        ({"network": ring(5)}, "network has 5 agents but the problem has 4"),
+        ({"network": None}, "PADMM needs a network"),
+        ({"network": np.ones((4, 4))}, "must be a Network, got ndarray"),
+        ({"target": (1.0, 1e-5)}, "must be a Target"),
+        ({"sampler": SecureSampler}, "must be a sampler"),
+        ({"rounds": 0}, "rounds must be a whole number of at least 1"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_before_the_noise_is_planned(problem, wrong, message):
+    parts = {"rounds": 2, "target": TARGET, "sampler": SimulatedSampler(seed=0), "network": ring(4), **wrong}
+    with pytest.raises(InputError, match=message):
+        run_private(PADMM(eta=0.01), problem, engine=QUIET, **parts)
+
+
+def test_a_huge_budget_comes_back_to_the_bare_method(problem):
+    bare = QUIET.run(DecentralisedADMM(eta=0.01), problem, Stopping(rounds=8), ring(4)).estimate
+    gaps = []
+    for epsilon in (1e6, 1e12):
+        done = run_private(PADMM(eta=0.01), problem, 8, Target(epsilon, 1e-5), SecureSampler(), ring(4), engine=QUIET)
+        gaps.append(float(np.abs(done.run.estimate - bare).max()))
+    assert gaps[0] < 0.1
+    assert gaps[1] < 1e-4
+
+
+@pytest.fixture
+def planned_once(monkeypatch):
+    """Composing sampled noise takes seconds, and the runs of a test promise the same."""
+    known = {}
+
+    def remembered(promises, *more, **options):
+        key = repr((promises, more, options))
+        if key not in known:
+            known[key] = calibrated(promises, *more, **options)
+        return known[key]
+
+    monkeypatch.setattr(private, "calibrated", remembered)
+
+
+@pytest.mark.usefixtures("planned_once")
+def test_a_release_refuses_batches_that_can_be_guessed(one_silo):
+    known, secret = (DPSGD(step=0.5, batches=b) for b in (Batches(10, seed=0), Batches.secret(10)))
+    with pytest.raises(InputError, match=r"Batches\.secret"):
+        run_private(known, one_silo, 2, TARGET, SecureSampler(), engine=QUIET)
+    assert not run_private(known, one_silo, 2, TARGET, SimulatedSampler(seed=0), engine=QUIET).is_private_release
+    assert run_private(secret, one_silo, 2, TARGET, SecureSampler(), engine=QUIET).is_private_release
+
+
+@pytest.mark.usefixtures("planned_once")
+def test_every_run_draws_its_own_secret_batches(one_silo, monkeypatch, tmp_path):
+    """One `Batches.secret` served several runs with the same batches: ten one-round runs were 0.1 counted, 1.3 true."""
+    seeds = []
+    key = Batches.key
+
+    def noted(batches, step):
+        seeds.append(batches.seed)
+        return key(batches, step)
+
+    monkeypatch.setattr(Batches, "key", noted)
+    secret = DPSGD(step=0.5, batches=Batches.secret(10))
+    for method in (secret, secret, copy.deepcopy(secret), pickle.loads(pickle.dumps(secret))):
+        run_private(method, one_silo, 1, TARGET, SecureSampler(), engine=QUIET)
+    first = QUIET.run(secret, one_silo, Stopping(rounds=1), save_to=tmp_path / "run")
+    for saved in (first.checkpoint, tmp_path / "run"):  # a run that is taken up again draws anew too
+        QUIET.run(secret, one_silo, Stopping(rounds=2), resume=saved)
+    assert None not in seeds
+    assert len(set(seeds)) == 7
+    assert str(seeds[4]).encode() not in (tmp_path / "run").read_bytes()
+    big = DPSGD(step=0.5, batches=Batches(10, seed=2**127))
+    with pytest.raises(InputError, match=r"Batches\.secret"):
+        run_private(big, one_silo, 1, TARGET, SecureSampler(), engine=QUIET)
+
+
+def test_a_secure_run_shows_no_figure_that_read_the_data():
+    """Losses and residuals are for simulations: a release carries none, whatever the engine was told to record."""
+    table = logistic_table(40, 3, rng=np.random.default_rng(0)).data
+    problem = Problem.of(EmpiricalRisk(table.silos(iid(40, 2, np.random.default_rng(1))), Logistic(), mu=0.1))
+    engine = LocalEngine(progress=False, recording=Recording(every=1))
+    for sampler, rows in ((SecureSampler(), 0), (SimulatedSampler(seed=0), 2)):
+        done = run_private(PADMM(eta=0.1), problem, 2, Target(1.0, 1e-5), sampler, path(2), engine=engine)
+        assert len(done.run.history.snapshots) == rows
+
+
+def test_a_run_with_noise_may_not_stop_by_what_it_hides():
+    table = logistic_table(40, 3, rng=np.random.default_rng(0)).data
+    problem = Problem.of(EmpiricalRisk(table.silos(iid(40, 2, np.random.default_rng(1))), Logistic(), mu=0.1))
+    plan = plan_noise(PADMM(eta=0.1), problem, 5, Target(1.0, 1e-5), path(2))
+    noise = PlannedNoise(plan, SimulatedSampler(seed=0))
+    with pytest.raises(InputError, match="stop by rounds"):
+        LocalEngine(progress=False).run(PADMM(eta=0.1), problem, Stopping(rounds=5, residual=1e-3), path(2), noise)
+
+
+def test_kernels_that_cannot_be_loaded_show_before_anything_is_reserved(problem, monkeypatch):
+    """They are imported late, but not so late that a broken installation costs budget."""
+    monkeypatch.setitem(sys.modules, kernels.__name__, None)
+    monkeypatch.delattr("dpadmm.solvers.kernels")
+    monkeypatch.setattr("dpadmm.core.reserving._reserve", lambda *_: pytest.fail("reserved"))
+    with pytest.raises(ImportError):
+        run_private(PADMM(eta=0.01), problem, 2, TARGET, SecureSampler(), ring(4), engine=QUIET)
+
+
+@pytest.mark.parametrize("algorithm", [PADMM(eta=0.01), DPGD(step=0.1), OutputPerturbation()])
+def test_a_statement_is_about_the_people_that_were_asked_for(problem, algorithm):
+    """Noise for people in three silos: sqrt(3) times that for one, and the statement says three."""
+    network = ring(4) if isinstance(algorithm, PADMM) else None
+    levels = {}
+    for silos in (1, 3):
+        people = Protection(records_per_person=2, silos_per_person=silos)
+        planned = plan_noise(algorithm, problem, 1, Target(1.0, 1e-5), network, protection=people)
+        said = planned.statement()
+        assert (said.protection.records_per_person, said.protection.silos_per_person) == (2, silos)
+        assert said.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+        levels[silos] = next(iter(planned)).level
+    assert levels[3] == pytest.approx(np.sqrt(3) * levels[1])
+
+
+def test_noise_without_a_grid_is_refused_before_it_is_paid_for(problem, tmp_path):
+    data = [SiloColumns(f"silo {i}", {"x": part}) for i, part in enumerate(np.split(np.arange(40.0), 4))]
+    ledger = Ledger.create(tmp_path / "book", data, Budget(epsilon=1.0, delta=1e-5))
+    with pytest.raises(InputError, match="Nothing was spent"):
+        plan_noise(DPDGD(step=0.3, decay=0.9), problem, 3, PureTarget(0.5), ring(4), is_secure=True)
+    with pytest.raises(InputError, match="Nothing was spent"):
+        run_private(
+            DPDGD(step=0.3, decay=0.9),
+            problem,
+            3,
+            PureTarget(0.5),
+            SecureSampler(),
+            ring(4),
+            ledgers=ledger.confirm(data),
+        )
+    assert ledger.statement().releases == 0
+
+
+class TestWhatACourseIsFor:
+    """The certificates are about the course's own public problem: no other one may be run under them."""
+
+    HIDDEN = Protection(relation=Relation.ADD_OR_REMOVE, view=View.AGGREGATE)
+
+    def silos(self, n, nominal=None, row_norm=1.0):
+        rng = np.random.default_rng(n)
+        tables, labels = [rng.uniform(-0.5, 0.5, (n, 3)) for _ in range(3)], [np.sign(rng.normal(size=n))] * 3
+        return Silos.from_parts(tables, labels, row_norm, nominal=nominal)
+
+    def course(self, protection, times=1):
+        public = Problem.of(PublicFunctions.of_loss(np.full(3, 100), 3, Logistic(), 1.0))
+        setting = RunSetting(public, 2, 1e-9, None, protection)
+        return Course(NoisyGradients(step=0.5), setting, Target(1.0, 1e-5), times=times)
+
+    @pytest.mark.parametrize("protection", [HIDDEN, Protection(view=View.PUBLIC)])
+    @pytest.mark.parametrize(
+        "other",
+        [{"n": 5}, {"n": 5, "nominal": (5, 5, 5)}, {"n": 5, "nominal": (100, 100, 99)}, {"n": 100, "row_norm": 2.0}],
+    )
+    def test_other_sizes_or_constants_are_refused(self, protection, other):
+        problem = Problem.of(EmpiricalRisk(self.silos(**other), Logistic()))
+        with pytest.raises(InputError, match="not the one for which the noise was planned"):
+            run_course(self.course(protection), [problem], SecureSampler(), label="other")
+
+    def test_other_weights_are_refused(self):
+        problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic()), Weighting.EQUAL)
+        with pytest.raises(InputError, match="not the one for which the noise was planned"):
+            run_course(self.course(Protection(view=View.PUBLIC)), [problem], SecureSampler(), label="other")
+
+    def test_less_curvature_is_refused_and_more_is_not(self):
+        """P-ADMM's models move by gap/(2 eta deg + mu): with a smaller ridge, of functions or shared, by more."""
+        public = PublicFunctions.of_loss(np.full(3, 100), 3, Logistic(), 1.0, mu=0.1)
+        setting = RunSetting(Problem.of(public, regulariser=ElasticNet(l2=0.3)), 2, 1e-9, complete(3), Protection())
+        course = Course(PADMM(eta=0.1), setting, Target(1.0, 1e-5))
+        for mu, ridge, is_refused in ((0.05, 0.3, True), (0.1, 0.2, True), (0.1, 0.3, False)):
+            problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu), regulariser=ElasticNet(l2=ridge))
+            assert problem.is_within(setting.problem) is not is_refused
+            if is_refused:
+                with pytest.raises(InputError, match="not the one for which the noise was planned"):
+                    run_course(course, [problem], SecureSampler(), label="flat")
+
+    def test_another_loss_is_refused_even_if_its_constants_are_no_worse(self):
+        """Objective perturbation has a branch that is proved for the logistic loss alone (C2)."""
+        other = Problem.of(EmpiricalRisk(self.silos(100), Logistic(0.5)))
+        assert not other.is_within(self.course(Protection(view=View.PUBLIC)).setting.problem)
+        constants = other.functions.constants
+        unknown = Problem.of(PublicFunctions(np.full(3, 100), 3, constants))
+        assert other.is_within(unknown)  # where constants are all that is public, they decide
+        wide = replace(constants, gradient_range=0.4)  # of PS-ADMM's corrections
+        assert not other.is_within(Problem.of(PublicFunctions(np.full(3, 100), 3, wide)))
+
+    def test_the_solver_works_to_the_tolerance_that_is_certified(self):
+        """Whatever the engine's own is: an error that no certificate counts (C7) is one that no noise hides."""
+        problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu=0.1))
+        course = Course(PADMM(eta=0.1), RunSetting(problem, 2, 1e-9, complete(3), Protection()), Target(1.0, 1e-5))
+        engines = [LocalEngine(tolerance=own) for own in (1e-9, 1e-1)]
+        done = [run_course(course, [problem], SimulatedSampler(1), label="t", engine=each)[0] for each in engines]
+        np.testing.assert_array_equal(*(each.run.models for each in done))
+
+    def test_true_sizes_are_no_nominal_ones_even_if_equal(self):
+        """A mean over the records there are moves by up to 2 G/n when one is taken away, not by G/n."""
+        problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic()))
+        with pytest.raises(InputError, match="with_nominal"):
+            run_course(self.course(self.HIDDEN), [problem], SecureSampler(), label="true")
+        target = Target(1.0, 1e-5)
+        with pytest.raises(InputError, match="with_nominal"):
+            run_private(NoisyGradients(step=0.5), problem, 2, target, SecureSampler(), protection=self.HIDDEN)
+
+    def test_any_number_of_records_is_taken_with_the_nominal_ones(self):
+        problem = Problem.of(EmpiricalRisk(self.silos(5, nominal=(100,) * 3), Logistic()))
+        (done,) = run_course(self.course(self.HIDDEN), [problem], SecureSampler(), label="nominal")
+        assert done.is_private_release
+
+    def test_words_must_hold_many_times_the_nominal_records(self):
+        """A secret number of records must not decide whether a run that is paid for breaks off."""
+        assert self.course(Protection(view=View.PUBLIC)).most_records == 300
+        course = self.course(self.HIDDEN)
+        assert course.most_records == MOST_PER_NOMINAL * 300
+        sharp = replace(course, target=Target(1e6, 1e-5))
+        with pytest.raises(InputError, match=f"so little noise compared with up to {MOST_PER_NOMINAL * 300} records"):
+            sharp.noise_plan()
+        check_reach(sharp.noise_plan(is_secure=False), 300)  # as many as are named would do
+
+
+@dataclass(frozen=True)
+class Forgetful(PADMM):
+    """Promises noise in every round, and asks for none in the second."""
+
+    def local_step(self, k, agents, state, inbox, noise):
+        return super().local_step(k, agents, state, inbox, Silence() if k == 2 else noise)
+
+
+@pytest.mark.parametrize("sampler", [SimulatedSampler(seed=0), SecureSampler()])
+def test_noise_that_was_promised_and_never_drawn_ends_the_run(problem, sampler):
+    with pytest.raises(InputError, match="round 2"):
+        run_private(Forgetful(eta=0.01), problem, 3, TARGET, sampler, ring(4), engine=QUIET)
+
+
+def test_the_public_history_is_made_of_what_was_sent():
+    """Of a value 3 that leaves as 4 nothing but the 4 shows."""
+
+    class Shift(Silence):
+        def perturb(self, slot, k, agents, values):
+            return values + 1.0
+
+        def total(self, slot, k, messages):
+            return messages.sum(axis=0, keepdims=True) + 1.0
+
+    witness = Witness(Shift(), {("message", 1): 1.0, ("sum", 1): 1.0})
+    witness.perturb(Slot("message"), 1, np.arange(1), np.full((1, 1, 1), 3.0))
+    witness.total(Slot("sum"), 1, np.full((2, 1, 1), 3.0))
+    assert [one.norms for one in witness.rounds] == [(4.0,), (7.0,)]
+    assert [one.movement for one in witness.rounds] == [4.0, 7.0]
+    assert [one.average_movement for one in witness.rounds] == [4.0, 7.0]
+    more = Witness(Shift(), {("message", k): 1.0 for k in (1, 2)})
+    for k, value in ((1, 3.0), (2, 9.0)):
+        more.perturb(Slot("message"), k, np.arange(1), np.full((1, 1, 1), value))
+    assert more.rounds[1].average_movement == 3.0  # from 4 to the mean of 4 and 10

@@ -1,0 +1,205 @@
+"""A cluster of two processes on this machine, shared by all tests here: the same sums, and clear refusals."""
+
+import operator
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
+
+import distributed
+
+import dpadmm
+from dpadmm.data.cluster import dask_workers
+from dpadmm.data.cluster.dask_workers import DaskWorkers, connected
+from dpadmm.data.parquet import ParquetTable
+from dpadmm.errors import ClusterError, InputError
+from dpadmm.estimators import SimulatedNoiseWarning
+from dpadmm.front.passes import cluster_workers
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+TABLES = ["north.parquet", "south"]
+CELL = "a-private-cell"
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as made,
+    ):
+        yield made
+
+
+@pytest.fixture
+def workers(client):
+    return DaskWorkers(client)
+
+
+def fitted(words, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SimulatedNoiseWarning)
+        return dpadmm.fit(TABLES, seed=3, **words, **more)
+
+
+def logs(client):
+    told = [*client.get_worker_logs().values(), client.get_scheduler_logs()]
+    return "\n".join(line for lines in told for _, line in lines)
+
+
+def forgotten(client, within=10):
+    """Return whether the scheduler soon knows of no task."""
+    deadline = time.monotonic() + within
+    while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_results_come_in_order_from_as_many_tasks_as_threads(workers, client, monkeypatch):
+    sent = []
+    plain = client.map
+    monkeypatch.setattr(client, "map", lambda *words, **more: sent.extend(words[1]) or plain(*words, **more))
+    assert list(workers.results(operator.neg, range(7))) == [-i for i in range(7)]
+    assert [len(errand.items) for errand in sent] == [3, 4]
+    assert list(workers.results(operator.neg, [])) == []
+
+
+def test_a_model_has_the_bits_of_the_one_made_in_process(client, places):
+    """Paths are relative, and workers are in another folder; one silo is a folder of two files."""
+    here = fitted(places.words, stream=True)
+    there = fitted(places.words, cluster=client)
+    assert here.coefficients == there.coefficients
+    assert np.abs(here.coefficients).max() > 0
+    assert here.silos == there.silos
+    assert here.guarantee == there.guarantee
+    assert client.status == "running"  # who made it closes it
+    assert forgotten(client)  # exact sums do not stay in the cluster
+
+
+def test_an_address_is_enough(client, monkeypatch):
+    told = []
+    with cluster_workers(client.scheduler.address, told.append) as workers:
+        own = workers.client
+        assert list(workers.results(abs, [-1])) == [1]
+    assert own.status == "closed"
+    assert told == []
+    monkeypatch.setattr(dask_workers, "_is_here", lambda host: False)
+    with cluster_workers(client, told.append):
+        assert "without encryption" in told[0]
+
+
+def test_long_points_go_to_every_task_without_a_warning(workers):
+    point = np.arange(1e6)
+    found = list(workers.results(operator.itemgetter(-1), [point, -point]))
+    assert found == [point[-1], -point[-1]]
+
+
+def test_no_cell_is_in_an_error_or_in_a_log(workers, client):
+    with pytest.raises(ClusterError, match="ValueError at line") as raised:
+        list(workers.results(int, ["1", CELL, "3"]))
+    assert CELL not in str(raised.value)
+    assert raised.value.__context__ is None
+    assert CELL not in logs(client)
+    assert forgotten(client, within=2)  # although the traceback that is kept here knows the futures
+    assert list(workers.results(int, ["1", "3"])) == [1, 3]
+
+
+def test_what_dask_would_say_of_a_failing_task_is_in_the_logs_that_are_searched(client):
+    future = client.submit(int, CELL, pure=False)
+    with pytest.raises(ValueError, match=CELL):
+        future.result()
+    assert CELL in logs(client)
+    future.release()
+
+
+def test_a_file_that_changes_is_refused_by_workers(workers, places):
+    (table,) = workers.checked([ParquetTable.of(Path("north.parquet"))])
+    assert all(part.path.is_absolute() for part in table.parts)
+    check = operator.methodcaller("check")
+    assert list(workers.results(check, table.parts)) == [None] * len(table.parts)
+    (places.folder / "north.parquet").write_bytes((places.folder / "south/1.parquet").read_bytes())
+    with pytest.raises(InputError, match=r"north\.parquet has changed"):
+        list(workers.results(check, table.parts))
+
+
+def test_files_that_workers_do_not_see_are_refused_before_a_pass(workers, places):
+    tables = [ParquetTable.of(Path(name)) for name in TABLES]
+    (places.folder / "south/1.parquet").unlink()
+    (places.folder / "north.parquet").write_bytes((places.folder / "south/2.parquet").read_bytes())
+    told = r"Worker tcp.* has another file at .*north.*; .*cannot read .*1.parquet.*and 1 more\. Every worker needs"
+    with pytest.raises(InputError, match=told):
+        workers.checked(tables)
+
+
+def test_other_versions_are_refused_before_and_at_a_task(workers, client):
+    def spoil():
+        from dpadmm.data.cluster import errands
+
+        errands.kept, errands.versions = errands.versions, lambda: (("dpadmm", "0.0.7"), *errands.kept()[1:])
+
+    def mend():
+        from dpadmm.data.cluster import errands
+
+        errands.versions = errands.kept
+
+    one = list(client.nthreads())[:1]
+    workers.check()
+    client.run(spoil, workers=one)
+    try:
+        with pytest.raises(InputError, match=rf"Worker {one[0]} has dpadmm 0\.0\.7 instead of \d.*same versions"):
+            workers.check()
+        with pytest.raises(ClusterError, match=r"dpadmm 0\.0\.7 instead of"):
+            list(workers.results(abs, [1, 2]))
+    finally:
+        client.run(mend, workers=one)
+    workers.check()
+
+
+def test_a_machine_without_dpadmm_is_refused(workers, client, monkeypatch):
+    monkeypatch.setattr(client, "run", lambda *words, **more: {"tcp://far:1": ModuleNotFoundError("dpadmm")})
+    with pytest.raises(InputError, match=r"Worker tcp://far:1 cannot load this version of dpadmm"):
+        workers.check()
+
+
+def test_a_pass_that_is_given_up_is_cancelled(workers, client):
+    begun = workers.results(time.sleep, [0, 0, 1, 1])
+    assert next(begun) is None
+    begun.close()  # as Ctrl-C does
+    assert forgotten(client, within=1)
+
+
+def test_a_client_of_a_lost_scheduler_says_what_to_do(places, monkeypatch):
+    monkeypatch.setattr(dask_workers, "_CONNECT", 0.2)
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty:
+        client = distributed.Client(empty, set_as_default=False)
+        with pytest.raises(InputError, match=r"has no workers. Start some: dask worker inproc"), client:
+            DaskWorkers(client).check()
+        with pytest.raises(InputError, match="must be a Client that is connected"), connected(client):
+            pytest.fail("connected")
+        with pytest.raises(ClusterError, match=r"connection to the cluster's scheduler was lost.*stays spent"):
+            list(DaskWorkers(client).results(abs, [1]))
+
+
+@pytest.mark.parametrize(
+    ("tables", "more", "words"),
+    [
+        (TABLES, {"stream": False}, "cluster reads tables in passes"),
+        (["north.csv"], {}, r"north\.csv cannot be streamed"),
+        (["north.parquet"], {"split_by": "sex"}, "split_by"),
+    ],
+)
+def test_what_cannot_be_streamed_is_refused(client, places, tables, more, words):
+    Path("north.csv").write_text("age,dose,sex,sick\n1,1,F,yes\n")
+    with pytest.raises(InputError, match=words):
+        dpadmm.fit(tables, cluster=client, **places.words, **more)
+
+
+def test_arrays_take_no_cluster(client):
+    with pytest.raises(InputError, match="are for tables"):
+        dpadmm.fit(np.zeros((4, 1)), np.array([0, 1, 0, 1]), bounds=(0, 1), epsilon=1, delta=1e-5, cluster=client)

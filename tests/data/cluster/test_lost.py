@@ -1,0 +1,115 @@
+"""Workers that are killed in the middle of whole runs: what is repeated, what is spent, what is said."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
+
+import distributed
+
+import dpadmm
+from dpadmm.errors import ClusterError
+from dpadmm.estimators import SimulatedNoiseWarning
+from dpadmm.privacy.ledger import open_for_reading
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+
+TABLES = ["north.parquet", "south"]
+
+
+@pytest.fixture
+def client():
+    """Two workers, each with a nanny that starts it again."""
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as made,
+    ):
+        yield made
+
+
+def deadly(mark: str, after: int) -> Callable[[], None]:
+    """Return what makes a worker leave a mark and kill itself when it has read some batches in local solves.
+
+    It is a function within one, which workers need no module for.
+    """
+
+    def prepare() -> None:
+        import os
+        import signal
+        from pathlib import Path
+
+        from dpadmm.data import streamed
+
+        calls, plain, called = [], streamed.BatchReader.batches, streamed.SumPart.__call__
+
+        def batches(self, part):
+            for batch in plain(self, part):
+                calls.append(part)
+                if len(calls) > after:
+                    Path(mark).write_text(str(os.getpid()))
+                    os.kill(os.getpid(), signal.SIGKILL)
+                yield batch
+
+        def call(self, part):
+            streamed.BatchReader.batches = batches
+            try:
+                return called(self, part)
+            finally:
+                streamed.BatchReader.batches = plain
+
+        streamed.SumPart.__call__ = call
+
+    return prepare
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_a_worker_lost_in_a_pass_changes_no_bit(client, places, after):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SimulatedNoiseWarning)
+        calm = dpadmm.fit(TABLES, seed=3, cluster=client, **places.words)
+        (one, _) = client.nthreads()
+        client.run(deadly(str(places.folder / "mark"), after), workers=[one])
+        stormy = dpadmm.fit(TABLES, seed=3, cluster=client, **places.words)
+    assert int(Path("mark").read_text())  # it did die
+    assert one not in client.nthreads()
+    assert calm.coefficients == stormy.coefficients
+    assert calm.guarantee == stormy.guarantee
+
+
+def test_a_worker_lost_in_a_pass_costs_nothing_more(client, places):
+    (one, _) = client.nthreads()
+    client.run(deadly(str(places.folder / "mark"), 2), workers=[one])
+    spent = {}
+    for name, cluster in (("cluster", client), ("process", None)):
+        model = dpadmm.fit(TABLES, ledger=f"{name}.ledger", budget=3.0, stream=True, cluster=cluster, **places.words)
+        with open_for_reading(f"{name}.ledger") as ledger:
+            (run,) = ledger.runs()
+            said = ledger.statement()
+        assert said.spent_epsilon == pytest.approx(model.guarantee.epsilon, abs=1e-9)
+        spent[name] = (run.releases, run.alone_epsilon, said.spent_epsilon, said.releases, said.entries, said.refusals)
+    assert Path("mark").exists()
+    assert spent["cluster"] == spent["process"]
+
+
+def test_workers_that_all_die_of_the_same_part_end_the_run(client, places):
+    class Plugin(distributed.WorkerPlugin):
+        """Spoils workers that are started again, too."""
+
+        def setup(self, worker):
+            import os
+            import signal
+
+            from dpadmm.data import streamed
+
+            streamed.SumPart.__call__ = lambda self, part: os.kill(os.getpid(), signal.SIGKILL)
+
+    client.register_plugin(Plugin())
+    with pytest.raises(ClusterError, match=r"has ended several workers.*stays spent") as raised:
+        dpadmm.fit(TABLES, ledger="data.ledger", budget=3.0, cluster=client, **places.words)
+    assert raised.value.__cause__ is None
+    with open_for_reading("data.ledger") as ledger:
+        (run,) = ledger.runs()
+        assert run.alone_epsilon > 0

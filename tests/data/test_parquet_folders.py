@@ -1,0 +1,65 @@
+"""Folders of Parquet as other programs leave them: no row is lost in silence, and none that was deleted comes back."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpadmm.data.parquet import ParquetTable
+from dpadmm.errors import InputError
+
+ROWS = pa.table({"x": [1.0, 2.0, 3.0], "y": ["yes", "no", "yes"]})
+
+
+@pytest.mark.parametrize("name", ["part-1", "b.parq", "b.parquet.gz", "b.PQ.tmp"])
+def test_a_part_under_another_name_is_refused_and_not_left_out(tmp_path, name):
+    pq.write_table(ROWS, tmp_path / "a.parquet")
+    pq.write_table(ROWS, tmp_path / name)
+    with pytest.raises(InputError, match=rf"{name} seems to hold rows"):
+        ParquetTable.of(tmp_path)
+
+
+def test_a_link_to_nowhere_is_refused_and_not_left_out(tmp_path):
+    pq.write_table(ROWS, tmp_path / "a.parquet")
+    (tmp_path / "part-1").symlink_to(tmp_path / "gone")
+    with pytest.raises(InputError, match="part-1 seems to hold rows"):
+        ParquetTable.of(tmp_path)
+
+
+@pytest.mark.parametrize("log", ["_delta_log", ".hoodie"])
+def test_a_folder_with_a_log_of_its_files_is_refused(tmp_path, log):
+    """Files that the log has removed are still there: with them, deleted people would be trained on."""
+    pq.write_table(ROWS, tmp_path / "a.parquet")
+    (tmp_path / log).mkdir()
+    with pytest.raises(InputError, match="rows that were deleted"):
+        ParquetTable.of(tmp_path)
+
+
+def test_what_other_programs_leave_beside_the_rows_is_ignored(tmp_path):
+    pq.write_table(ROWS, tmp_path / "part-0.snappy.parquet")
+    for name in ("_SUCCESS", ".part-0.snappy.parquet.crc", "_metadata", "notes.txt"):
+        (tmp_path / name).write_bytes(b"crc")
+    assert ParquetTable.of(tmp_path).rows == 3
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_name_with_a_dot_is_no_field_of_another_column(tmp_path, is_plain):
+    path = tmp_path / "a.parquet"
+    pq.write_table(ROWS.append_column("a.b", pa.array([4, 5, 6])).append_column("a", pa.array([{"b": 1}] * 3)), path)
+    [part] = ParquetTable.of(path).parts
+    [frame] = part.frames(["a.b", "x"], is_plain=is_plain)
+    assert frame.to_dict("list") == {"a.b": [4, 5, 6], "x": [1.0, 2.0, 3.0]}
+
+
+def test_long_texts_come_in_short_batches_and_columns_beside_them_do_not(tmp_path):
+    """A ledger reads every column, so that memory must not grow with the texts that a table also has."""
+    notes = [f"{i:04} " + "x" * 20_000 for i in range(600)]
+    rows = pa.table({"x": range(600), "note": notes, "nested": [[note] for note in notes]})
+    pq.write_table(rows, tmp_path / "a.parquet", use_dictionary=False)
+    [part] = ParquetTable.of(tmp_path / "a.parquet").parts
+    for name in ("note", "nested"):
+        frames = list(part.frames([name], is_plain=False))
+        assert {len(frame) for frame in frames} == {128, 600 % 128}
+        assert [str(cell)[:8] for frame in frames for cell in frame[name]] == [
+            str(each)[:8] for each in rows[name].to_pylist()
+        ]
+    assert [len(frame) for frame in part.frames(["x"])] == [600]

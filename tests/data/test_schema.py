@@ -1,0 +1,223 @@
+"""Encoding: against a directly written reference, every policy, every refusal."""
+
+from datetime import date
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.tables import encode_table
+from dpadmm.errors import InputError
+
+AGE = Numeric("age", 0, 100)
+SEX = Categorical("sex", ("F", "M"))
+PAY = ThresholdLabel("pay", 1000)
+SCHEMA = Schema((AGE, SEX), PAY)
+
+
+def table(**changes):
+    cells = {"age": [0, 75, 40], "sex": ["M", "F", "M"], "pay": [900, 1100, 1000]}
+    return pd.DataFrame({**cells, **changes})
+
+
+def encode(schema, frame, **policies):
+    return encode_table(schema, frame, "The table", Screening.of(**policies))
+
+
+def reference(frame, columns, row_norm, constant):
+    """Encode row by row, in plain Python."""
+    rows = []
+    for _, cells in frame.iterrows():
+        row = []
+        for column in columns:
+            value = cells[column.name]
+            if hasattr(column, "categories"):
+                row += [float(value == category) for category in column.categories]
+            else:
+                row.append((min(max(value, column.lower), column.upper) - column.lower) / (column.upper - column.lower))
+        room = np.sqrt(row_norm**2 - (constant or 0.0) ** 2)
+        row = np.array(row) / max(1.0, np.linalg.norm(row) / room)
+        rows.append(row if constant is None else np.append(row, constant))
+    return np.array(rows)
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(
+    ages=st.lists(st.floats(-50, 150), min_size=1, max_size=6),
+    seed=st.integers(0, 1000),
+    row_norm=st.floats(0.1, 10.0),
+    share=st.none() | st.floats(0.05, 0.95),
+)
+def test_encode_equals_the_row_by_row_reference_and_keeps_the_norm(ages, seed, row_norm, share):
+    rng = np.random.default_rng(seed)
+    columns = (AGE, SEX, Categorical("code", (1, 2, 7)), Numeric("cm", -2.5, 0.5))
+    frame = pd.DataFrame(
+        {
+            "cm": rng.uniform(-4, 2, len(ages)),
+            "code": rng.choice([1.0, 2.0, 7.0], len(ages)),
+            "sex": rng.choice(["F", "M"], len(ages)),
+            "age": ages,
+            "pay": 1,
+        }
+    )
+    constant = None if share is None else share * row_norm
+    encoded = encode(Schema(columns, PAY, row_norm, constant), frame)
+    dense = encoded.features
+    np.testing.assert_allclose(dense, reference(frame, columns, row_norm, constant), rtol=1e-13, atol=1e-15)
+    assert np.linalg.norm(dense, axis=1).max() <= row_norm * (1 + 1e-12)
+
+
+def test_a_row_does_not_depend_on_the_other_rows():
+    rows = table(age=[3, 55, 999])
+    together = encode(SCHEMA, rows).features
+    alone = np.vstack([encode(SCHEMA, rows.iloc[[i]]).features for i in range(3)])
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_the_constant_is_the_same_in_every_row():
+    features = encode(SCHEMA.with_constant(0.5), table(age=[0, 100, 100])).features
+    assert features[:, -1].tolist() == [0.5, 0.5, 0.5]
+    assert np.linalg.norm(features, axis=1) == pytest.approx(1.0)
+    assert SCHEMA.with_constant(0.5).feature_names == ("age", "sex=F", "sex=M", "constant")
+
+
+def test_only_wide_one_hot_tables_are_sparse():
+    columns = (Categorical("c", tuple(range(40))), AGE)
+    frame = table(c=[0, 39, 5], age=[-3, 30, 99])
+    wide = encode(Schema(columns, PAY, 0.9, 0.3), frame).features
+    assert sparse.issparse(wide)
+    assert not sparse.issparse(encode(SCHEMA, frame).features)
+    np.testing.assert_allclose(wide.toarray(), reference(frame, columns, 0.9, 0.3), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"age": [1.0, np.inf, 2.0]},
+        {"age": ["1", "old", "3"]},
+        {"age": pd.to_datetime(["2020-01-01"] * 3)},
+        {"age": [1 + 2j, 2, 3]},
+        {"age": [[1], 2, 3]},
+        {"age": [10**400, 2, 3]},
+        {"pay": ["a", "b", "c"]},
+        {"pay": [1.0, -np.inf, 2.0]},
+    ],
+)
+def test_cells_that_are_no_numbers_are_refused_with_their_column(changes):
+    with pytest.raises(InputError, match=f"column '{next(iter(changes))}': the cell is not a finite number"):
+        encode(SCHEMA, table(**changes), missing="fill", unlisted="zero")
+
+
+def test_wrong_tables_are_refused():
+    with pytest.raises(InputError, match=r"lacks the column.*'sex'.*among its 2 columns"):
+        encode(SCHEMA, table().drop(columns="sex"))
+    with pytest.raises(InputError, match="no rows"):
+        encode(SCHEMA, table().iloc[:0])
+    with pytest.raises(InputError, match="pandas DataFrame, got dict"):
+        encode(SCHEMA, {"age": [1]})
+    with pytest.raises(InputError, match="more than one column named 'age'"):
+        encode(SCHEMA, pd.concat([table(), table()[["age"]]], axis=1))
+
+
+SAME_CATEGORY = [True, 1, 1.0, np.int8(1), np.float32(1), "1", " 1", "01", "1.0", "true", "True ", Decimal(1)]
+
+
+@pytest.mark.parametrize("categories", [(0, 1), ("0", "1"), ("00", "01"), ("False", "True"), ("no", "1.0")])
+@pytest.mark.parametrize("cell", SAME_CATEGORY, ids=repr)
+def test_a_category_is_what_the_cell_says_not_how_it_is_stored(categories, cell):
+    found = Categorical("flag", categories).read(pd.Series([cell, "?", None], dtype=object))
+    assert found.codes.tolist() == [1, -1, -1]
+    assert found.unlisted.tolist() == [False, True, False]
+    assert found.missing.tolist() == [False, False, True]
+
+
+def test_the_text_of_a_category_counts_before_its_number():
+    codes = Categorical("code", ("1", "01", "1.0", "7"))
+    assert codes.read(pd.Series(["1", "01", "1.0", "001", 1, 1.0, "7.0"], dtype=object)).codes.tolist() == [
+        *(0, 1, 2, -1, 0, 0, 3),  # numbers in memory are 1, whether stored as 1 or 1.0
+    ]
+    days = Categorical("day", ("2017-08-17", "2017-08-18"))
+    for cells in (pd.to_datetime(["2017-08-18"]), ["2017-08-18 "], [date(2017, 8, 18)], ["2017-08-18 00:00:00"]):
+        assert days.read(pd.Series(cells)).codes.tolist() == [1]
+
+
+@pytest.mark.parametrize("word", ["NA", "None", " nan ", "NULL", "", None, np.nan, pd.NaT, pd.NA])
+def test_a_cell_is_empty_alike_in_every_column_unless_its_word_is_listed(word):
+    cells = pd.Series([word, "1"], dtype=object)
+    for part in (AGE, Categorical("c", (1, 2)), PAY, BinaryLabel("y", ("1",), ("2",)), RealLabel("y", 0, 2)):
+        found = part.read(cells)
+        assert found.missing.tolist() == [True, False], part
+        assert not (found.unlisted | found.strange).any(), part
+    assert Categorical("c", ("NA", "None", "nan", "NULL", "1")).read(pd.Series(["NA", "nan"])).codes.tolist() == [0, 2]
+
+
+def test_pandas_types_are_understood():
+    plain = encode(SCHEMA, table())
+    typed = table().astype({"age": "Int64", "sex": "category", "pay": "Float64"})
+    for frame in (typed, table(age=["0", "75", "40"]), table().astype(object), table().astype("category")):
+        again = encode(SCHEMA, frame)
+        np.testing.assert_array_equal(again.features, plain.features)
+        np.testing.assert_array_equal(again.labels, plain.labels)
+
+
+def test_labels_of_each_kind():
+    binary = BinaryLabel("y", positive=("yes", "maybe"), negative=("no",))
+    found = binary.read(pd.Series(["no", "maybe", "yes", "No"]))
+    assert found.values.tolist()[:3] == [-1.0, 1.0, 1.0]
+    assert found.unlisted.tolist() == [False, False, False, True]
+    real = encode(Schema((AGE,), RealLabel("pay", 0, 2000)), table(pay=[0, 500, 5000]))
+    assert real.labels.tolist() == [-1.0, -0.5, 1.0]
+    assert real.notes == ("The table, column 'pay': 1 cell outside the bounds, moved to the nearest one",)
+    with pytest.raises(InputError, match="row 3, column 'pay': outside the public bounds"):
+        encode(Schema((AGE,), RealLabel("pay", 0, 2000)), table(pay=[0, 1, 5000]), out_of_range="error")
+
+
+@pytest.mark.parametrize("words", [{"missing": "drop"}, {"unlisted": None}, {"out_of_range": 1}])
+def test_policies_that_do_not_exist_are_refused(words):
+    with pytest.raises(InputError, match=f"{next(iter(words))} must be one of"):
+        Screening.of(**words)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Numeric("a", 1, 1), "lower must be less than upper"),
+        (lambda: Numeric("a", 0, np.inf), "upper of 'a' must be a finite number"),
+        (lambda: Numeric("a", "0", 1), "lower of 'a' must be a finite number"),
+        (lambda: Numeric("", 0, 1), "must have a name"),
+        (lambda: Categorical("a", ()), "non-empty list"),
+        (lambda: Categorical("a", "abc"), "non-empty list"),
+        (lambda: Categorical("a", ("x", "x")), "distinct"),
+        (lambda: Categorical("a", ("x", 1)), "all text or all whole numbers, got int, str"),
+        (lambda: Categorical("a", (True, False)), "got bool"),
+        (lambda: Categorical("a", (1.5,)), "got float"),
+        (lambda: BinaryLabel("y", ("a",), ("a",)), "distinct"),
+        (lambda: BinaryLabel("y", ("a",), (0,)), "got int, str"),
+        (lambda: BinaryLabel("y", (), ("a",)), "non-empty list"),
+        (lambda: ThresholdLabel("y", np.nan), "threshold of 'y'"),
+        (lambda: RealLabel("y", 2, 1), "lower must be less than upper"),
+        (lambda: RealLabel("y", -1e308, 1e308), "too large"),
+        (lambda: Numeric("a", -1e308, 1e308), "too large"),
+        (lambda: Schema((), PAY), "at least one column"),
+        (lambda: Schema((AGE, AGE), PAY), "repeated: age"),
+        (lambda: Schema((Numeric("pay", 0, 1),), PAY), "repeated: pay"),
+        (lambda: Schema((AGE,), PAY, 0.0), "row_norm must be greater than 0"),
+        (lambda: Schema((AGE,), PAY, 1.0, 1.0), "constant must lie strictly between 0 and row_norm 1"),
+        (lambda: Schema((AGE,), PAY, 1.0, 0.0), "constant must lie strictly"),
+    ],
+)
+def test_contradictory_schemas_are_refused(build, message):
+    with pytest.raises(InputError, match=message):
+        build()
+
+
+def test_describe_names_every_rule():
+    text = SCHEMA.describe()
+    for part in ("age: a number from 0 to 100", "sex: one of 'F', 'M'", "pay: +1 above 1000", "norm at most 1"):
+        assert part in text

@@ -1,0 +1,287 @@
+"""Streamed tables: the same counts, sums, findings and digests as in memory, whatever row groups the files have."""
+
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.contracts.parquet_groups import write_groups
+
+from dpadmm.data import parquet
+from dpadmm.data.columns import BinaryLabel, Categorical, ClassLabel, Numeric, RealLabel
+from dpadmm.data.encoding import CONSTANT
+from dpadmm.data.parquet import ParquetTable
+from dpadmm.data.profile import ProfileForm
+from dpadmm.data.raw import RawSilos
+from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
+from dpadmm.data.streamed import CountPart, StreamedSilos, StreamedTable, SumPart
+from dpadmm.data.tables import read_table, screen_cells
+from dpadmm.data.workers import ThreadWorkers
+from dpadmm.errors import InputError
+from dpadmm.privacy.ledger import SiloColumns
+from dpadmm.problems.losses import Huber, Logistic
+from dpadmm.problems.problem import risk_of
+from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.streams import GradientSum
+
+NUMBERS = tuple(Numeric(name, -2, 3) for name in ("x", "y", "z"))
+WORDS = (Categorical("word", ("a", "b", "c")), Categorical("code", (1, 2)))
+BINARY = BinaryLabel("sick", ("yes",), ("no",))
+KINDS = ClassLabel("kind", ("p", "q", "r"))
+AMOUNT = RealLabel("amount", -1, 4)
+FILLED = Screening(missing=EmptyCells.FILL, unlisted=UnlistedCells.ZERO)
+
+
+def table(rows: int, seed: int, share: float = 0.1) -> pd.DataFrame:
+    """Return numbers and words of all kinds; a share of the cells of some columns is empty."""
+    drawn = np.random.default_rng(seed)
+    gone = drawn.random((rows, 3)) < share
+    return pd.DataFrame(
+        {
+            "x": drawn.normal(size=rows).round(2),
+            "y": pd.array(np.where(gone[:, 0], np.nan, drawn.integers(-3, 5, rows))),
+            "z": drawn.integers(-2, 3, rows),
+            "word": np.where(gone[:, 1], None, drawn.choice(["a", "b", "c", "other"], rows)),
+            "code": pd.Series(np.where(gone[:, 2], None, drawn.integers(1, 3, rows)), dtype="Int64"),
+            "sick": drawn.choice(["yes", "no"], rows),
+            "kind": drawn.choice(["p", "q", "r"], rows),
+            "amount": drawn.normal(size=rows),
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut tables into many parts and batches, as only large ones are."""
+    monkeypatch.setattr(parquet, "_PART_ROWS", 40)
+    monkeypatch.setattr(parquet, "_CELLS", 64)
+
+
+def streamed(
+    paths: list[Path], columns=NUMBERS, label=BINARY, screening=FILLED, threads: int = 2
+) -> tuple[StreamedSilos, Schema]:
+    schema = Schema(columns, label, constant=CONSTANT)
+    tables = [StreamedTable(ParquetTable.of(path), ThreadWorkers(threads)) for path in paths]
+    return StreamedSilos.of_tables(schema, tables, screening, [path.stem for path in paths]), schema
+
+
+def in_memory(frames: list[pd.DataFrame], schema: Schema, screening=FILLED) -> RawSilos:
+    parts = [screen_cells(schema.columns, schema.label, frame, "t", screening) for frame in frames]
+    return RawSilos(schema, parts, [[part.labels for part in parts]], [f"s{i}" for i in range(len(frames))])
+
+
+@given(
+    sizes=st.lists(st.integers(0, 60), max_size=6),
+    rows=st.integers(1, 200),
+    columns=st.sampled_from([NUMBERS, (*NUMBERS, *WORDS), WORDS]),
+    case=st.sampled_from([(BINARY, Logistic()), (KINDS, Softmax(3, 0.6)), (AMOUNT, Huber(0.5))]),
+)
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_counts_values_and_gradients_are_those_of_the_table_in_memory(tmp_path, sizes, rows, columns, case):
+    label, loss = case
+    frames = [table(rows, 1), table(57, 2)]
+    paths = [write_groups(tmp_path / f"{i}.parquet", frame, sizes) for i, frame in enumerate(frames)]
+    found, schema = streamed(paths, columns, label)
+    wanted = in_memory(frames, schema)
+    assert found.sizes == wanted.sizes
+    np.testing.assert_array_equal(found.counts(per_user=False), wanted.counts(per_user=False))
+    encoding = schema.encoding(1.5)
+    (stream,), (silos,) = found.silos(encoding), wanted.silos(encoding)
+    ours, theirs = risk_of(stream, loss, 0.1), risk_of(silos, loss, 0.1)
+    assert ours.constants == theirs.constants
+    assert ours.dimension == theirs.dimension
+    w = np.random.default_rng(0).normal(size=(2, ours.dimension, 3))
+    np.testing.assert_allclose(ours.value(w), theirs.value(w), rtol=1e-12)
+    np.testing.assert_allclose(ours.gradient(w), theirs.gradient(w), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ours.gradient(w[:1]), theirs.gradient(w[:1]), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ours.take(np.array([1])).value(w[1:]), theirs.value(w)[1:], rtol=1e-12)
+
+
+def test_hessians_class_weights_nominal_sizes_and_one_class_against_the_rest(tmp_path):
+    frame = table(150, 3)
+    path = write_groups(tmp_path / "a.parquet", frame, [20, 60])
+    found, schema = streamed([path], label=KINDS)
+    wanted, encoding = in_memory([frame], schema), schema.encoding(1.5)
+    shares = np.array([0.5, 1.0, 0.25])
+    pairs = [
+        (found.against_rest(3), wanted.against_rest(3)),
+        (found.weighted_by_class(shares).against_rest(3), wanted.weighted_by_class(shares).against_rest(3)),
+    ]
+    point = np.random.default_rng(0).normal(size=(1, encoding.dimension))
+    for ours, theirs in pairs:
+        for stream, silos in zip(ours.silos(encoding), theirs.silos(encoding), strict=True):
+            one, other = (risk_of(each.with_nominal([140]), Logistic(), 0.2) for each in (stream, silos))
+            assert one.has_nominal_sizes
+            gradient, hessian = one.bends(point)
+            np.testing.assert_allclose(gradient, other.gradient(point[:, :, None])[:, :, 0], rtol=1e-10)
+            np.testing.assert_allclose(hessian[0], other.hessian(0, point[0]), rtol=1e-10, atol=1e-14)
+
+
+def test_two_classes_are_weighted_as_in_memory(tmp_path):
+    frame = table(90, 4)
+    found, schema = streamed([write_groups(tmp_path / "a.parquet", frame, [33])])
+    encoding, shares = schema.encoding(1.5), np.array([0.25, 1.0])
+    (stream,), (silos,) = (
+        each.weighted_by_class(shares).silos(encoding) for each in (found, in_memory([frame], schema))
+    )
+    w = np.ones((1, encoding.dimension, 1))
+    np.testing.assert_allclose(risk_of(stream, Logistic()).value(w), risk_of(silos, Logistic()).value(w), rtol=1e-12)
+
+
+def test_sums_do_not_depend_on_threads_and_tasks_can_be_sent_elsewhere(tmp_path):
+    path = write_groups(tmp_path / "a.parquet", table(400, 5), [41] * 9)
+    points = np.ones((1, len(NUMBERS) + 1, 1))
+    sums = []
+    for threads in (1, 2, 3):
+        found, schema = streamed([path, path], threads=threads)
+        (stream,) = found.silos(schema.encoding(1.5))
+        sums.append(risk_of(stream, Logistic()).gradient(points).tobytes())
+    assert len(set(sums)) == 1
+    rows = found.streamed[0]
+    parts = rows.table.parts
+    assert len(parts) == 10
+    work = SumPart(rows.reader, schema.encoding(1.5), stream.use, 1.0, GradientSum(Logistic(), points[0]))
+    for task in (work, CountPart(rows.reader, ProfileForm(schema.columns))):
+        sent = pickle.loads(pickle.dumps((task, parts[3])))
+        np.testing.assert_array_equal(sent[0](sent[1]), task(parts[3]))
+
+
+def test_a_folder_is_one_table_in_the_order_of_its_names(tmp_path):
+    frame, folder = table(120, 6), tmp_path / "big"
+    folder.mkdir()
+    write_groups(folder / "b.parquet", frame.iloc[50:].reset_index(drop=True), [10])
+    write_groups(folder / "a.pq", frame.iloc[:50].reset_index(drop=True), [0, 30])
+    (folder / "_SUCCESS").touch()
+    (folder / "notes.txt").touch()
+    whole, found = ParquetTable.of(folder), SiloColumns.of_frame("big", frame).digests
+    assert [part.path.name for part in whole.parts][:1] == ["a.pq"]
+    assert whole.rows == 120
+    assert dict(StreamedTable(whole).ledger_columns("big").digests) == dict(found)
+    (folder / "a.pq").rename(folder / "c.pq")
+    other = StreamedTable(ParquetTable.of(folder)).ledger_columns("big").digests
+    assert set(other) == set(found)
+    assert not set(other.values()) & set(found.values())
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda at: None, "no Parquet files"),
+        (lambda at: (at / "year=1").mkdir(), "folders inside"),
+        (
+            lambda at: [write_groups(at / f"{i}.pq", table(3, 1).iloc[:, i:], []) for i in range(2)],
+            "does not have the columns",
+        ),
+        (lambda at: (at / "a.parquet").write_bytes(b"PAR1 secret cell PAR1"), "cannot be read as Parquet"),
+        (lambda at: (at / "a.parquet").write_bytes(b""), "cannot be read as Parquet"),
+    ],
+)
+def test_folders_that_are_no_table_are_refused(tmp_path, make, problem):
+    make(tmp_path)
+    with pytest.raises(InputError, match=problem) as refused:
+        ParquetTable.of(tmp_path)
+    assert "secret" not in str(refused.value)
+
+
+def awkward() -> pd.DataFrame:
+    frame = table(130, 7, share=0.0)
+    frame["word"] = frame["word"].replace("other", "a")
+    frame["y"] = frame["y"].clip(-2, 3)
+    frame.loc[[3, 77, 78, 129], "y"] = np.nan
+    frame.loc[[99, 100], "x"] = [np.inf, -np.inf]
+    frame.loc[[0, 64], "word"] = ["secret", "secret"]
+    frame.loc[128, "sick"] = "perhaps"
+    return frame
+
+
+@pytest.mark.parametrize(
+    "screening",
+    [
+        Screening(),
+        Screening(missing=EmptyCells.FILL),
+        Screening(missing=EmptyCells.BLANK, unlisted=UnlistedCells.BLANK, out_of_range=OutOfRange.ERROR),
+    ],
+)
+def test_awkward_cells_are_reported_as_in_memory(tmp_path, screening):
+    path = write_groups(tmp_path / "a.parquet", awkward(), [1, 0, 50, 1, 47])
+    found, schema = streamed([path], (*NUMBERS, *WORDS), screening=screening)
+    with pytest.raises(InputError) as ours:
+        found.streamed[0].check()
+    with pytest.raises(InputError) as theirs:
+        screen_cells(schema.columns, schema.label, read_table(path), str(path), screening)
+    assert str(ours.value) == str(theirs.value)
+    assert "rows 100, 101" in str(ours.value)
+    assert "secret" not in str(ours.value)
+
+
+def test_notes_add_up_and_blank_rows_are_counted_once(tmp_path):
+    frame = awkward().assign(x=0.5)
+    path = write_groups(tmp_path / "a.parquet", frame, [60])
+    for screening in (FILLED, Screening(missing=EmptyCells.BLANK, unlisted=UnlistedCells.BLANK)):
+        found, schema = streamed([path], (*NUMBERS, *WORDS), screening=screening)
+        notes = screen_cells(schema.columns, schema.label, read_table(path), str(path), screening).notes
+        assert found.streamed[0].check() == notes
+        assert notes
+    nothing = write_groups(tmp_path / "b.parquet", frame.assign(x=np.nan), [60])
+    with pytest.raises(InputError, match="every row would be blanked"):
+        streamed([nothing], screening=screening)[0].streamed[0].check()
+
+
+def test_faults_in_a_folder_name_the_file_and_its_own_row(tmp_path):
+    frame = table(60, 8, share=0.0)
+    frame["y"] = frame["y"].clip(-2, 3)
+    write_groups(tmp_path / "a.parquet", frame, [10])
+    write_groups(tmp_path / "b.parquet", frame.assign(x=[*[0.0] * 30, np.nan, *[0.0] * 29]), [5])
+    with pytest.raises(InputError, match=r"b\.parquet, row 31, column 'x': the cell is empty"):
+        streamed([tmp_path], screening=Screening())[0].streamed[0].check()
+
+
+def test_a_table_without_rows_is_refused_unless_nobody_may_know(tmp_path):
+    path = write_groups(tmp_path / "a.parquet", table(5, 9).iloc[:0], [])
+    found, schema = streamed([path])
+    with pytest.raises(InputError, match="no rows"):
+        found.streamed[0].check()
+    assert found.streamed[0].check(may_be_empty=True) == ()
+    (stream,) = found.silos(schema.encoding(1.5))
+    risk = risk_of(stream.with_nominal([10]), Logistic(), 0.5)
+    w = np.ones((1, risk.dimension, 2))
+    np.testing.assert_allclose(risk.gradient(w), 0.5 * w)
+    np.testing.assert_allclose(risk.value(w), 0.25 * risk.dimension)
+
+
+def test_a_file_that_changes_is_refused_between_passes_and_within_one(tmp_path):
+    frame = table(300, 10)
+    path = write_groups(tmp_path / "a.parquet", frame, [50] * 6)
+    found, schema = streamed([path], threads=1)
+    (stream,) = found.silos(schema.encoding(1.5))
+    risk, w = risk_of(stream, Logistic()), np.ones((1, 4, 1))
+    risk.gradient(w)
+    before = path.stat()
+
+    def replaced(batch):
+        write_groups(path, frame.assign(x=0.0), [50] * 6)
+        return np.zeros(1)
+
+    with pytest.raises(InputError, match="has changed since it was checked"):
+        stream.totals([replaced])
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(InputError, match="what was reserved for it stays spent"):
+        risk.gradient(w)
+    path.unlink()
+    with pytest.raises(InputError, match="has changed since it was checked"):
+        risk.value(w)
+
+
+def test_a_column_that_is_not_there_is_named_and_names_are_stripped(tmp_path):
+    frame = table(20, 11).rename(columns={"x": " x", "y": "y.1"})
+    path = write_groups(tmp_path / "a.parquet", frame, [7])
+    with pytest.raises(InputError, match="lacks the column 'y'"):
+        streamed([path])
+    columns = (Numeric("x", -2, 3), Numeric("y.1", -2, 3))
+    found, schema = streamed([path], columns)
+    wanted = in_memory([read_table(path)], schema)
+    np.testing.assert_array_equal(found.counts(per_user=False), wanted.counts(per_user=False))

@@ -1,0 +1,205 @@
+"""Screening treats each row by itself, keeps every row, and names file, row and column of what it refuses."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
+from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
+from dpadmm.data.tables import encode_table, read_table
+from dpadmm.errors import InputError
+
+SCHEMA = Schema(
+    (
+        Numeric("age", 0, 100, typical=40),
+        Numeric("dose", 0, 10),
+        Categorical("sex", ("F", "M")),
+        Categorical("ward", (1, 2)),
+    ),
+    BinaryLabel("sick", positive=("yes",), negative=("no",)),
+    row_norm=10.0,
+    constant=0.5,
+)
+CLEAN = {"age": ["40", "60"], "dose": ["5", "10"], "sex": ["F", "M"], "ward": ["1", "2"], "sick": ["yes", "no"]}
+LENIENT = Screening(missing=EmptyCells.FILL, unlisted=UnlistedCells.ZERO)
+BLANK = Screening(missing=EmptyCells.BLANK, unlisted=UnlistedCells.BLANK)
+
+
+def table(**changes) -> pd.DataFrame:
+    return pd.DataFrame(CLEAN | changes)
+
+
+def test_text_cells_mean_what_typed_cells_mean():
+    typed = pd.DataFrame(
+        {"age": [40, 60], "dose": [5.0, 10.0], "sex": ["F", "M"], "ward": [1, 2], "sick": ["yes", "no"]}
+    )
+    one, two = (encode_table(SCHEMA, each, "a", Screening()) for each in (table(), typed))
+    np.testing.assert_array_equal(one.features, two.features)
+    np.testing.assert_array_equal(one.labels, two.labels)
+    np.testing.assert_allclose(one.features[0], [0.0, 0.5, 1, 0, 1, 0, 0.5])
+    assert not one.blank.any()
+    assert one.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"age": ["40", None]}, ["a.csv, row 2, column 'age'", "the cell is empty", "missing='fill'"]),
+        ({"age": ["  ", "60"]}, ["row 1, column 'age'", "empty"]),
+        ({"sex": ["F", "X"]}, ["row 2, column 'sex'", "not one of the listed values ('F', 'M')", "unlisted='zero'"]),
+        ({"ward": ["1", "7"]}, ["row 2, column 'ward'", "(1, 2)"]),
+        ({"ward": ["1", "x"]}, ["row 2, column 'ward'", "(1, 2)"]),
+        ({"sick": ["maybe", "no"]}, ["row 1, column 'sick'", "('yes', 'no')"]),
+        ({"dose": ["5", "ten"]}, ["row 2, column 'dose'", "not a finite number", "decimal point"]),
+        ({"dose": ["5", "1,5"]}, ["row 2, column 'dose'", "not a finite number"]),
+        ({"dose": ["inf", "1"]}, ["row 1, column 'dose'", "not a finite number"]),
+    ],
+)
+def test_awkward_cells_are_refused_by_file_row_and_column(changes, words):
+    with pytest.raises(InputError) as refusal:
+        encode_table(SCHEMA, table(**changes), "a.csv", Screening())
+    for word in words:
+        assert word in str(refusal.value)
+
+
+def test_messages_never_quote_a_cell():
+    secret = "topsecret"
+    for changes in ({"sex": ["F", secret]}, {"dose": [secret, "1"]}, {"sick": [secret, "no"]}):
+        with pytest.raises(InputError) as refusal:
+            encode_table(SCHEMA, table(**changes), "a.csv", Screening())
+        assert secret not in str(refusal.value)
+
+
+def test_out_of_range_is_clipped_or_refused():
+    high = table(age=["40", "250"])
+    clipped = encode_table(SCHEMA, high, "a", Screening())
+    assert clipped.features[1, 0] == pytest.approx(0.6)
+    assert "1 cell outside the bounds" in clipped.notes[0]
+    with pytest.raises(InputError, match=r"row 2, column 'age': outside the public bounds \(0 to 100\)"):
+        encode_table(SCHEMA, high, "a", Screening(out_of_range=OutOfRange.ERROR))
+
+
+def test_filling_uses_public_values_only():
+    """A typical value, else the middle of the bounds; a category becomes none of the listed ones."""
+    done = encode_table(
+        SCHEMA, table(age=[None, "60"], dose=[None, "10"], sex=["?", "M"], ward=[None, "2"]), "a", LENIENT
+    )
+    np.testing.assert_allclose(done.features[0], [0.0, 0.5, 0, 0, 0, 0, 0.5])
+    assert not done.blank.any()
+
+
+def test_blank_rows_are_counted_but_say_nothing():
+    done = encode_table(SCHEMA, table(sick=["yes", None]), "a", LENIENT)
+    assert done.blank.tolist() == [False, True]
+    np.testing.assert_array_equal(done.features[1], np.zeros(7))
+    wide = Schema((Categorical("c", tuple(range(100))),), SCHEMA.label)
+    sparse = encode_table(wide, pd.DataFrame({"c": ["1", "999"], "sick": ["no", "no"]}), "a", BLANK)
+    np.testing.assert_array_equal(sparse.features.toarray()[1], np.zeros(101))
+    real = Schema(SCHEMA.columns, RealLabel("sick", 0, 10))
+    done = encode_table(real, table(sick=["10", None]), "a", BLANK)
+    assert done.labels.tolist() == [1.0, 0.0]
+
+
+def test_a_table_of_blanks_is_refused():
+    with pytest.raises(InputError, match="every row would be blanked"):
+        encode_table(SCHEMA, table(sick=[None, None]), "a", BLANK)
+
+
+def test_lacking_columns_and_rows():
+    with pytest.raises(InputError, match=r"a.csv lacks the column 'dose'"):
+        encode_table(SCHEMA, table().drop(columns="dose"), "a.csv", Screening())
+    with pytest.raises(InputError, match="no rows"):
+        encode_table(SCHEMA, table().iloc[:0], "a.csv", Screening())
+
+
+def test_rows_of_a_part_keep_their_number_in_the_file():
+    part = table(age=["40", None]).set_axis([3, 41])
+    with pytest.raises(InputError, match="row 42, column 'age'"):
+        encode_table(SCHEMA, part, "a.csv", Screening())
+
+
+def test_labels_are_not_needed_to_predict():
+    done = encode_table(SCHEMA, table().drop(columns="sick"), "a", Screening(), is_labelled=False)
+    assert done.features.shape == (2, 7)
+    assert done.labels.size == 0
+
+
+def test_a_threshold_label():
+    schema = Schema(SCHEMA.columns, ThresholdLabel("sick", 3))
+    assert encode_table(schema, table(sick=["4", "3"]), "a", Screening()).labels.tolist() == [1.0, -1.0]
+
+
+cell = st.sampled_from([None, "", "5", "60", "F", "M", "1", "2", "yes", "no", "X", "-7", "1e9", "inf", "abc"])
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    rows=st.lists(st.tuples(cell, cell, cell, cell, cell), min_size=2, max_size=5),
+    policy=st.sampled_from([LENIENT, BLANK]),
+)
+def test_a_row_is_encoded_alike_whatever_the_other_rows_are(rows, policy):
+    """What makes screening free of privacy cost: one row in, one row out, and no row depends on another."""
+    frame = pd.DataFrame(rows, columns=list(CLEAN), dtype=object)
+    try:
+        whole = encode_table(SCHEMA, frame, "a", policy)
+    except InputError:
+        return
+    assert whole.features.shape[0] == len(rows)
+    assert np.linalg.norm(whole.features, axis=1).max() <= SCHEMA.row_norm * (1 + 1e-12)
+    good = pd.DataFrame(CLEAN).iloc[:1]
+    for i in range(len(rows)):
+        alone = encode_table(SCHEMA, pd.concat([frame.iloc[[i]], good], ignore_index=True), "a", policy)
+        np.testing.assert_array_equal(alone.features[0], whole.features[i])
+        assert alone.labels[0] == whole.labels[i]
+
+
+ODD = Schema(
+    (Categorical("ward", ("1", "01", "2")), Categorical("code", ("9007199254740993", "5")), Numeric("age", 0, 100)),
+    BinaryLabel("sick", positive=("1",), negative=("0",)),
+)
+CELLS = st.sampled_from(
+    [1, 2, 5, 2.5, 1.0, None, "1", "01", "x", True, float("nan"), 2**53 + 1, -1, "NA", 10**30, 1 + 0j, 1 + 2j]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_one_cell_never_changes_how_anothers_is_read(data):
+    """Not even through the column's type: an empty cell makes whole numbers floats, a word objects, 1+2j complex."""
+    whole = st.sampled_from([1, 2, 5, 2**53 + 1])
+    columns = {name: data.draw(st.lists(whole, min_size=4, max_size=4)) for name in ("ward", "code", "age")}
+    columns["sick"] = [1, 0, 1, 0]
+    name, cell = data.draw(st.sampled_from([*columns])), data.draw(CELLS)
+    lenient = Screening.of("blank" if data.draw(st.booleans()) else "fill", "zero")
+
+    def others(table):
+        done = [encode_part(column, pd.DataFrame(table)[column.name]) for column in (*ODD.columns, ODD.label)]
+        return [[each[:3].tolist() for each in found] for found in done]
+
+    def encode_part(column, cells):
+        found = column.read(cells)
+        return found.codes, found.values, found.missing, found.unlisted, found.outside, found.strange
+
+    before = others(columns)
+    assert others(columns | {name: [*columns[name][:3], cell]}) == before
+    try:
+        rows = encode_table(ODD, pd.DataFrame(columns), "t", lenient).features[:3]
+        changed = encode_table(ODD, pd.DataFrame(columns | {name: [*columns[name][:3], cell]}), "t", lenient)
+    except InputError:
+        return  # a strange number refuses the whole table
+    np.testing.assert_array_equal(changed.features[:3], rows)
+
+
+def test_an_empty_cell_in_a_parquet_file_leaves_the_other_rows_alone(tmp_path):
+    wards = {"a": pa.array([1, 1, 1], pa.int64()), "b": pa.array([1, 1, None], pa.int64())}
+    rows = {}
+    for name, ward in wards.items():
+        columns = {"ward": ward, "code": pa.array([5] * 3), "age": pa.array([50] * 3), "sick": pa.array([1, 0, 1])}
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+        read = read_table(tmp_path / f"{name}.parquet")
+        rows[name] = encode_table(ODD, read, name, Screening.of("fill")).features[:2]
+    np.testing.assert_array_equal(rows["a"], rows["b"])

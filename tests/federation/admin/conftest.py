@@ -1,0 +1,132 @@
+"""A small federation in a folder, driven in memory as far as a test wants it."""
+
+import shutil
+import time
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
+
+from tests.contracts.in_memory import Carried, InMemory
+
+from dpadmm.data import Numeric, Schema, ThresholdLabel
+from dpadmm.federation.admin.rehearsal import Rehearsal, coordinating, prepared
+from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.drive import Drive
+from dpadmm.federation.https.service import free_port
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo_files import SiloFiles
+
+ROUNDS = 4
+CELL = "73.125"
+"""A cell of the table that must appear nowhere."""
+
+
+@dataclass
+class Federation:
+    """A coordinator, and the silos north and south, which have approved four rounds with test noise."""
+
+    rehearsal: Rehearsal
+
+    @property
+    def north(self) -> SiloFiles:
+        return self.rehearsal.silos["north"]
+
+    @property
+    def ledger(self) -> Path:
+        return self.north.directory / "rehearsal.ledger"
+
+    @property
+    def file(self) -> Path:
+        """The coordinator's file of the run."""
+        return self.rehearsal.coordinator.directory / "runs" / f"{self.rehearsal.agreement.digest}.db"
+
+    def drive(self, answers: float = float("inf")) -> None:
+        """Let the run go on until so many answers have arrived, or to its end."""
+        arrived = 0
+
+        def fate(carried: Carried) -> tuple[int, ...]:
+            nonlocal arrived
+            arrived += not carried.is_request
+            if carried.is_request and arrived > answers:  # asked again, after a while, for what was lost
+                raise StopIteration
+            return (0,) if carried.is_request or arrived <= answers else ()
+
+        silos = {name: lambda files=files: Silo(files.directory) for name, files in self.rehearsal.silos.items()}
+        transport = InMemory(silos, fate)
+        with closing(self.rehearsal.coordinator.open_run(self.rehearsal.agreement)) as run:
+            run.ask()
+            try:
+                Drive(run, transport, transport.clock).serve()
+            except StopIteration:
+                pass
+            finally:
+                for silo in transport._running.values():
+                    silo.close()
+
+    @contextmanager
+    def served(self):
+        """Serve the coordinator on the loopback; yield the service and its address."""
+        port = free_port()
+        with coordinating(self.rehearsal.coordinator, port) as service:
+            yield service, f"127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory) -> Rehearsal:
+    """Made once; tests work on copies."""
+    schema = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
+    rows = {"age": [*range(20, 59), float(CELL)], "dose": [i % 7 for i in range(40)], "result": [1, -1] * 20}
+    tables = {name: pd.DataFrame(rows) for name in ("north", "south")}
+    terms = p_admm_terms(schema, ROUNDS, 1.0)
+    return prepared(tmp_path_factory.mktemp("template"), tables, schema, terms, rehearsal_policy, (2.0, 1e-5))
+
+
+@pytest.fixture
+def federation(template, tmp_path) -> Federation:
+    shutil.copytree(template.place, tmp_path, dirs_exist_ok=True)
+    silos = {name: SiloFiles(tmp_path / name) for name in template.silos}
+    for files in silos.values():
+        files.policy.write_text(files.policy.read_text().replace(str(template.place), str(tmp_path)))
+    return Federation(Rehearsal(tmp_path, template.agreement, CoordinatorFiles(tmp_path / "coordinator"), silos))
+
+
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int, int]]:
+    """All files below a folder: what they hold, their modes, and when they were written."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {
+        str(each.relative_to(folder)): (each.read_bytes(), each.stat().st_mode, each.stat().st_mtime_ns)
+        for each in files
+    }
+
+
+@pytest.fixture
+def unchanged(federation):
+    """Within, nothing in the federation's folder may change."""
+
+    @contextmanager
+    def guard():
+        before = snapshot(federation.rehearsal.place)
+        yield
+        assert snapshot(federation.rehearsal.place) == before
+
+    return guard
+
+
+def wait_for(is_true) -> None:
+    """Return when something is true."""
+    until = time.monotonic() + 30
+    while not is_true():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def waiting():
+    """Wait for a condition."""
+    return wait_for

@@ -1,0 +1,164 @@
+"""How a coordinator stands: by its files, and by what the serving process tells; nothing is written for it."""
+
+import json
+from contextlib import closing
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
+
+from dpadmm.errors import InputError
+from dpadmm.federation.admin.coordinator_status import DriveState, coordinator_status
+from dpadmm.federation.coordinator import MOST_NOTES, Coordinator
+from dpadmm.federation.https.notice import CoordinatorNotice
+from dpadmm.federation.locks import is_held
+
+
+def status_of(federation):
+    return coordinator_status(federation.rehearsal.coordinator.directory)
+
+
+def the_run(federation):
+    (run,) = status_of(federation).runs
+    return run
+
+
+def opened(federation) -> Coordinator:
+    return federation.rehearsal.coordinator.open_run(federation.rehearsal.agreement)
+
+
+def test_before_and_after_it_is_asked_for(federation, unchanged):
+    assert status_of(federation).runs == ()
+    opened(federation).close()
+    assert the_run(federation).state is DriveState.NOT_ASKED
+    with closing(opened(federation)) as run:
+        run.ask()
+    with unchanged():
+        run = the_run(federation)
+    assert run.state is DriveState.RESTING
+    assert [(each.name, each.is_awaited, each.has_joined) for each in run.silos] == [
+        ("north", True, None),
+        ("south", True, None),
+    ]
+
+
+def test_in_its_midst(federation, unchanged):
+    """Who has answered the round under way, and what everybody has spent, as the run itself counts it."""
+    federation.drive(answers=13)
+    with closing(opened(federation)) as run:
+        progress = run.progress()
+    assert len(progress.answered) == 1
+    with unchanged():
+        told = the_run(federation)
+    assert (told.round, told.rounds) == (progress.round, 4)
+    assert [each.name for each in told.silos if each.has_answered] == list(progress.answered)
+    assert [each.name for each in told.silos if each.is_awaited] == list(progress.waiting_for)
+    assert tuple((each.name, each.epsilon) for each in told.silos) == progress.epsilon
+    assert told.seconds_per_round > 0
+
+
+def test_at_its_end(federation, unchanged):
+    federation.drive()
+    with unchanged():
+        told = the_run(federation)
+    assert (told.state, told.round, told.reason) == (DriveState.FINISHED, 4, None)
+    assert [each.epsilon for each in told.silos] == pytest.approx([1.0, 1.0])
+    assert not any(each.is_awaited for each in told.silos)
+
+
+def test_why_it_has_stopped(federation):
+    (federation.rehearsal.place / "north.csv").unlink()
+    federation.drive()
+    told = the_run(federation)
+    assert told.state is DriveState.STOPPED
+    assert told.reason == "north refuses: The table of north cannot be read."
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(federation):
+    federation.drive()
+    (federation.file.parent / "other.db").write_bytes(b"nothing")
+    states = {run.file: run.state for run in status_of(federation).runs}
+    assert states == {"other": DriveState.UNREADABLE, federation.file.stem: DriveState.FINISHED}
+
+
+def test_who_is_there_as_the_serving_process_tells(federation, waiting):
+    """South has joined and waits; north is away and is the only one who is awaited."""
+    from dpadmm.federation.https.line import Line, dialled
+    from dpadmm.federation.silo import Silo
+
+    files = federation.rehearsal.coordinator
+    with closing(opened(federation)) as run:
+        run.ask()
+    with federation.served() as (service, address):
+        waiting(lambda: status_of(federation).runs[0].silos[0].has_joined is False)
+        told = status_of(federation)
+        assert told.is_serving
+        assert (told.process.host, told.process.port) == ("127.0.0.1", int(address.rpartition(":")[2]))
+        assert told.runs[0].state is DriveState.RUNNING
+
+        with closing(Silo(federation.rehearsal.silos["south"].directory)) as silo:
+            line = Line(silo, address, Patience())
+            with dialled(
+                address, silo.key, silo.files.certificate, [federation.rehearsal.agreement.coordinator]
+            ) as client:
+                line._exchange(client)
+                waiting(lambda: status_of(federation).runs[0].silos[1].has_joined)
+                north, south = status_of(federation).runs[0].silos
+                assert (south.is_connected, south.is_awaited) == (True, False)
+                assert (north.is_connected, north.seen, north.is_awaited) == (False, None, True)
+            waiting(lambda: not status_of(federation).runs[0].silos[1].is_connected)
+        assert status_of(federation).runs[0].silos[1].seen is not None
+        assert service.notice().driven(federation.file.stem).absent == ("north",)
+    assert not is_held(files.lock)
+    assert the_run(federation).state is DriveState.RESTING
+    assert CoordinatorNotice.read(files.status).pid
+
+
+class Patience:
+    """Stands for a process that nobody ends."""
+
+    is_asked = False
+
+    def waiting(self):
+        from contextlib import nullcontext
+
+        return nullcontext()
+
+
+def test_its_keys_are_plain_values(federation):
+    federation.drive()
+    told = json.loads(json.dumps(status_of(federation).document()))
+    assert set(told) == {"directory", "is_serving", "process", "runs"}
+    assert told["runs"][0]["state"] == "finished"
+    assert set(told["runs"][0]["silos"][0]) == {
+        "name",
+        "is_connected",
+        "seen",
+        "has_joined",
+        "has_answered",
+        "is_awaited",
+        "epsilon",
+    }
+
+
+def test_a_run_without_a_key_can_be_looked_at_only(federation):
+    opened(federation).close()
+    with closing(Coordinator(federation.file, None, lambda: 0.0)) as run, pytest.raises(InputError, match="not driven"):
+        run.invitation()
+
+
+def test_the_log_of_a_run_keeps_its_latest_lines(federation, monkeypatch):
+    monkeypatch.setattr("dpadmm.federation.coordinator.MOST_NOTES", 5)
+    assert MOST_NOTES > 1000
+    with closing(opened(federation)) as run:
+        run.ask()
+        for number in range(20):
+            run._note("refused", f"number {number}")
+        assert [detail for _, event, detail in run.log() if event == "refused"] == [
+            f"number {n}" for n in range(15, 20)
+        ]
+        assert run.is_wanted  # that is kept, however much comes after it
+        run.end("over")
+        for number in range(20):
+            run._note("refused", f"number {number}")
+        assert run.is_ended

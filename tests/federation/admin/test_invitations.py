@@ -1,0 +1,625 @@
+"""Invitations: who may register, as whom, once; and who is let in at the port, for what."""
+
+import os
+import stat
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
+
+import httpx
+
+from dpadmm.data import Numeric, Schema, Screening, ThresholdLabel
+from dpadmm.data.table_format import TableFormat
+from dpadmm.errors import InputError
+from dpadmm.federation import messages
+from dpadmm.federation.admin.invitations import Invitation, Studies
+from dpadmm.federation.admin.joining import Guest, OwnRules, check_silo, make_silo
+from dpadmm.federation.agreement import read_federation, write_federation
+from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.entry import SiloEntry
+from dpadmm.federation.https import app
+from dpadmm.federation.https.line import dialled
+from dpadmm.federation.https.service import free_port, serving
+from dpadmm.federation.https.trouble import CutOff
+from dpadmm.federation.keys import SigningKey, open_envelope
+from dpadmm.federation.messages import Join, Register
+from dpadmm.federation.policy import FULLY_CERTIFIED, Policy
+from dpadmm.federation.refusal import MessageError, Refusal
+from dpadmm.federation.silo import Silo
+from dpadmm.planner.drafting import draft
+from dpadmm.privacy.ledger import open_for_reading
+
+SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
+NAMES = ("clinic", "north", "south")
+
+
+def table(path, seed: int, rows: int = 60):
+    rng = np.random.default_rng(seed)
+    age, dose = rng.integers(20, 90, rows), rng.integers(0, 10, rows)
+    pd.DataFrame({"age": age, "dose": dose, "result": np.where(age > 50, 1, -1)}).to_csv(path, index=False)
+    return path
+
+
+def asked(key: SigningKey, **others) -> Invitation:
+    told = {"study": "asthma", "address": "127.0.0.1:1", "epsilon": 1.0, "delta": 1e-6, "view": "aggregate"}
+    return Invitation(**({"coordinator": key.public, "schema": SCHEMA.to_json()} | told | others))
+
+
+class World:
+    """A coordinator, its study, and silos that were made by their invitations."""
+
+    def __init__(self, place, **others) -> None:
+        self.place, self.files = place, CoordinatorFiles(place / "coordinator")
+        self.key = self.files.create()
+        self.studies = Studies(self.files)
+        self.study = self.studies.invite(asked(self.key, **others), NAMES)
+        self.studies.keys()
+
+    def invitation(self, name: str) -> Invitation:
+        return Invitation.load(self.study.invitation(name))
+
+    def silo(self, name: str, budget: float = 2.0) -> Silo:
+        if not (self.place / name).exists():
+            data = table(self.place / f"{name}.csv", len(name))
+            rules = OwnRules(data=data, budget_epsilon=budget, screening=Screening())
+            make_silo(self.invitation(name), self.place / name, rules)
+        return Silo(self.place / name)
+
+    def told(self, silo: Silo, /, **others) -> bytes:
+        fields = {"study": "asthma", "silo": silo.policy.name, "entry": SiloEntry.of(silo).text()} | others
+        return silo.key.seal(Register(**fields).encode())
+
+    def register(self, name: str) -> None:
+        silo = self.silo(name)
+        self.studies.register(self.invitation(name).key.public, self.told(silo))
+        silo.close()
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def test_an_invitation_says_all_that_a_silo_needs_and_is_its_owners_alone(world):
+    found = world.invitation("north")
+    assert (found.study, found.silo, found.epsilon, found.delta) == ("asthma", "north", 1.0, 1e-6)
+    assert found.table == SCHEMA
+    assert found.coordinator == world.key.public
+    assert found.protection.n_colluders == 1
+    keys = {world.invitation(name).key.public for name in NAMES}
+    assert len(keys) == 3
+    assert world.key.public not in keys
+    assert stat.S_IMODE(world.study.invitation("north").stat().st_mode) == 0o600
+    assert stat.S_IMODE(world.study.directory.stat().st_mode) == 0o700
+
+
+def test_all_register_and_get_terms_that_their_rules_and_budgets_allow(world):
+    assert world.study.absent() == list(NAMES)
+    for name in NAMES:
+        assert world.studies.terms(world.invitation(name).key.public) is None
+        world.register(name)
+    assert world.study.absent() == []
+    world.register("north")  # the same again is one
+    made = draft(world.study.entries(), SCHEMA, world.invitation("north").target)
+    world.study.publish(made.terms("asthma", world.key.public))
+    for name in NAMES:
+        envelope = world.studies.terms(world.invitation(name).key.public)
+        told = messages.read(open_envelope(envelope, world.key.public))
+        assert isinstance(told, Join)
+        assert told.terms == world.study.terms().as_json()
+    assert world.study.terms().is_masked
+    assert world.study.terms().colluders == 1
+
+
+def test_terms_are_for_those_who_have_registered(tmp_path):
+    world = World(tmp_path, view="eavesdropper")
+    for name in NAMES[:2]:
+        world.register(name)
+    made = draft(world.study.entries(), SCHEMA, world.invitation("north").target)
+    world.study.publish(made.terms("asthma", world.key.public))
+    assert world.studies.terms(world.invitation("south").key.public) is None
+    with pytest.raises(Refusal, match="already been drafted"):
+        world.register("south")
+
+
+def test_an_invitation_is_for_one_silo_and_one_key(world):
+    world.register("north")
+    stolen = world.invitation("north")
+    other = world.silo("south")
+    with pytest.raises(Refusal, match="The invitation is for north"):
+        world.studies.register(stolen.key.public, world.told(other))
+    with pytest.raises(Refusal, match="was invited as 'north'"):
+        world.studies.register(stolen.key.public, world.told(other, silo="north"))
+    with pytest.raises(Refusal, match="The invitation is for north"):
+        world.studies.register(stolen.key.public, world.told(world.silo("north"), study="another"))
+    entry = replace(SiloEntry.of(other), name="north")
+    with pytest.raises(Refusal, match=r"registered before.*invite you again.*somebody else has the invitation"):
+        world.studies.register(stolen.key.public, world.told(other, silo="north", entry=entry.text()))
+    assert SiloEntry.load(world.study.entry("north")).key == world.silo("north").public_key
+
+
+def test_an_entry_must_be_signed_by_the_key_it_names(world):
+    silo, key = world.silo("north"), world.invitation("north").key.public
+    entry = replace(SiloEntry.of(silo), key=world.silo("south").public_key)
+    with pytest.raises(MessageError, match="signature"):
+        world.studies.register(key, world.told(silo, entry=entry.text()))
+    with pytest.raises(Refusal, match="a different schema"):
+        world.studies.register(key, world.told(silo, entry=replace(SiloEntry.of(silo), schema="0" * 64).text()))
+    assert world.study.absent() == list(NAMES)
+
+
+FACTS_OF = 'name = "north"\nkey = "{0}"\nschema = "{0}"\n'.format("0" * 64)
+NO_ENTRIES = ["", "a = 1", "= =", "methods = 3", "x = " + "[" * 1900, "methods = []\nname = 1"]
+NO_ENTRIES += [
+    FACTS_OF + f'methods = ["p-admm"]\nrecords = {odd}' for odd in ("0", "false", '""', "[]", "nan", "inf", "9" * 30)
+]
+NO_ENTRIES += [FACTS_OF + f"records = 5\nmethods = {odd}" for odd in ('"p-admm"', "[1]", "[nan]", "{}")]
+NO_ENTRIES += [FACTS_OF.replace("schema = ", "schema = 5 #") + 'methods = ["p-admm"]\nrecords = 5']
+
+
+@pytest.mark.parametrize("text", NO_ENTRIES)
+def test_entries_that_are_none_are_refused(world, text):
+    with pytest.raises(InputError, match="is not a silo's entry"):
+        world.studies.register(world.invitation("north").key.public, world.told(world.silo("north"), entry=text))
+
+
+REFUSED = {
+    "twice": ({}, ("north", "north"), "cannot be confused"),
+    "one": ({}, ("north",), "silos must be"),
+    "too many colluders": ({"colluders": 2}, ("north", "south", "clinic"), "at least 4 silos"),
+    "a path": ({}, ("../north", "south"), "usable for a file|dot"),
+    "hidden": ({}, (".north", "south"), "begin with a dash, nor begin or end"),
+    "nobody": ({}, ("", "north", "south"), "printable"),
+    "no study": ({"study": ""}, ("north", "south"), "printable"),
+    "blank": ({}, ("north ", "south"), "space or a dot"),
+    "elsewhere a path": ({}, ("a\\b", "south"), "usable for a file"),
+    "too long": ({}, ("x" * 101, "south"), "at most 100 bytes"),
+    "alike in case": ({}, ("North", "north", "south"), "confused with another's; got North, north"),
+    "alike to the eye": ({}, ("caf\u00e9", "cafe\u0301", "south"), "confused with another's"),
+    "no number": ({"relation": "add-or-remove", "nominal_records": -3}, NAMES, "nominal_records must be"),
+    "a number too many": ({"nominal_records": 100}, NAMES, "otherwise leave that option out"),
+    "a number too few": ({"relation": "add-or-remove"}, NAMES, "otherwise leave that option out"),
+    "who sees less than silos": ({"view": "peer"}, NAMES, "view must be one of"),
+    "no key": ({"coordinator": "zz"}, NAMES, "64 hex digits"),
+    "no address": ({"address": "a\nb"}, NAMES, "address"),
+}
+
+
+@pytest.mark.parametrize(("others", "silos", "words"), REFUSED.values(), ids=REFUSED)
+def test_studies_that_cannot_be_are_refused_before_anything_is_made(tmp_path, others, silos, words):
+    files = CoordinatorFiles(tmp_path / "coordinator")
+    with pytest.raises(InputError, match=words):
+        Studies(files).invite(asked(SigningKey.new(), **others), silos)
+    assert not files.directory.exists()
+
+
+def test_a_study_takes_more_silos_until_it_has_terms_and_only_as_announced(world):
+    same = asked(world.key)
+    with pytest.raises(InputError, match="announced with different settings"):
+        world.studies.invite(replace(same, epsilon=2.0), ["west"])
+    with pytest.raises(InputError, match=r"got north. To add silos to a study, name only the new ones"):
+        world.studies.invite(same, ["north", "west"])
+    world.studies.invite(same, ["west"])
+    assert "west" in world.study.absent()
+    assert world.studies.is_invited(world.invitation("west").key.public) is False
+    world.studies.keys()
+    assert world.studies.is_invited(world.invitation("west").key.public)
+    world.study.federation.write_text("")
+    with pytest.raises(InputError, match="already has its terms"):
+        world.studies.invite(same, ["east"])
+
+
+def test_a_silo_is_made_with_the_budget_of_its_owner_against_the_view_of_the_study(world):
+    silo = world.silo("north", budget=3.0)
+    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
+        assert (ledger.budget.epsilon, ledger.budget.delta) == (3.0, 1e-6)
+        assert ledger.protection == world.invitation("north").protection
+    assert Schema.load(silo.files.schema) == SCHEMA
+    assert silo.policy.schema == str(silo.files.schema)
+    with pytest.raises(InputError, match="is for 'south'"):
+        check_silo(world.invitation("south"), silo)
+    with pytest.raises(InputError, match="cannot count both"):
+        check_silo(replace(world.invitation("north"), view="eavesdropper", colluders=None), silo)
+    other = Schema((Numeric("age", 0, 99),), ThresholdLabel("result", 0)).to_json()
+    with pytest.raises(InputError, match="a different schema"):
+        check_silo(replace(world.invitation("north"), schema=other), silo)
+
+
+def test_what_the_owner_and_the_study_say_stands_in_the_rules(tmp_path):
+    world = World(tmp_path, colluders=0, records_per_person=3, silos_per_person=2)
+    screening = Screening.of("blank", "error", "error")
+    (tmp_path / "bare.csv").write_text("30,1,1\n40,2,-1\n")
+    schema = Schema((Numeric("column1", 0, 120), Numeric("column2", 0, 10)), ThresholdLabel("column3", 0))
+    invitation = replace(world.invitation("north"), schema=schema.to_json())
+    rules = OwnRules(
+        data=tmp_path / "bare.csv",
+        budget_epsilon=1.0,
+        screening=screening,
+        written=TableFormat(has_header=False),
+        least_noise=0.25,
+    )
+    make_silo(invitation, tmp_path / "north", rules)
+    policy = Silo(tmp_path / "north").policy
+    assert (policy.screening, policy.written.has_header, policy.least_noise) == (screening, False, 0.25)
+    assert (policy.colluders, policy.records_per_person, policy.silos_per_person) == (0, 3, 2)
+    assert "noisy-gradients" in policy.methods
+    plain = replace(invitation, view="eavesdropper", colluders=None)
+    make_silo(plain, tmp_path / "plain", rules)
+    assert Silo(tmp_path / "plain").policy.methods == FULLY_CERTIFIED
+
+
+def test_a_budget_that_could_never_pay_is_refused_before_anything_is_made(world):
+    with pytest.raises(InputError, match=r"asks for epsilon 1; a budget of 0.5 cannot cover it"):
+        world.silo("north", budget=0.5)
+    assert not (world.place / "north").exists()
+
+
+def test_a_damaged_invitation_is_left_aside_and_told(world, caplog):
+    world.study.invitation("broken").write_text("study = 3")
+    fresh = Studies(world.files)
+    assert len(fresh.keys()) == 3
+    assert len(fresh.keys()) == 3
+    assert caplog.text.count("broken.invite is not an invitation") == 1
+
+
+def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
+    world = World(tmp_path, view="public")
+    data = table(tmp_path / "north.csv", 1)
+    rules = OwnRules(data=data, budget_epsilon=2.0, screening=Screening())
+    with pytest.raises(InputError, match="--trust-coordinator"):
+        make_silo(world.invitation("north"), tmp_path / "north", rules)
+    assert not (tmp_path / "north").exists()
+    make_silo(world.invitation("north"), tmp_path / "north", replace(rules, trusts_coordinator=True))
+    assert Silo(tmp_path / "north").policy.trusts_coordinator
+
+
+@contextmanager
+def served(world: World, port: int):
+    """Serve the coordinator's port, and look for studies again and again."""
+    stop = threading.Event()
+    with serving(world.files, "127.0.0.1", port, Studies(world.files)) as service:
+
+        def look():
+            while not stop.wait(0.02):
+                service.look()
+
+        service.look()
+        looking = threading.Thread(target=look, daemon=True)
+        looking.start()
+        yield service
+        stop.set()
+        looking.join()
+
+
+@pytest.fixture(scope="module")
+def open_world(tmp_path_factory):
+    """A study whose coordinator serves."""
+    port = free_port()
+    world = World(tmp_path_factory.mktemp("study"), address=f"127.0.0.1:{port}")
+    with served(world, port):
+        yield world
+
+
+def test_over_tls_a_guest_registers_and_fetches_what_the_coordinator_has_signed(open_world):
+    guests = {name: Guest(open_world.invitation(name), open_world.silo(name)) for name in NAMES}
+    for guest in guests.values():
+        assert guest.terms() is None
+        guest.register()
+        guest.register()
+    assert open_world.study.absent() == []
+    made = draft(open_world.study.entries(), SCHEMA, open_world.invitation("north").target)
+    terms = made.terms("asthma", open_world.key.public)
+    open_world.study.publish(terms)
+    assert all(guest.terms() == terms for guest in guests.values())
+    wrong = replace(guests["north"], invitation=replace(open_world.invitation("north"), epsilon=0.5))
+    with pytest.raises(Refusal, match="not those of the study"):
+        wrong.terms()
+    poor = open_world.silo("south")
+    assert [each.name for each in terms.participants if each.name in poor.unconfirmed(terms)] == ["clinic", "north"]
+
+
+def request(world: World, key: SigningKey, method: str, path: str, content: bytes = b"") -> httpx.Response:
+    where = world.invitation("north").address
+    with dialled(where, key, world.place / "probe.pem", [world.key.public]) as client:
+        return client.request(method, path, content=content)
+
+
+def test_an_invitation_opens_nothing_else(open_world):
+    key = open_world.invitation("north").key
+    assert request(open_world, key, "GET", "/next").status_code == 404
+    assert request(open_world, key, "PUT", "/answers/" + "0" * 64, b"x" * 100).status_code == 404
+    assert request(open_world, key, "GET", "/").status_code == 404
+    assert request(open_world, key, "PUT", "/entry", b"x" * 20_000).status_code == 413
+    said = request(open_world, key, "PUT", "/entry", b"x" * 100)
+    assert said.status_code == 409
+    assert "JSON" in said.text
+
+
+def test_who_was_not_invited_is_sent_away_before_anything_is_read(open_world):
+    with pytest.raises((httpx.HTTPError, CutOff)):
+        request(open_world, SigningKey.new(), "GET", "/terms")
+
+
+def test_a_silos_own_key_is_no_invitation(open_world):
+    with pytest.raises((httpx.HTTPError, CutOff)):
+        request(open_world, open_world.silo("north").key, "GET", "/terms")
+
+
+def test_a_guest_talks_to_the_coordinator_of_its_invitation_alone(open_world):
+    asked_by = replace(open_world.invitation("north"), coordinator=SigningKey.new().public)
+    with pytest.raises(httpx.HTTPError):
+        Guest(asked_by, open_world.silo("north")).register()
+
+
+def test_new_invitations_are_let_in_while_the_port_is_open(tmp_path):
+    port = free_port()
+    world = World(tmp_path, address=f"127.0.0.1:{port}")
+    with served(world, port) as service:
+        world.studies.invite(asked(world.key, study="second", address=f"127.0.0.1:{port}"), ["north", "south", "west"])
+        service.look()
+        invitation = Invitation.load(world.studies.find("second").invitation("north"))
+        Guest(invitation, world.silo("north")).register()
+        assert world.studies.find("second").absent() == ["south", "west"]
+        assert world.study.absent() == list(NAMES)
+
+
+# --- withdrawn, damaged, odd ------------------------------------------------------------------------------------------
+
+
+def test_a_withdrawn_invitation_opens_nothing_any_more_and_its_successor_does(tmp_path):
+    port = free_port()
+    world = World(tmp_path, address=f"127.0.0.1:{port}")
+    stolen, silo = world.invitation("north"), world.silo("north")
+    with served(world, port) as service:
+        Guest(stolen, silo).register()
+        world.study.entry("north").unlink()
+        world.study.invitation("north").unlink()
+        service.look()
+        with pytest.raises(Refusal, match="no longer knows this invitation"):
+            Guest(stolen, silo).register()
+        world.studies.invite(asked(world.key, address=f"127.0.0.1:{port}"), ["north"])
+        service.look()
+        with pytest.raises(Refusal, match="no longer knows this invitation"):
+            Guest(stolen, silo).terms()
+        assert "north" in world.study.absent()
+        Guest(world.invitation("north"), silo).register()
+        assert "north" not in world.study.absent()
+
+
+def test_an_invitation_that_is_withdrawn_while_it_is_used_is_refused(world):
+    key, told = world.invitation("north").key.public, world.told(world.silo("north"))
+    world.study.invitation("north").unlink()
+    world.studies.keys()
+    for use in (lambda: world.studies.register(key, told), lambda: world.studies.terms(key)):
+        with pytest.raises(Refusal, match="withdrawn"):
+            use()
+
+
+def test_an_invitation_does_not_show_its_secret(world):
+    invitation = world.invitation("north")
+    assert invitation.secret not in repr(invitation)
+
+
+@pytest.mark.parametrize("name", ["\N{GRINNING FACE}", "\U00020bb7\u91ce", "caf\u00e9"])
+def test_names_in_any_script_are_written_as_they_are_read(tmp_path, name):
+    files = CoordinatorFiles(tmp_path / "coordinator")
+    study = Studies(files).invite(asked(files.create(), study=name), [name, "north", "south"])
+    assert Invitation.load(study.invitation(name)).silo == name
+    data = table(tmp_path / f"{name}.csv", 1)
+    rules = OwnRules(data=data, budget_epsilon=2.0, screening=Screening())
+    make_silo(Invitation.load(study.invitation(name)), tmp_path / name, rules)
+    silo = Silo(tmp_path / name)
+    entry = SiloEntry.of(silo)
+    assert SiloEntry.parse(entry.text(), "it") == entry
+    assert Policy.load(silo.files.policy).data == str(data)
+
+
+def test_a_study_that_was_announced_by_half_can_be_announced_again(tmp_path, monkeypatch):
+    files = CoordinatorFiles(tmp_path / "coordinator")
+    announced, studies = asked(files.create()), Studies(files)
+
+    original = Invitation.save
+
+    def killed(self, path):
+        if self.silo != NAMES[0]:
+            raise KeyboardInterrupt
+        original(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Invitation, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            studies.invite(announced, NAMES)
+    assert not list(studies.all())
+    other = Schema((Numeric("age", 0, 99),), ThresholdLabel("result", 0))
+    study = studies.invite(replace(announced, schema=other.to_json()), NAMES)
+    assert Schema.load(study.schema) == other
+    assert study.announced().table == other
+
+
+# --- what silos tell, and are told ------------------------------------------------------------------------------------
+
+FACTS = {
+    "another view": {"view": "eavesdropper", "colluders": 0},
+    "other neighbours": {"relation": "add-or-remove", "records": None},
+    "more colluders": {"colluders": 2},
+    "more records of a person": {"records_per_person": 2},
+    "more silos of a person": {"silos_per_person": 2},
+    "no records": {"records": 0},
+    "a secret number": {"records": None},
+    "a long story": {"methods": ("p-admm",) * 500},
+}
+
+
+@pytest.mark.parametrize("facts", FACTS.values(), ids=FACTS)
+def test_a_silo_that_does_not_fit_the_study_is_refused_before_terms_are_drafted(world, facts):
+    silo, key = world.silo("north"), world.invitation("north").key.public
+    entry = replace(SiloEntry.of(silo), **facts)
+    with pytest.raises((InputError, Refusal)):
+        world.studies.register(key, world.told(silo, entry=entry.text()))
+    assert "north" in world.study.absent()
+
+
+def test_a_secret_number_is_not_told(tmp_path):
+    world = World(tmp_path, relation="add-or-remove", nominal_records=100)
+    silo = world.silo("north")
+    entry = SiloEntry.of(silo)
+    assert entry.records is None
+    told = world.told(silo, entry=replace(entry, records=60).text())
+    with pytest.raises(InputError, match="secret in this study"):
+        world.studies.register(world.invitation("north").key.public, told)
+
+
+def test_terms_are_drafted_for_what_was_announced_where_silos_ask_for_less(tmp_path):
+    world = World(tmp_path, colluders=1, records_per_person=3, silos_per_person=2)
+    silo = world.silo("north")
+    entry = replace(SiloEntry.of(silo), colluders=0, records_per_person=1, silos_per_person=1)
+    world.studies.register(world.invitation("north").key.public, world.told(silo, entry=entry.text()))
+    (found,) = world.study.entries()
+    assert found.protection() == world.invitation("north").protection
+    assert found.key == silo.public_key
+
+
+@pytest.fixture(scope="module")
+def offered(tmp_path_factory):
+    """A served study of which all silos have registered, a guest, and the terms that are drafted from it."""
+    port = free_port()
+    world = World(tmp_path_factory.mktemp("offered"), address=f"127.0.0.1:{port}")
+    for name in NAMES:
+        world.register(name)
+    terms = draft(world.study.entries(), SCHEMA, asked(world.key).target).terms("asthma", world.key.public)
+    with served(world, port):
+        yield world, Guest(world.invitation("north"), world.silo("north")), terms
+
+
+OTHERWISE = {
+    "another run": ({"run": "asthma again"}, "not those of the study"),
+    "more epsilon": ({"epsilon": 1.01}, "not those of the study"),
+    "more delta": ({"delta": 1e-5}, "not those of the study"),
+    "fewer colluders": ({"colluders": 0}, "the study was announced"),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), OTHERWISE.values(), ids=OTHERWISE)
+def test_terms_that_were_not_announced_are_refused_whoever_signs_them(offered, change, words):
+    world, guest, terms = offered
+    world.study.publish(terms)
+    assert guest.terms() == terms
+    world.study.publish(replace(terms, **change))
+    with pytest.raises(Refusal, match=words):
+        guest.check_protection(guest.terms())
+
+
+def test_what_the_coordinator_has_not_signed_as_terms_is_none(offered, monkeypatch):
+    world, guest, terms = offered
+    body = Join(terms.as_json()).encode()
+    told = {
+        "signature": SigningKey.new().seal(body),
+        "something other than terms": world.key.seal(Register("asthma", "north", "").encode()),
+    }
+    for words, envelope in told.items():
+        monkeypatch.setattr(Studies, "terms", lambda *_, envelope=envelope: envelope)
+        with pytest.raises(Refusal, match=words):
+            guest.terms()
+
+    def refuse(*_):
+        raise Refusal("not \x1b[2J today " + "x" * 5000)
+
+    monkeypatch.setattr(Studies, "terms", refuse)
+    with pytest.raises(Refusal, match=r"The coordinator refuses: not \\x1b\[2J today x{400,}\.\.\.$"):
+        guest.terms()
+
+
+def test_terms_without_this_silo_are_refused(offered):
+    world, guest, terms = offered
+    others = (*(each for each in terms.participants if each.name != "north"), replace(terms.participants[1], name="x"))
+    world.study.publish(replace(terms, participants=others))
+    with pytest.raises(InputError, match="'north' does not take part"):
+        guest.terms()
+
+
+def test_terms_are_written_as_they_are_read_in_any_script(offered, tmp_path):
+    terms = replace(offered[2], run="\N{GRINNING FACE}")
+    write_federation(tmp_path / "federation.toml", terms)
+    assert read_federation(tmp_path / "federation.toml") == terms
+
+
+def test_a_guest_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
+    world, _, terms = offered
+    guest, most = world.invitation("south"), int(app.BURST / app.GUEST_PRICE)
+    world.study.publish(terms)
+    monkeypatch.setattr(app, "RATE", 0.0)
+    with dialled(guest.address, guest.key, world.place / "probe.pem", [world.key.public]) as line:
+        said = [line.get("/terms").status_code for _ in range(most + 1)]
+    assert said == [200] * most + [429]
+
+
+def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch):
+    port = free_port()
+    world = World(tmp_path, address=f"127.0.0.1:{port}")
+    guest = Guest(world.invitation("north"), world.silo("north"))
+
+    def full(self, path):
+        path.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with served(world, port):
+        with monkeypatch.context() as patch:
+            patch.setattr(SiloEntry, "save", full)
+            with pytest.raises(CutOff, match="HTTP 503"):
+                guest.register()
+        assert [name for name in os.listdir(world.study.directory) if "entry" in name] == []
+        guest.register()
+    assert "north" not in world.study.absent()
+
+
+# --- a silo is made whole, or not at all ------------------------------------------------------------------------------
+
+
+def test_a_silo_whose_making_was_interrupted_can_be_made_again(world, monkeypatch):
+    def killed(path):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SigningKey, "create", killed)
+        with pytest.raises(KeyboardInterrupt):
+            world.silo("north")
+    assert sorted(os.listdir(world.place)) == ["coordinator", "north.csv"]
+    silo = world.silo("north")
+    assert stat.S_IMODE(silo.files.directory.stat().st_mode) == 0o700
+    silo.check_ledger()
+
+
+def test_of_two_who_make_the_same_silo_one_does(world, monkeypatch):
+    original = SigningKey.create
+
+    def overtaken(path):
+        with monkeypatch.context() as patch:
+            patch.setattr(SigningKey, "create", original)
+            world.silo("north").close()
+        return original(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SigningKey, "create", overtaken)
+        with pytest.raises(InputError, match="north cannot be created: Directory not empty"):
+            world.silo("north")
+    assert SiloEntry.of(world.silo("north")).key == world.silo("north").public_key
+
+
+def test_a_silo_can_be_made_in_a_directory_that_is_there_and_empty(world):
+    rules = OwnRules(data=table(world.place / "t.csv", 1), budget_epsilon=2.0, screening=Screening())
+    place = world.place / "volume"
+    place.mkdir()
+    kept = place.stat().st_ino
+    make_silo(world.invitation("north"), place, rules)
+    assert place.stat().st_ino == kept
+    assert Silo(place).policy.schema == str(place / "schema.json")
+    with pytest.raises(InputError, match="is not empty"):
+        make_silo(world.invitation("north"), place, rules)
+    with pytest.raises(InputError, match="cannot be created"):
+        make_silo(world.invitation("north"), world.place / "t.csv", rules)

@@ -1,0 +1,188 @@
+"""`dpadmm silo join`: what it leaves as it was until the owner has approved, and when it asks whatever it was told."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
+
+from dpadmm.cli.approval import confirm
+from dpadmm.cli.custody import left_words
+from dpadmm.cli.main import app
+from dpadmm.data import Numeric, Schema, ThresholdLabel
+from dpadmm.errors import InputError
+from dpadmm.federation.admin.invitations import Invitation, Studies
+from dpadmm.federation.admin.joining import Guest
+from dpadmm.federation.agreement import Aggregation, Agreement, Participant
+from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.keys import SigningKey, fingerprint
+from dpadmm.federation.refusal import Refusal
+from dpadmm.federation.silo import Silo
+
+SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
+
+
+def join(*words: str, typed: str = ""):
+    return CliRunner().invoke(app, ["silo", "join", "north.invite", *words, "--no-run"], input=typed)
+
+
+@pytest.fixture
+def key(request, tmp_path, monkeypatch):
+    """The coordinator's key; the invitation of `north` and its table lie here, and registering succeeds."""
+    monkeypatch.chdir(tmp_path)
+    files = CoordinatorFiles(tmp_path / "coordinator")
+    key = files.create()
+    view = getattr(request, "param", "eavesdropper")
+    announced = {"study": "asthma", "address": "host:1", "epsilon": 1.0, "delta": 1e-6, "view": view}
+    asked = Invitation(coordinator=key.public, schema=SCHEMA.to_json(), **announced)
+    study = Studies(files).invite(asked, ["north", "south", "west"])
+    study.invitation("north").rename("north.invite")
+    rng = np.random.default_rng(1)
+    cells = {"age": rng.integers(20, 90, 40), "dose": rng.integers(0, 10, 40), "result": rng.choice([-1, 1], 40)}
+    pd.DataFrame(cells).to_csv("north.csv", index=False)
+    monkeypatch.setattr(Guest, "register", lambda guest: None)
+    return key
+
+
+@pytest.fixture
+def terms(key, monkeypatch):
+    """Terms of the study, which the guest is told."""
+    told: list[Agreement] = []
+
+    def fetch(guest: Guest) -> Agreement:
+        if not told:
+            keys = (guest.silo.public_key, SigningKey.new().public, SigningKey.new().public)
+            people = tuple(map(Participant, ("north", "south", "west"), (40, 30, 20), keys))
+            is_plain = guest.invitation.view == "eavesdropper"
+            told.append(
+                Agreement(
+                    run="asthma",
+                    method="p-admm" if is_plain else "noisy-gradients",
+                    settings=(("eta", 0.05),) if is_plain else (("step", 0.1),),
+                    rounds=3,
+                    epsilon=1.0,
+                    delta=1e-6,
+                    participants=people,
+                    coordinator=key.public,
+                    schema=SCHEMA.digest,
+                    dimension=SCHEMA.dimension,
+                    row_norm=SCHEMA.row_norm,
+                    edges=((0, 1), (1, 2)) if is_plain else (),
+                    mu=0.01,
+                    aggregation=Aggregation.PLAIN if is_plain else Aggregation.MASKED,
+                )
+            )
+        guest._check_terms(told[-1])
+        return told[-1]
+
+    monkeypatch.setattr(Guest, "terms", fetch)
+    return told
+
+
+NEW = ("--data", "north.csv", "--budget-epsilon", "3")
+
+
+def test_the_address_is_that_of_the_last_study_that_was_approved(terms, tmp_path):
+    address = tmp_path / "north" / "address"
+    declined = join(*NEW, typed="n\n")
+    assert "Approve these terms?" in declined.output
+    assert not address.exists()
+    assert Silo("north").agreements() == []
+    assert join(typed="y\n").exit_code == 0
+    assert address.read_text() == "host:1\n"
+    assert Silo("north").agreements() == terms
+
+
+def test_a_refused_silo_is_made_and_can_try_again(key, terms, monkeypatch):
+    def refused(guest):
+        raise Refusal("The coordinator refuses: not today.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Guest, "register", refused)
+        said = join(*NEW)
+    assert said.exit_code == 2
+    assert "not today" in said.output
+    assert join("--yes").exit_code == 0
+
+
+def test_other_terms_of_a_study_that_was_approved_are_never_approved_unseen(terms):
+    assert join(*NEW, "--yes").exit_code == 0
+    again = join("--yes")
+    assert "approved already" in again.output
+    terms.append(replace(terms[0], rounds=4))
+    for typed in ("", "n\n"):
+        said = join("--yes", typed=typed)
+        assert said.exit_code == 1
+        assert "Other terms of this study were approved here before" in said.output
+    assert Silo("north").agreements() == terms[:1]
+    assert join("--yes", typed="y\n").exit_code == 0
+    assert {each.digest for each in Silo("north").agreements()} == {each.digest for each in terms}
+
+
+def test_what_is_left_is_told_before_the_silo_registers(terms, monkeypatch):
+    def refused(guest):
+        raise Refusal("The coordinator refuses: not today.")
+
+    monkeypatch.setattr(Guest, "register", refused)
+    said = join(*NEW)
+    assert "Left in this silo's ledger: epsilon 3 at delta 1e-06\n" in said.stdout
+
+
+def test_that_runs_are_counted_together_is_told_once_something_is_spent(federation):
+    silo = Silo(federation.north.directory)
+    assert "counted together" not in left_words(silo)
+    federation.drive(answers=12)
+    assert "(runs are composed" in left_words(silo)
+
+
+@pytest.mark.parametrize("budget", ["0", "-1", "nan", "inf"])
+def test_a_budget_that_is_none_is_refused_and_not_asked_for_again(terms, budget, tmp_path):
+    said = join("--data", "north.csv", "--budget-epsilon", budget, typed="1\ny\n")
+    assert said.exit_code == 2
+    assert "Error" in said.output
+    assert not (tmp_path / "north").exists()
+
+
+@pytest.mark.parametrize("key", ["aggregate"], indirect=True)
+def test_fingerprints_come_from_the_owner_and_are_shown_when_they_agree(terms):
+    unasked = join(*NEW, "--yes")
+    assert unasked.exit_code == 2
+    assert "south, west are not confirmed" in unasked.output
+    south, west = (fingerprint(each.key) for each in terms[0].participants[1:])
+    assert south not in unasked.output
+    stranger = fingerprint(SigningKey.new().public)
+    asked = join(typed=f"yes\n{stranger}\n{west}\n")
+    assert asked.output.count("Fingerprint of south, as its owner reads it to you") == 4
+    assert "must be 32 hex digits" in asked.output
+    assert asked.output.count("The key of south in the terms does not have the fingerprint") == 2
+    assert south not in asked.output
+    assert Silo("north").agreements() == []
+    agreed = join(typed=f"{south}\n{west}\ny\n")
+    assert agreed.exit_code == 0
+    assert f"{south}  confirmed" in agreed.output
+    assert Silo("north").agreements() == terms
+
+
+@pytest.mark.parametrize("key", ["aggregate"], indirect=True)
+def test_a_mistyped_fingerprint_leaves_a_confirmed_one_as_it_was(terms):
+    join("--data", "north.csv", "--budget-epsilon", "2", typed="")
+    silo, agreement = Silo("north"), terms[0]
+    for each in agreement.participants[1:]:
+        silo.confirm_peer(each.name, fingerprint(each.key))
+    with pytest.raises(InputError, match="The key of south in the terms"):
+        confirm(silo, agreement, f"south={fingerprint(SigningKey.new().public)}")
+    assert silo.unconfirmed(agreement) == []
+
+
+def test_terms_are_not_drafted_under_a_key_that_no_invitation_names(key):
+    place = CoordinatorFiles(Path("coordinator"))
+    place.key_file.unlink()
+    SigningKey.create(place.key_file)
+    words = ["federate", "--study", "asthma", "--coordinator", "coordinator", "--yes"]
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code == 2
+    assert "name an earlier key of this coordinator" in refused.stderr

@@ -1,0 +1,60 @@
+"""Fixtures for federations: small worlds in temporary folders."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def no_unexpected_failures(caplog):
+    """What silos and coordinators refuse because of a fault of the program is a fault of theirs, though they go on.
+
+    A test that provokes one looks at the log and clears it.
+    """
+    yield
+    found = [each.getMessage() for each in caplog.get_records("call") if "UnexpectedFailure" in each.getMessage()]
+    assert not found
+
+
+@pytest.fixture(scope="session")
+def worlds():
+    """The helpers in protocol/worlds.py."""
+    pytest.importorskip("cryptography", reason="federations need the extra dpadmm[federation]")
+    path = Path(__file__).parent / "protocol" / "worlds.py"
+    spec = importlib.util.spec_from_file_location("federation_worlds", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def template(worlds, tmp_path_factory):
+    """Three silos on a path, P-ADMM, four rounds, test noise, approved; closed, to be copied."""
+    made = worlds.make(tmp_path_factory.mktemp("template"))
+    for silo in made.silos.values():
+        silo.close()
+    return made
+
+
+@pytest.fixture
+def world(worlds, template, tmp_path):
+    """A copy of the template."""
+    made = worlds.copied(template, tmp_path)
+    yield made
+    for silo in made.silos.values():
+        silo.close()
+
+
+@pytest.fixture(scope="session")
+def calm(worlds, template, tmp_path_factory):
+    """All estimates of a run of the template in memory, where nothing fails."""
+    made = worlds.copied(template, tmp_path_factory.mktemp("calm"))
+    run = made.coordinator()
+    made.drive(run)
+    found = run.estimates().tolist()
+    for each in (run, *made.silos.values()):
+        each.close()
+    return found

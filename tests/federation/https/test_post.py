@@ -1,0 +1,214 @@
+"""Letters are kept until they are answered, once; whatever becomes of the connections that carry them."""
+
+import asyncio
+import threading
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
+
+from dpadmm.federation import messages
+from dpadmm.federation.https import app, post
+from dpadmm.federation.https.post import PostOffice
+from dpadmm.federation.sizes import largest_answer
+from dpadmm.federation.transport import Interrupted
+
+SOON = 0.05
+
+
+def letter(text):
+    """Return an envelope; nobody here looks at its signature."""
+    return bytes(messages.SIGNATURE_BYTES) + text.encode()
+
+
+def mark(text):
+    """Return the mark of a letter."""
+    return messages.mark(text.encode())
+
+
+@pytest.fixture
+def key(template):
+    """A silo's key."""
+    return template.agreement.participants[0].key
+
+
+@pytest.fixture
+def run(template, monkeypatch):
+    """Run a scenario in a loop, with a new office and a box of the template's terms."""
+    monkeypatch.setattr(post, "_LOOK_SECONDS", 0.01)
+
+    def scenario(of):
+        async def whole():
+            office = PostOffice(asyncio.get_running_loop())
+            await asyncio.wait_for(of(office, office.open(template.agreement)), 20)
+
+        asyncio.run(whole())
+
+    return scenario
+
+
+# --- over the port ---------------------------------------------------------------------------------------------------
+
+
+def test_a_letter_is_handed_out_until_it_is_answered(foes, port, box):
+    """To every connection that asks, also after one that has not read it; in the order in which they were sent."""
+    silo = port.keys["s0"]
+    first, second = foes.ask(box, silo, b"first"), foes.ask(box, silo, b"second")
+    gone = port.dial("s0")
+    gone.sendall(b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n")
+    gone.close()
+    line = port.dial("s0")
+    for _ in range(3):
+        assert foes.call(line, "GET", "/next") == (200, silo.seal(b"first"))
+        assert port.call("s0", "GET", "/next") == (200, silo.seal(b"first"))
+    assert foes.call(line, "PUT", f"/answers/{first}", b"an answer")[0] == 204
+    assert foes.call(line, "GET", "/next") == (200, silo.seal(b"second"))
+    assert foes.call(line, "PUT", f"/answers/{second}", b"another")[0] == 204
+    assert list(box.receive()) == [(silo.public, b"an answer"), (silo.public, b"another")]
+
+
+def test_an_answer_is_taken_once(foes, port, box):
+    mark = foes.ask(box, port.keys["s0"])
+    assert port.call("s0", "PUT", f"/answers/{mark}", b"an answer")[0] == 204
+    assert list(box.receive()) == [(port.keys["s0"].public, b"an answer")]
+    for again in (b"an answer", b"another"):
+        assert port.call("s0", "PUT", f"/answers/{mark}", again)[0] == 404
+    assert list(box.receive()) == []
+
+
+def test_a_later_poll_takes_the_place_of_an_earlier(foes, port, box):
+    """Which ends at once, without a letter; the letter goes to the later one."""
+    early, late, got = port.dial("s0"), port.dial("s0"), []
+    polls = [threading.Thread(target=lambda x=x: got.append((x, foes.call(x, "GET", "/next")))) for x in (early, late)]
+    polls[0].start()
+    foes.wait_for(lambda: port.post._polls, "the earlier")
+    polls[1].start()
+    polls[0].join()
+    assert got == [(early, (204, b""))]
+    foes.ask(box, port.keys["s0"])
+    polls[1].join()
+    assert got[1:] == [(late, (200, port.keys["s0"].seal(b"a letter")))]
+
+
+def test_a_poll_whose_silo_is_gone_keeps_no_letter(foes, port, box):
+    line = port.dial("s0")
+    line.sendall(b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n")
+    foes.wait_for(lambda: port.post._polls, "the poll")
+    line.close()
+    port.exchange(box, "s0")
+
+
+def test_an_empty_poll_ends_after_a_while(foes, port, box, monkeypatch):
+    monkeypatch.setattr(app, "POLL_SECONDS", SOON)
+    assert port.call("s0", "GET", "/next") == (204, b"")
+
+
+# --- the office ------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_letter_twice_is_one(run, key):
+    async def scenario(office, box):
+        for _ in range(3):
+            box.send(key, letter("a"))
+        assert office.deliver(key, mark("a"), b"an answer")
+        assert await office.next(key, SOON) is None
+
+    run(scenario)
+
+
+def test_older_letters_than_so_many_were_sent_in_vain(run, key, template, monkeypatch):
+    """Of one run; those of another stay."""
+    monkeypatch.setattr(post, "MOST_LETTERS", 3)
+
+    async def scenario(office, box):
+        other = office.open(template.agreement)
+        other.send(key, letter("of another run"))
+        for text in "abcde":
+            box.send(key, letter(text))
+        assert [office.deliver(key, mark(text), b"") for text in "abcde"] == [False, False, True, True, True]
+        assert office.deliver(key, mark("of another run"), b"")
+
+    run(scenario)
+
+
+def test_a_run_that_ends_takes_its_letters_with_it(run, key, template):
+    """And nothing can be sent for it any more; those of another run stay."""
+
+    async def scenario(office, box):
+        other = office.open(template.agreement)
+        box.send(key, letter("a"))
+        other.send(key, letter("b"))
+        box.close()
+        box.send(key, letter("c"))
+        assert await office.next(key, SOON) == letter("b")
+        assert not office.deliver(key, mark("a"), b"")
+        assert not office.deliver(key, mark("c"), b"")
+        assert office.deliver(key, mark("b"), b"an answer")
+        assert list(other.receive()) == [(key, b"an answer")]
+        assert list(box.receive()) == []
+
+    run(scenario)
+
+
+def test_how_much_is_read_is_for_the_open_runs_to_say(run, key, template):
+    async def scenario(office, box):
+        assert office.largest(key) == largest_answer(template.agreement)
+        wide = office.open(replace(template.agreement, dimension=10**6))
+        assert office.largest(key) == wide.largest > box.largest
+        assert office.largest("0" * 64) is None
+        wide.close()
+        assert office.largest(key) == box.largest
+        box.close()
+        assert office.largest(key) is None
+
+    run(scenario)
+
+
+def test_a_silo_is_there_while_it_polls_and_a_while_longer(run, key, monkeypatch):
+    async def scenario(office, box):
+        assert list(box.nodes()) == []
+        poll = asyncio.ensure_future(office.next(key, 20))
+        await asyncio.sleep(0)
+        monkeypatch.setattr(post, "PRESENT_SECONDS", 0.0)
+        assert list(box.nodes()) == [key]  # however long ago it came
+        box.send(key, letter("a"))
+        assert await poll == letter("a")
+        assert list(box.nodes()) == []
+        monkeypatch.setattr(post, "PRESENT_SECONDS", 20.0)
+        assert list(box.nodes()) == [key]
+
+    run(scenario)
+
+
+def test_who_drives_a_run_is_woken_when_a_silo_comes(run, key, monkeypatch):
+    """Once, not by each of its polls."""
+    monkeypatch.setattr(post, "_LOOK_SECONDS", 20.0)
+
+    async def scenario(office, box):
+        for _ in range(3):
+            await office.next(key, 0)
+        assert list(box.receive()) == []  # at once
+        assert box.arrived.empty()
+
+    run(scenario)
+
+
+def test_an_office_that_closes_lets_everybody_go(run, key, monkeypatch):
+    """Whoever polls, whoever polls later, and whoever waits for answers."""
+    monkeypatch.setattr(post, "_LOOK_SECONDS", 20.0)
+
+    async def scenario(office, box):
+        poll = asyncio.ensure_future(office.next(key, 20))
+        await asyncio.sleep(0)
+        box.receive()  # the silo has come
+        waiting = asyncio.ensure_future(asyncio.to_thread(box.receive))
+        await asyncio.sleep(SOON)
+        office.close()
+        assert await poll is None
+        assert await office.next(key, 20) is None
+        assert list(await waiting) == []
+        with pytest.raises(Interrupted):
+            box.receive()
+
+    run(scenario)

@@ -1,0 +1,33 @@
+"""Letters over real TLS on the loopback keep the contract of all transports."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from tests.contracts.transport_contract import TransportContract
+
+from dpadmm.federation.silo_files import SiloFiles
+
+
+class TestHttps(TransportContract):
+    @pytest.fixture
+    def carry(self, foes, threads):
+        @contextmanager
+        def carried(world):
+            port = foes.Port(world.key, {name: silo.key for name, silo in world.silos.items()}, world.place)
+            silos = {name: SiloFiles(world.place / name) for name in world.silos}
+            staff = threads.Staff(SimpleNamespace(silos=silos, address=f"{foes.HERE}:{port.number}"))
+            for name in silos:
+                staff.start(name)
+            box = port.post.open(world.agreement)
+            try:
+                yield box
+            finally:
+                box.close()
+                staff.ask_to_stop()
+                port.door.should_exit = True  # which lets go whoever waits for letters
+                for thread in staff.threads.values():
+                    thread.join(foes.SECONDS)
+                port.close()
+
+        return carried

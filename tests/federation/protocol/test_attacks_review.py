@@ -1,0 +1,320 @@
+"""Attacks by coordinators, strangers and careless owners on what a silo promises; real files, no network."""
+
+import json
+import os
+import shutil
+import stat
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.tables import encode_table
+from dpadmm.errors import InputError, SolverError
+from dpadmm.federation import messages
+from dpadmm.federation.admin.rehearsal import prepared
+from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.agreement import Agreement, NoiseOrigin
+from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.keys import open_envelope
+from dpadmm.federation.messages import Join, Joined, Refused, Step, Stepped
+from dpadmm.federation.policy import Policy
+from dpadmm.federation.refusal import printable
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.federation.terms import agreed_run
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.privacy.ledger import ConfirmedLedger
+
+NOTHING = np.zeros((0, 3))
+
+
+def told(silo, envelope):
+    """Return a silo's answer."""
+    return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
+
+
+def invite(world, agreement=None):
+    """Return an invitation."""
+    return world.key.seal(Join((agreement or world.agreement).as_json()).encode())
+
+
+def ask(world, k, inbox=NOTHING, relay=(), agreement=None):
+    """Return a request to the first silo."""
+    return world.key.seal(Step((agreement or world.agreement).digest, 0, k, np.asarray(inbox), tuple(relay)).encode())
+
+
+def counted(monkeypatch, owner, name):
+    """Count the calls of a method."""
+    original, calls = getattr(owner, name), []
+
+    def wrapped(*args, **kwargs):
+        calls.append(name)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, wrapped)
+    return calls
+
+
+# --- noise drawn twice -----------------------------------------------------------------------------------------------
+
+
+def test_a_step_that_cannot_be_released_is_not_tried_again(worlds, tmp_path, monkeypatch):
+    """Each try would be a fresh noisy look at the same records: does the answer exceed the agreed norm, yes or no."""
+    world = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, largest=1e-9)
+    silo = world.first
+    assert isinstance(told(silo, invite(world)), Joined)
+    draws = counted(monkeypatch, SecureSampler, "perturb")
+    answers = {silo.answer(ask(world, 1)) for _ in range(5)}
+    assert len(answers) == 1
+    assert isinstance(messages.read(answers.pop()[64:]), Refused)
+    assert len(draws) == 1
+    for inbox in (np.zeros((2, 3)), np.full((2, 3), 1e-10)):
+        assert "has ended" in told(silo, ask(world, 2, inbox)).reason
+    world = worlds.reopened(world)
+    assert "has ended" in told(world.first, ask(world, 1)).reason
+    assert len(draws) == 1
+
+
+@pytest.mark.parametrize("kind", [InputError, SolverError, ValueError, KeyError])
+def test_a_step_is_not_tried_again_whatever_it_failed_with(worlds, tmp_path, monkeypatch, kind):
+    world, tries = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}), []
+
+    def fail(*_):
+        tries.append(1)
+        raise kind("it depends on the records")
+
+    monkeypatch.setattr("dpadmm.federation.silo.make_step", fail)
+    assert isinstance(told(world.first, invite(world)), Joined)
+    assert len({world.first.answer(ask(world, 1)) for _ in range(3)}) == len(tries) == 1
+    assert world.statement("s0").releases == 1
+
+
+def test_a_coordinator_cannot_try_inboxes_until_the_step_fails(worlds, tmp_path, monkeypatch):
+    """What fails before the noise depends on the bare records: one such bit a run, not one per request."""
+    world = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE)
+    silo = world.first
+    told(silo, invite(world))
+
+    def missed(*_):  # a tolerance that every machine misses is hard to name: some solve this exactly
+        raise SolverError("The residual 2e-3 is above the tolerance.")
+
+    monkeypatch.setattr("dpadmm.federation.silo.make_step", missed)
+    steps = counted(monkeypatch, Silo, "_compute")
+    reason = told(silo, ask(world, 1)).reason
+    assert "own log" in reason
+    assert "tolerance" not in reason  # how far the solver got is a matter of the records
+    assert "SolverError" in " ".join(entry.detail for entry in silo.log())
+    for _ in range(3):
+        told(silo, ask(world, 1))
+    assert len(steps) == 1
+
+
+def test_a_failing_machine_does_not_end_a_run(world, monkeypatch):
+    told(world.first, invite(world))
+
+    def full(*_):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Silo, "_compute", full)
+        with pytest.raises(OSError, match="no space"):
+            world.first.answer(ask(world, 1))
+    assert isinstance(told(world.first, ask(world, 1)), Stepped)
+    assert world.statement("s0").releases == 1
+
+
+def test_an_older_state_beside_a_newer_ledger_draws_nothing(worlds, tmp_path, monkeypatch):
+    """`state.db` and its head put back together from a backup: the ledger remembers what was paid for."""
+    world = worlds.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE)
+    told(world.first, invite(world))
+    world.first.close()
+    backup = tmp_path / "backup"
+    backup.mkdir()
+    directory = world.first.files.directory
+    for file in directory.glob("state.*"):
+        shutil.copy(file, backup)
+    world = worlds.reopened(world)
+    assert isinstance(told(world.first, ask(world, 1)), Stepped)
+    world.first.close()
+    for file in directory.glob("state.*"):
+        file.unlink()
+    for file in backup.iterdir():
+        shutil.copy(file, directory)
+    world = worlds.reopened(world)
+    draws = counted(monkeypatch, SecureSampler, "perturb")
+    for _ in range(2):
+        assert isinstance(told(world.first, ask(world, 1)), Refused)
+    assert "older copy" in world.first.log()[-1].detail
+    assert not draws
+
+
+def test_data_changed_after_they_were_confirmed_are_not_used(world, worlds, template, tmp_path, monkeypatch):
+    calm = worlds.copied(template, tmp_path / "calm")
+    told(calm.first, invite(calm))
+    expected = calm.first.answer(ask(calm, 1))
+    told(world.first, invite(world))
+    original, table = ConfirmedLedger.reserve, world.place / "s0.csv"
+
+    def meddling(*args, **kwargs):
+        receipt = original(*args, **kwargs)
+        lines = table.read_text().splitlines()
+        table.write_text("\n".join([lines[0], "3,3,3,9", *lines[2:]]) + "\n")
+        return receipt
+
+    monkeypatch.setattr(ConfirmedLedger, "reserve", meddling)
+    assert world.first.answer(ask(world, 1)) == expected
+
+
+# --- budget ----------------------------------------------------------------------------------------------------------
+
+
+def test_terms_whose_digests_begin_alike_are_paid_for_separately(worlds, tmp_path, monkeypatch):
+    """64 bits of a digest in common take a coordinator 2^32 tries at names that nobody looks at, such as the seed."""
+    real = Agreement.digest.fget
+    monkeypatch.setattr(Agreement, "digest", property(lambda self: "0" * 16 + real(self)[16:]))
+    world = worlds.make(tmp_path)
+    world.drive(world.coordinator())
+    once = world.statement("s0").spent_epsilon
+    twin = replace(world.agreement, seed=6)
+    world.approve(twin)
+    world.drive(world.coordinator(twin, "twin.db"))
+    assert world.statement("s0").releases == 8
+    assert world.statement("s0").spent_epsilon > 1.2 * once
+
+
+def test_terms_that_are_equal_have_one_digest_and_no_others_stand_for_them(world):
+    """Terms with mu = 0 and mu = -0 compared equal, so that a second run was taken for the first, and not paid for."""
+    settings = (("eta", 0.05), ("gamma", 0.0))
+    plus = replace(world.agreement, method="p-admm-recycled", settings=settings, ridge=0.0)
+    minus = replace(plus, ridge=-0.0, settings=(("eta", 0.05), ("gamma", -0.0)))
+    assert plus == minus
+    assert plus.digest == minus.digest
+    for name in ("rounds", "seed", "dimension", "silos_per_person"):
+        assert replace(plus, **{name: float(getattr(plus, name))}).digest == plus.digest
+    people = tuple(replace(person, records=float(person.records)) for person in plus.participants)
+    assert replace(plus, participants=people).digest == plus.digest
+    forged = replace(plus)
+    object.__setattr__(forged, "ridge", -0.0)
+    assert forged == plus
+    assert forged.digest != plus.digest
+    assert agreed_run(plus).agreement.digest == plus.digest
+    assert agreed_run(forged).agreement.digest == forged.digest
+
+
+# --- the owner's rules -----------------------------------------------------------------------------------------------
+
+
+def test_trust_can_be_withdrawn_while_a_run_is_under_way(worlds, tmp_path):
+    """Bare vectors stop leaving at once: no restart, no new invitation."""
+    world = worlds.make(tmp_path, "fp-coordinator", {"gamma": 1.0})
+    silo = world.first
+    told(silo, invite(world))
+    assert isinstance(told(silo, ask(world, 1)), Stepped)
+    replace(silo.policy, trusts_coordinator=False).save(silo.files.policy)
+    assert "does not trust" in told(silo, ask(world, 2, np.zeros((1, 3)))).reason
+    assert "does not trust" in told(silo, ask(world, 1)).reason
+    assert world.statement("s0").releases == 1
+
+
+def test_rules_are_read_again_for_every_request(world):
+    told(world.first, invite(world))
+    replace(world.first.policy, least_noise=1e6).save(world.first.files.policy)
+    assert "times the sensitivity" in told(world.first, ask(world, 1)).reason
+    replace(world.first.policy, least_noise=0.0, methods=("fp-walk",)).save(world.first.files.policy)
+    assert "does not allow the method" in told(world.first, ask(world, 1)).reason
+    world.first.files.policy.write_text("methods = nonsense")
+    assert isinstance(told(world.first, ask(world, 1)), Refused)
+    assert world.statement("s0").releases == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'trusts_coordinator = "false"',
+        "trusts_coordinator = 0",
+        "drops_incomplete = false",
+        'missing = "drop"',
+        "unlisted = 3",
+        'methods = "p-admm"',
+        'coordinators = "0123"',
+        "methods = [1]",
+    ],
+)
+def test_a_mistyped_rule_is_an_error_not_a_licence(world, tmp_path, line):
+    name = line.split()[0]
+    lines = [kept for kept in world.first.files.policy.read_text().splitlines() if not kept.startswith(name)]
+    (tmp_path / "p.toml").write_text("\n".join([*lines, line]))
+    with pytest.raises(InputError, match=name):
+        Policy.load(tmp_path / "p.toml")
+
+
+def test_a_silo_with_empty_cells_keeps_all_its_rows(world, tmp_path):
+    table = pd.read_csv(world.first.policy.data)
+    table.loc[0, "a"], table.loc[1, "y"] = None, None
+    table.to_csv(tmp_path / "gaps.csv", index=False)
+    policy = replace(world.first.policy, data=str(tmp_path / "gaps.csv"))
+    with pytest.raises(InputError, match="row 1, column 'a': the cell is empty"):
+        SiloFiles(tmp_path / "strict").create(policy, 1.0, 1e-5)
+    policy = replace(policy, screening=Screening.of("fill"))
+    records = SiloFiles(tmp_path / "filled").create(policy, 1.0, 1e-5)
+    assert records.number == len(table)
+    schema = Schema.load(policy.schema)
+    features, middle = records.features(schema.by_bounds()), encode_table(schema, table.fillna(0.0))
+    np.testing.assert_array_equal(features[1], 0.0)
+    np.testing.assert_array_equal(features[0], middle.features[0])
+    assert "column 'a': 1 cell empty, filled" in records.notes[0]
+    assert "1 of 60 rows blanked" in records.notes[-1]
+    made = SiloFiles(tmp_path / "filled")
+    assert Policy.load(made.policy) == replace(policy, schema=str(made.schema.resolve()))
+
+
+# --- words of strangers ----------------------------------------------------------------------------------------------
+
+
+def test_a_stranger_cannot_write_to_the_owners_terminal(world):
+    body = json.loads(ask(world, 1)[64:]) | {"\x1b[2J\napproved: run 'x'" + "y" * 10_000: 1}
+    answer = told(world.first, world.key.seal(json.dumps(body).encode()))
+    detail = world.first.log()[-1].detail
+    for text in (detail, answer.reason):
+        assert text.isprintable()
+        assert len(text) < 1000
+    assert printable("plain text - with signs: é") == "plain text - with signs: é"
+
+
+@pytest.mark.parametrize(
+    "terms", ["[" * 100_000, '{"format":1}', '{"format":2}', "3", '{"format":2,"participants":[[]]}']
+)
+def test_terms_that_cannot_be_read_are_refused(world, terms):
+    assert isinstance(told(world.first, world.key.seal(Join(terms).encode())), Refused)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs file modes")
+def test_nobody_else_reads_a_directory_that_was_there_before(worlds, world, tmp_path):
+    for name in ("silo", "coordinator"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o755)
+    files = replace(world.first.files, directory=tmp_path / "silo")
+    files.create(world.first.policy, 1.0, 1e-5)
+    CoordinatorFiles(tmp_path / "coordinator").create()
+    for name in ("silo", "coordinator"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
+        for file in (tmp_path / name).rglob("*"):
+            if file.name.endswith((".key", ".db", ".head", "ledger")):
+                assert not file.stat().st_mode & 0o077, file
+
+
+@pytest.mark.parametrize("name", ["../outside", "/tmp/outside", "..", "a/b", "coordinator", "b\n", "c" * 201])
+def test_a_column_cannot_name_files_elsewhere(worlds, tmp_path, name):
+    """A rehearsal deals a table by a column, whose values become the names of folders."""
+    tables = dict(zip(["a", name], worlds.tables((10, 10)).values(), strict=True))
+    build = p_admm_terms(worlds.SCHEMA, 1, 1.0)
+    with pytest.raises(InputError, match="cannot keep its name") as refused:
+        prepared(tmp_path / "place" / "in", tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
+    assert repr(name) not in str(refused.value)  # it is a cell
+    assert not list(tmp_path.rglob("outside*"))

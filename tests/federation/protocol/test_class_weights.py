@@ -1,0 +1,145 @@
+"""Public weights of classes in the terms of a federation: signed, applied by every silo, refused where noise is not."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.data import RealLabel
+from dpadmm.data.columns import ClassLabel
+from dpadmm.errors import InputError
+from dpadmm.federation.agreement import Agreement, NoiseOrigin, read_federation, write_federation
+from dpadmm.federation.outcome import outcome_of
+from dpadmm.federation.refusal import Refusal
+from dpadmm.federation.terms import agreed_run
+from dpadmm.noise import SimulatedSampler
+from dpadmm.planner import Task, carry_out, plan, planner
+from dpadmm.planner.forecast import SignalScores
+from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import Protection, View
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.softmax import Softmax
+from dpadmm.reporting.federation import federation_model
+
+SIZES = (60, 40, 50)
+PUBLIC, MASKED = Protection(view=View.PUBLIC), Protection(view=View.AGGREGATE)
+SAMPLED = (("batch", 10), ("inner_steps", 2), ("rho", 0.1), ("step", 0.1))
+WEIGHTS = {2: (0.25, 1.0), 3: (1.0, 0.5, 0.1)}
+
+
+@pytest.fixture(autouse=True)
+def _instant_forecasts(monkeypatch):
+    known = Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
+    scores = SimulatedScores(score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=known)
+    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
+
+
+@pytest.fixture
+def classes(worlds, monkeypatch, request):
+    """Worlds whose label is one of two classes or, where the test says so, three."""
+    if request.node.callspec.params["number"] == 3:
+        usual = worlds.tables
+
+        def tables(sizes):
+            words = np.array(["low", "mid", "high"])
+            return {
+                name: table.assign(y=words[np.digitize(table["y"], (-0.8, 0.8))])
+                for name, table in usual(sizes).items()
+            }
+
+        monkeypatch.setattr(worlds, "tables", tables)
+        monkeypatch.setattr(worlds, "SCHEMA", replace(worlds.SCHEMA, label=ClassLabel("y", ("low", "mid", "high"))))
+    return worlds
+
+
+def weighted_rows(silos, number):
+    """Return silos of which every row counts as its class, by a rule of its own."""
+    places = {-1.0: 0, 1.0: 1} if number == 2 else {0.0: 0, 1.0: 1, 2.0: 2}
+    return replace(silos, class_weights=np.array([WEIGHTS[number][places[label]] for label in silos.labels]))
+
+
+@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize(
+    ("method", "protection"), [("p-admm", Protection()), ("noisy-gradients", PUBLIC), ("noisy-gradients", MASKED)]
+)
+def test_every_silo_applies_the_weights(classes, tmp_path, method, protection, number):
+    """The model is the in-process one of weighted rows; a silo that left them out would give another."""
+    is_masked = protection is MASKED
+    world = classes.make(tmp_path, method, approves=False, **(classes.MASKED if is_masked else {}))
+    loss = Logistic() if number == 2 else Softmax(3)
+    task = Task(sizes=SIZES, dimension=3, loss=loss, target=Target(1.0, 1e-5), protection=protection)
+    made = plan(task, method=method)
+    made = replace(made, setting=replace(made.setting, rounds=6))
+    known = world.agreement
+    people = (known.participants, known.coordinator, known.schema)
+    terms = made.terms("weighted", *people, class_weights=WEIGHTS[number], noise=NoiseOrigin.TEST, seed=5)
+    world.approve(terms)
+    coordinator = world.coordinator(terms)
+    world.drive(coordinator)
+    outcome = outcome_of(coordinator)
+    rows = classes.stacked(world.silos.values())
+    here, plain = (
+        carry_out(made, each, SimulatedSampler(seed=5), progress=False) for each in (weighted_rows(rows, number), rows)
+    )
+    np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12)
+    assert np.linalg.norm(here.model - plain.model) > 0.01
+    # Noise hides the heaviest class: it is that of terms without weights.
+    unweighted = made.terms("weighted", *people, noise=NoiseOrigin.TEST, seed=5)
+    assert agreed_run(terms).mark == agreed_run(unweighted).mark
+    model = federation_model(outcome, classes.SCHEMA)
+    assert "records are weighted by their class" in model.statement
+    assert all(f": {weight:g}" in model.statement for weight in WEIGHTS[number])
+
+
+def test_terms_without_weights_are_what_they_were(worlds, tmp_path):
+    terms = worlds.make(tmp_path / "world", approves=False).agreement
+    weighted = replace(terms, class_weights=(1, 0.5))
+    assert weighted.class_weights == (1.0, 0.5)
+    assert len({terms.digest, weighted.digest, replace(terms, class_weights=(0.5, 1.0)).digest}) == 3
+    assert Agreement.from_json(weighted.as_json()) == weighted
+    write_federation(tmp_path / "federation.toml", weighted)
+    assert read_federation(tmp_path / "federation.toml").digest == weighted.digest
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        ((1.0, 1.5), "at most 1, the largest exactly 1"),
+        ((0.5, 0.5), "the largest exactly 1"),
+        ((1.0, 0.0), "above 0"),
+        ((1.0, -1.0), "above 0"),
+        ((1.0, float("nan")), "finite"),
+        ((1.0,), "one for each of 2 classes, got 1"),
+        ((1.0, 0.5, 0.5), "one for each of 2 classes, got 3"),
+    ],
+)
+def test_a_coordinator_cannot_offer_other_weights(worlds, tmp_path, weights, match):
+    """Neither in a file nor in a signed invitation, which spends nothing."""
+    world = worlds.make(tmp_path)
+    with pytest.raises(InputError, match=match):
+        replace(world.agreement, class_weights=weights)
+    plain = json.loads(world.agreement.as_json()) | {"class_weights": list(weights)}
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    world.refuses(world.key.seal(worlds.Join(text).encode()), "")
+    assert any(entry.event == "refused" and re.search(match, entry.detail) for entry in world.first.log())
+    world.refuses(world.invite(replace(world.agreement, class_weights=(1.0, 0.5))), "approved")
+
+
+def test_weights_that_nothing_is_certified_for(worlds, tmp_path):
+    terms = replace(worlds.make(tmp_path, approves=False).agreement, class_weights=(1.0, 0.5))
+    with pytest.raises(InputError, match="huber predicts a number"):
+        agreed_run(replace(terms, loss="huber", slope_bound=0.5))
+    with pytest.raises(InputError, match="all records count the same"):
+        agreed_run(replace(terms, method="ps-admm", edges=(), settings=SAMPLED))
+
+
+def test_weights_of_other_classes_than_the_schema_has(worlds, tmp_path, monkeypatch):
+    """A silo with a number to predict has no classes to weigh."""
+    monkeypatch.setattr(worlds, "SCHEMA", replace(worlds.SCHEMA, label=RealLabel("y", -5, 5)))
+    world = worlds.make(tmp_path, approves=False)
+    with pytest.raises(Refusal, match="other classes than the 0 of"):
+        world.first.approve(replace(world.agreement, class_weights=(1.0, 0.5)))

@@ -1,0 +1,21 @@
+"""The transport in memory keeps the contract of all transports."""
+
+from contextlib import contextmanager
+
+import pytest
+from tests.contracts.transport_contract import TransportContract
+
+from dpadmm.federation.silo import Silo
+
+
+class TestInMemory(TransportContract):
+    @pytest.fixture
+    def carry(self, worlds):
+        @contextmanager
+        def carried(world):
+            silos = {name: Silo(world.place / name) for name in world.silos}
+            yield worlds.InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()})
+            for silo in silos.values():
+                silo.close()
+
+        return carried

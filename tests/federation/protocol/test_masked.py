@@ -1,0 +1,306 @@
+"""Sums under masks in a federation: the model of the in-process run bit for bit, durably, and by the owner's rules."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.core.local import LocalEngine, Stopping
+from dpadmm.core.private import masks_of, run_course
+from dpadmm.core.round_zero import draw_profile
+from dpadmm.errors import InputError
+from dpadmm.federation import messages
+from dpadmm.federation.agreement import (
+    Aggregation,
+    Agreement,
+    Missing,
+    NoiseOrigin,
+    read_federation,
+    write_federation,
+)
+from dpadmm.federation.columns import encoding_of
+from dpadmm.federation.keys import fingerprint
+from dpadmm.federation.messages import Masked, Refused
+from dpadmm.federation.outcome import outcome_of
+from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
+from dpadmm.federation.refusal import FederationStopped, Refusal
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.federation.terms import MOST_SUMMED, agreed_run
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sums import MOST_MULTIPLE
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.reporting.federation import federation_model
+from dpadmm.reporting.model import ReleasedModel
+
+METHODS = {
+    "noisy-gradients": {"step": 0.5},
+    "fp-coordinator": {"gamma": 1.0},
+    "consensus-gaussian": {"rho": 0.3},
+}
+
+
+def make(worlds, place, method="noisy-gradients", **terms):
+    return worlds.make(place, method, METHODS[method], **(worlds.MASKED | terms))
+
+
+def run_here(terms, problem, *, is_masked):
+    """Return the model of the in-process engine with the same test noise, with masks or without."""
+    masks = masks_of(terms.course.shares, "here") if is_masked else None
+    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.agreement.seed), masks=masks)
+    stopping = Stopping(rounds=terms.agreement.rounds)
+    return LocalEngine(progress=False).run(terms.algorithm, problem, stopping, None, noise)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_model_is_that_of_the_in_process_run_bit_for_bit(worlds, tmp_path, method):
+    world = make(worlds, tmp_path, method, rounds=6, ridge=0.01)
+    coordinator = world.coordinator()
+    carried = world.drive(coordinator).carried
+    terms, outcome, problem = coordinator.terms, outcome_of(coordinator), world.problem()
+    sampler, engine = SimulatedSampler(seed=world.agreement.seed), LocalEngine(progress=False)
+    (here,) = run_course(terms.course, [problem], sampler, label="here", engine=engine)
+    for run in (here.run, run_here(terms, problem, is_masked=False), run_here(terms, problem, is_masked=True)):
+        assert outcome.estimate.tolist() == run.estimate[:, 0].tolist()
+        np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=1e-14)  # the mean of the same
+    words = [messages.read(one.envelope[64:]) for one in carried if not one.is_request]
+    assert sum(isinstance(one, Masked) for one in words) == 3 * 6
+    assert not any(isinstance(one, messages.Stepped) for one in words)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_round_zero_is_summed_under_masks_as_well(worlds, tmp_path, method):
+    world = make(worlds, tmp_path, method, **worlds.COUNTED, epsilon=20.0, budget=(20.0, 1e-5))
+    coordinator = world.coordinator()
+    carried = world.drive(coordinator).carried
+    terms, outcome = coordinator.terms, outcome_of(coordinator)
+    counts = np.stack([silo._records().counts() for silo in world.silos.values()])
+    plan = terms.course.profile_plan(is_secure=False)
+    for masks in (None, masks_of(terms.course.shares, "profile")):
+        pooled, _ = draw_profile(plan, counts, SimulatedSampler(seed=terms.agreement.seed), masks)
+        assert coordinator.counts().tolist() == pooled.tolist()
+    rows = worlds.stacked(world.silos.values(), encoding_of(terms, worlds.SCHEMA, outcome.counts))
+    problem = Problem.of(EmpiricalRisk(rows, Logistic(), terms.agreement.mu))
+    assert outcome.estimate.tolist() == run_here(terms, problem, is_masked=True).estimate[:, 0].tolist()
+    assert terms.releases(0, 0)[0].certificate.theorem == "C11 + C12"
+    kinds = [messages.read(one.envelope[64:]) for one in carried if not one.is_request]
+    assert sum(isinstance(one, Masked) and one.words.size == 96 for one in kinds) == 3
+    assert not any(isinstance(one, messages.Stepped) for one in kinds)
+
+
+# --- terms -----------------------------------------------------------------------------------------------------------
+
+
+def test_one_colluder_is_assumed_and_none_must_be_said(worlds, world, tmp_path):
+    plain = world.agreement
+    masked = replace(plain, method="noisy-gradients", settings=(("step", 0.5),), **worlds.MASKED)
+    none = replace(masked, colluders=0)
+    assert masked.colluders == 1
+    assert plain.colluders is None
+    assert "colluders" not in plain.as_json()
+    assert len({plain.digest, masked.digest, none.digest}) == 3
+    for terms in (masked, none):
+        assert Agreement.from_json(terms.as_json()) == terms
+        write_federation(tmp_path / "f.toml", terms)
+        assert read_federation(tmp_path / "f.toml").digest == terms.digest
+    assert agreed_run(none).releases(0, 1)[0].certificate.colluders == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "p-admm", "settings": (("eta", 0.05),), "edges": ((0, 1), (1, 2))}, "one by one"),
+        ({"method": "fp-federated", "settings": (("gamma", 1.0),)}, "one by one"),
+        ({"method": "consensus", "settings": (("rho", 0.3),), "delta": 0.0}, "one by one"),
+        ({"colluders": 2}, "needs at least 4 silos"),
+        ({"colluders": -1}, "colluders"),
+        ({"aggregation": Aggregation.PLAIN, "colluders": 1}, "are for terms with aggregation"),
+    ],
+)
+def test_terms_under_masks_that_cannot_be(worlds, world, change, words):
+    masked = {"method": "noisy-gradients", "settings": (("step", 0.5),)} | worlds.MASKED
+    with pytest.raises(InputError, match=words):
+        agreed_run(replace(world.agreement, **(masked | change)))
+
+
+def test_more_silos_than_words_can_add_up_are_refused(worlds, world, monkeypatch):
+    assert MOST_SUMMED * MOST_MULTIPLE < 2**63
+    masked = replace(world.agreement, method="noisy-gradients", settings=(("step", 0.4),), **worlds.MASKED)
+    monkeypatch.setattr("dpadmm.federation.terms.MOST_SUMMED", 2)
+    with pytest.raises(InputError, match="at most 2 silos"):
+        agreed_run(masked)
+
+
+def test_shares_of_the_noise_allow_for_the_colluders(worlds, world):
+    masked = replace(world.agreement, method="noisy-gradients", settings=(("step", 0.5),), **worlds.MASKED)
+    release, none = (agreed_run(replace(masked, colluders=t)).releases(0, 1)[0] for t in (1, 0))
+    assert release.noise_std == pytest.approx(none.noise_std, rel=1e-6)
+    assert release.share_std == pytest.approx(release.noise_std / np.sqrt(2), rel=1e-12)
+    assert none.share_std == pytest.approx(none.noise_std / np.sqrt(3), rel=1e-12)
+    assert agreed_run(masked).epsilon(0, 4) == pytest.approx(1.0, rel=1e-6)
+
+
+# --- the owner's rules -----------------------------------------------------------------------------------------------
+
+
+def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tmp_path, monkeypatch):
+    """The ledger of a silo that counts against whoever sees every message knows no masks."""
+    world = make(worlds, tmp_path)
+    assert not world.first.policy.trusts_coordinator
+    assert not agreed_run(world.agreement).sends_bare
+    other = SiloFiles(tmp_path / "other")
+    other.create(world.first.policy, 2.0, 1e-5)
+    silo = Silo(other.directory)
+    people = (replace(world.agreement.participants[0], key=silo.public_key), *world.agreement.participants[1:])
+    terms = replace(world.agreement, participants=people)
+    for person in people[1:]:
+        silo.confirm_peer(person.name, fingerprint(person.key))
+    with pytest.raises(Refusal, match="create the silo with --view aggregate"):
+        silo.approve(terms)
+    monkeypatch.setattr(Policy, "check_observers", lambda *_: None)
+    with pytest.raises(InputError, match="does not cover that"):
+        silo.approve(terms)
+    silo.runs.approve(terms)  # however they came to be approved
+    invitation = world.key.seal(messages.Join(terms.as_json()).encode())
+    assert isinstance(messages.read(silo.answer(invitation)[64:]), Refused)
+    assert "does not cover that" in silo.log()[-1].detail
+    with pytest.raises(InputError, match="choose either --trust-coordinator or the view aggregate"):
+        SiloFiles(tmp_path / "both").create(replace(silo.policy, trusts_coordinator=True), 1.0, 1e-5, is_summed=True)
+
+
+def test_the_same_method_without_masks_is_not_run(worlds, tmp_path):
+    world = make(worlds, tmp_path)
+    plain = replace(world.agreement, aggregation=Aggregation.PLAIN, colluders=None, run="plain")
+    with pytest.raises(Refusal, match="messages without noise to the coordinator"):
+        world.first.approve(plain)
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [({"colluders": 2}, "requires colluders to be at least 2, got 1"), ({"least_noise": 1e6}, "times the sensitivity")],
+)
+def test_the_policy_says_how_many_may_look_and_how_much_noise_there_is(worlds, tmp_path, rules, words):
+    world = make(worlds, tmp_path)
+    policy = replace(world.first.policy, **rules)
+    policy.save(world.first.files.policy)
+    assert Policy.load(world.first.files.policy) == policy
+    with pytest.raises(Refusal, match=words):
+        world.first.approve(world.agreement)
+
+
+def test_a_policy_without_colluders_covers_one(world):
+    path = world.first.files.policy
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("colluders")))
+    assert Policy.load(path).colluders == 1
+    assert not set(FULLY_CERTIFIED) & set(SUMMED)
+    assert set(SUMMED) == {"noisy-gradients", "fp-coordinator", "consensus-gaussian"}
+
+
+@pytest.mark.parametrize("told", ["", "ab", "zz" * 16, "00" * 17])
+def test_a_fingerprint_that_is_none(world, told):
+    with pytest.raises(InputError, match="32 hex digits"):
+        world.first.confirm_peer("s1", told)
+
+
+def test_a_fingerprint_may_be_typed_as_people_do(world):
+    key = world.agreement.participants[1].key
+    digits = fingerprint(key)
+    assert "s1" in world.first.unconfirmed(world.agreement)
+    for typed in (digits, digits.upper(), digits.replace("-", " "), digits.replace("-", "")):
+        world.first.confirm_peer("s1", typed)
+        assert "s1" not in world.first.unconfirmed(world.agreement)
+    world.first.confirm_peer("s1", digits[:-1] + ("0" if digits[-1] != "0" else "1"))
+    assert "s1" in world.first.unconfirmed(world.agreement)
+
+
+# --- durability ------------------------------------------------------------------------------------------------------
+
+
+def stored_bytes(silo):
+    """Return everything that is in a silo's state files."""
+    return b"".join(path.read_bytes() for path in sorted(silo.files.directory.glob("state.*")))
+
+
+def test_a_mask_key_is_erased_when_the_last_answer_is_stored(worlds, tmp_path):
+    world = make(worlds, tmp_path)
+    coordinator, secrets = world.coordinator(), {}
+
+    def fate(carried):
+        if carried.node == "s0" and carried.is_request and not secrets:
+            row = world.first._connection.execute("SELECT secret FROM masks").fetchone()
+            if row is not None:
+                secrets["s0"] = row[0]
+                assert row[0] in stored_bytes(world.first)
+        return (0,)
+
+    world.drive(coordinator, world.transport(fate))
+    assert len(secrets["s0"]) == 32
+    assert secrets["s0"] not in stored_bytes(world.first)
+    assert world.first._connection.execute("PRAGMA secure_delete").fetchone() == (1,)  # wherever a page had it
+    assert world.first._connection.execute("SELECT secret FROM masks").fetchall() == [(None,)]
+    last = coordinator._connection.execute("SELECT envelope FROM answers WHERE round = 4 AND agent = 0").fetchone()[0]
+    again = worlds.reopened(world)
+    query = "SELECT reply FROM answers WHERE round = 4"
+    assert again.first._connection.execute(query).fetchone()[0] == last
+    twin = again.coordinator(world.agreement, "twin.db")  # the silos repeat all they have answered
+    again.drive(twin)
+    assert twin.estimates().tolist() == coordinator.estimates().tolist()
+    assert again.statement("s0").releases == 4
+
+
+def test_silos_and_coordinator_that_are_started_again_go_on(worlds, tmp_path):
+    calm = make(worlds, tmp_path / "calm", noise=NoiseOrigin.TEST)
+    expected = calm.coordinator()
+    calm.drive(expected)
+    world = make(worlds, tmp_path / "w", missing=Missing.STOP, wait_seconds=30.0)
+    for lost in (2, 2, 2):
+        with pytest.raises(FederationStopped, match="No usable answer from s1"):
+            world.drive(world.coordinator(), world.transport(worlds.losing("s1", lost)))
+        world = worlds.reopened(world)
+    coordinator = world.coordinator()
+    world.drive(coordinator)
+    assert coordinator.estimates().tolist() == expected.estimates().tolist()
+    assert [world.statement(name).releases for name in world.silos] == [4, 4, 4]
+
+
+# --- the end ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_counted", [False, True])
+def test_a_secure_run_says_who_sees_what(worlds, tmp_path, is_counted):
+    world = make(worlds, tmp_path, noise=NoiseOrigin.SECURE, **(worlds.COUNTED if is_counted else {}))
+    coordinator = world.coordinator()
+    world.drive(coordinator)
+    outcome = outcome_of(coordinator)
+    for silo in outcome.silos:
+        assert silo.view == "aggregate"
+        assert "C12" in silo.certificate
+        assert silo.epsilon == pytest.approx(1.0, rel=1e-6)
+        assert world.statement(silo.name).spent_epsilon == pytest.approx(1.0, rel=1e-6)
+    assert any("at most 1 of the 3 silos look" in words for words in outcome.assumptions)
+    assert not any("trusted" in words for words in outcome.assumptions)
+    release = coordinator.terms.releases(0, 1)[0]
+    assert outcome.silos[0].noise_level == release.noise_std
+    model = federation_model(outcome, worlds.SCHEMA)
+    assert ReleasedModel.load(model.save(tmp_path / "model.json")) == model
+    assert model.guarantee.view == "aggregate"
+    assert ("messages", "masked, with up to 1 colluding silo") in model.choice.settings
+    for silo in world.silos.values():
+        model.verify(ledger=silo.files.ledger(NoiseOrigin.SECURE))
+
+
+def test_a_ledger_that_counts_against_the_public_takes_masked_sums_too(worlds, tmp_path):
+    """What nobody sees, the public does not see either."""
+    world = make(worlds, tmp_path)
+    files = SiloFiles(tmp_path / "trusting")
+    files.create(replace(world.first.policy, trusts_coordinator=True), 2.0, 1e-5)
+    silo = Silo(files.directory)
+    people = (replace(world.agreement.participants[0], key=silo.public_key), *world.agreement.participants[1:])
+    terms = replace(world.agreement, participants=people, run="trusting")
+    world.silos["s0"] = silo
+    world.approve(terms)
+    coordinator = world.coordinator(terms)
+    world.drive(coordinator)
+    assert world.statement("s0").spent_epsilon == pytest.approx(1.0, rel=1e-6)

@@ -1,0 +1,282 @@
+"""Attacks on sums under masks: by the coordinator, by colluding silos, by both; each is refused or harmless."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.federation import messages
+from dpadmm.federation.agreement import NoiseOrigin, Participant
+from dpadmm.federation.keys import SigningKey, fingerprint
+from dpadmm.federation.masking import masks_among
+from dpadmm.federation.messages import Joined, Masked, Refused
+from dpadmm.federation.refusal import PeerError, Refusal
+from dpadmm.federation.silo import ENDED
+from dpadmm.federation.terms import agreed_run
+from dpadmm.noise.masks import MaskKey, PairwiseMasks, pairwise_masks
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.sums import sum_words, to_words
+
+ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
+
+
+@pytest.fixture
+def world(masked_world):
+    """Three silos under masks, one of which may look."""
+    return masked_world
+
+
+def masks_of(silo, world):
+    """Return the masks that a silo has made, from its own file."""
+    digest = world.agreement.digest
+    query = "SELECT secret, roster FROM masks WHERE digest = ?"
+    secret, roster = silo._connection.execute(query, (digest,)).fetchone()
+    agent = world.agreement.agent(silo.policy.name)
+    return masks_among(world.agreement, agent, MaskKey.of(secret), tuple(json.loads(roster)))
+
+
+# --- what colluders learn --------------------------------------------------------------------------------------------
+
+
+def test_colluders_and_the_coordinator_learn_the_honest_sum_and_nothing_else(worlds, tmp_path, monkeypatch):
+    """Silos 2 and 3 give away all their secrets; what they can take off the words of 0 and 1 leaves the pair's mask."""
+    world = worlds.masked(tmp_path, sizes=(30, 20, 25, 20), colluders=2)
+    bare = worlds.recorded_shares(monkeypatch)
+    _, wire = world.two_rounds()
+    left = {}
+    for k in (1, 2):
+        for honest in (0, 1):
+            known = []
+            for insider in (2, 3):
+                masks = masks_of(world.silos[f"s{insider}"], world)
+                only = tuple(secret if i == honest else None for i, secret in enumerate(masks.secrets))
+                known.append(replace(masks, secrets=only).words("broadcast", k, 3))
+            left[honest, k] = sum_words([wire[honest, k], *known])
+        honest_sum = sum_words([bare[0, k], bare[1, k]])
+        np.testing.assert_array_equal(sum_words([left[0, k], left[1, k]]), honest_sum)
+    for honest in (0, 1):
+        for k in (1, 2):
+            hidden = (left[honest, k] - bare[honest, k]).view(np.int64)
+            assert np.all(np.abs(hidden.astype(float)) > 2.0**40)
+        # Nor does a mask serve twice: the difference of two rounds would show the difference of two vectors.
+        moved = (left[honest, 1] - left[honest, 2]) - (bare[honest, 1] - bare[honest, 2])
+        assert np.all(np.abs(moved.view(np.int64).astype(float)) > 2.0**40)
+
+
+def mirrored(public):
+    """Return another writing of the same X25519 key: the highest bit does not count."""
+    raw = bytearray.fromhex(public)
+    raw[-1] ^= 0x80
+    return raw.hex()
+
+
+def test_a_silo_that_shows_anothers_key_as_its_own_is_refused(world):
+    """s1 would add the stream that it shares with s0, and take it off again for s2, who wrote s0's key otherwise."""
+    roster = world.roster()
+    victim = messages.read(roster[0][64:]).mask_key
+    for spelling in (mirrored(victim), victim.upper()):
+        forged = [roster[0], roster[1], world.keyed(2, mask_key=spelling)]
+        answer = world.told("s1", world.ask(1, 1, relay=forged))
+        assert isinstance(answer, Refused)
+        assert "lower-case hex digits of a little-endian number below" in answer.reason
+
+
+def test_one_key_for_two_silos_is_refused(world):
+    roster = world.roster()
+    same = messages.read(roster[1][64:]).mask_key
+    world.refuses(world.ask(1, relay=[*roster[:2], world.keyed(2, mask_key=same)]), "its own mask key")
+
+
+# --- who takes part --------------------------------------------------------------------------------------------------
+
+
+def test_invented_silos_are_not_approved(worlds, tmp_path):
+    """The coordinator writes two silos of its own into the terms, whose shares of the noise it would know."""
+    world = worlds.masked(tmp_path)
+    people = list(world.agreement.participants)
+    invented = [Participant(f"ghost{i}", 50, SigningKey.create(tmp_path / f"{i}.key").public) for i in range(2)]
+    terms = replace(world.agreement, participants=(*people, *invented), run="ghosts")
+    with pytest.raises(
+        Refusal, match=r"ghost0, ghost1 are not confirmed.*over a channel other than.*silo approve --peer"
+    ):
+        world.first.approve(terms)
+    world.refuses(world.invite(terms), "not been approved")
+    world.first._connection.execute(  # as if it had been approved before
+        "INSERT INTO approved VALUES (?, ?, 'now')", (terms.digest, terms.as_json())
+    )
+    world.refuses(world.invite(terms), "not confirmed")
+
+
+def test_a_coordinator_in_the_place_of_a_silo_is_not_approved(worlds, tmp_path):
+    world = worlds.masked(tmp_path, approves=False)
+    people, mine = list(world.agreement.participants), SigningKey.create(tmp_path / "mine.key")
+    for name in ("s1", "s2"):
+        world.first.confirm_peer(name, fingerprint(world.silos[name].public_key))
+    world.first.approve(world.agreement)
+    people[1] = replace(people[1], key=mine.public)
+    with pytest.raises(Refusal, match="s1 are not confirmed"):
+        world.first.approve(replace(world.agreement, participants=tuple(people), run="between"))
+    swapped = (people[0], *(replace(people[i], key=world.agreement.participants[3 - i].key) for i in (1, 2)))
+    with pytest.raises(Refusal, match="s1, s2 are not confirmed"):
+        world.first.approve(replace(world.agreement, participants=swapped, run="swapped"))
+
+
+def test_an_identity_that_turns_out_wrong_stops_a_run_at_once(world):
+    roster = world.roster()
+    assert isinstance(world.told("s0", world.ask(1, relay=roster)), Masked)
+    world.first.confirm_peer("s1", "0" * 32)
+    world.refuses(world.ask(2, inbox=ZERO), "not confirmed", releases=1)
+
+
+# --- mask keys on their way ------------------------------------------------------------------------------------------
+
+
+def test_a_coordinator_in_the_middle_of_the_mask_keys(world):
+    roster = world.roster()
+    own = messages.read(roster[0][64:]).mask_key
+    terms = agreed_run(world.agreement)
+    other = terms.agreement.digest[::-1]
+    low_order = "00" * 32
+    for relay, words in (
+        ([roster[0], world.keyed(1, key=world.key), roster[2]], "signature"),  # its own key, signed by itself
+        ([roster[0], roster[2], roster[1]], "signature"),
+        ([roster[0], roster[1], roster[1]], "signature"),
+        (roster[:2], "mask keys of 2 were relayed"),
+        ([*roster, roster[2]], "mask keys of 4 were relayed"),
+        ([], "mask keys of 0 were relayed"),
+        ([roster[0], world.keyed(1, digest=other), roster[2]], "different terms or a different silo"),
+        ([roster[0], world.keyed(1, agent=2), roster[2]], "different terms or a different silo"),
+        ([roster[0], world.keyed(1, plan="0" * 64), roster[2]], "a different grid"),
+        ([world.keyed(0), *roster[1:]], "is not the one that this silo made"),
+        ([roster[0], world.keyed(1, mask_key=own), roster[2]], "its own mask key"),
+        ([roster[0], world.keyed(1, mask_key=low_order), roster[2]], "not a usable X25519"),
+        ([roster[0], world.keyed(1, mask_key="ab"), roster[2]], "64 lower-case hex"),
+        ([roster[0], world.keyed(1, mask_key="words"), roster[2]], "64 lower-case hex"),
+        (
+            [roster[0], world.silos["s1"].key.seal(Joined(terms.agreement.digest, 1, terms.mark).encode()), roster[2]],
+            "where a mask key was expected",
+        ),
+        ([roster[0], roster[1][:-9], roster[2]], "signature"),
+    ):
+        world.refuses(world.ask(1, relay=relay), words)
+    assert isinstance(world.told("s0", world.ask(1, relay=roster)), Masked)
+
+
+def test_a_silo_takes_one_roster_only(worlds, world, monkeypatch):
+    """s1 and the coordinator collude: another key of s1, for the same round, the next, or after a crash."""
+    roster = world.roster()
+    other = [roster[0], world.keyed(1), roster[2]]
+    with monkeypatch.context() as patch:
+        patch.setattr(type(world.first), "_compute", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
+        with pytest.raises(OSError, match="no space"):
+            world.first.answer(world.ask(1, relay=roster))
+    world.refuses(world.ask(1, relay=other), "accepted only once", releases=1)
+    world = worlds.reopened(world)
+    world.refuses(world.ask(1, relay=other), "accepted only once", releases=1)
+    first = world.first.answer(world.ask(1, relay=roster))
+    assert isinstance(messages.read(first[64:]), Masked)
+    world.refuses(world.ask(1, relay=other), "already answered, to a different request", releases=1)
+    world.refuses(world.ask(2, inbox=ZERO, relay=other), "no relayed messages", releases=1)
+    assert world.roster() == roster  # joined again, with the same keys
+
+
+def test_other_keys_shown_to_other_silos_hide_even_the_sum(worlds, world, monkeypatch):
+    """s2 signs two keys, one for s0 and one for s1: their masks are bound to the whole roster, and do not vanish."""
+    bare, roster, keys = worlds.recorded_shares(monkeypatch), world.roster(), [MaskKey.create(), MaskKey.create()]
+    left = []
+    for agent, key in enumerate(keys):
+        shown = [*roster[:2], world.keyed(2, mask_key=key.public)]
+        words = world.told(f"s{agent}", world.ask(1, agent, relay=shown)).words
+        publics = tuple(messages.read(one[64:]).mask_key for one in shown)
+        masks = masks_among(world.agreement, 2, key, publics)
+        only = tuple(secret if i == agent else None for i, secret in enumerate(masks.secrets))
+        left.append(sum_words([words, replace(masks, secrets=only).words("broadcast", 1, 3)]))
+    hidden = sum_words(left) - sum_words([bare[0, 1], bare[1, 1]])
+    assert np.all(np.abs(hidden.view(np.int64).astype(float)) > 2.0**40)
+
+
+def test_no_round_begins_without_the_roster(world):
+    world.roster()
+    world.refuses(world.ask(1), "mask keys of 0 were relayed")
+
+
+# --- one vector under one mask ---------------------------------------------------------------------------------------
+
+
+def test_a_round_is_answered_to_one_request_only(worlds, world):
+    roster, _ = world.two_rounds()
+    first = world.first.answer(world.ask(1, relay=roster))
+    second = world.first.answer(world.ask(2, inbox=ZERO))
+    for inbox in (np.ones((2, 3)), np.full((2, 3), 1e-9)):
+        world.refuses(world.ask(2, inbox=inbox), "already answered, to a different request", releases=2)
+    world = worlds.reopened(world)
+    world.refuses(world.ask(2, inbox=np.ones((2, 3))), "already answered, to a different request", releases=2)
+    assert world.first.answer(world.ask(1, relay=roster)) == first
+    assert world.first.answer(world.ask(2, inbox=ZERO)) == second
+    world.refuses(world.ask(4, inbox=ZERO), "round 3 is due", releases=2)
+
+
+def test_an_older_state_answers_nothing_under_masks_that_have_served(worlds, tmp_path, monkeypatch):
+    world = worlds.masked(tmp_path / "w", noise=NoiseOrigin.SECURE)
+    roster = world.roster()
+    directory, backup = world.first.files.directory, tmp_path / "backup"
+    world.first.close()
+    shutil.copytree(directory, backup)
+    world = worlds.reopened(world)
+    assert isinstance(world.told("s0", world.ask(1, relay=roster)), Masked)
+    world.first.close()
+    for file in directory.glob("state.*"):
+        file.unlink()
+    for file in backup.glob("state.*"):
+        shutil.copy(file, directory)
+    world = worlds.reopened(world)
+    draws, original = [], SecureSampler.perturb
+    monkeypatch.setattr(SecureSampler, "perturb", lambda *args, **more: (draws.append(1), original(*args, **more))[1])
+    for _ in range(2):
+        assert isinstance(world.told("s0", world.ask(1, relay=roster)), Refused)
+    assert "older copy" in world.first.log()[-1].detail
+    assert not draws
+
+
+def test_a_silo_put_back_to_before_it_joined_has_other_masks(worlds, world, tmp_path):
+    """Everything from an old backup: what it answers again fits no sum, and the coordinator notices."""
+    coordinator = world.coordinator()
+    backup = tmp_path / "backup"
+    world.first.close()
+    shutil.copytree(world.first.files.directory, backup)
+    world = worlds.reopened(world)
+    for silo in world.silos.values():
+        coordinator.accept_joined(silo.answer(coordinator.invitation()))
+    roster = world.roster()
+    world.first.answer(world.ask(1, relay=roster))
+    world.first.close()
+    shutil.rmtree(world.first.files.directory)
+    shutil.copytree(backup, world.first.files.directory)
+    world = worlds.reopened(world)
+    world.refuses(world.ask(1, relay=roster), "has not joined")
+    with pytest.raises(PeerError, match="a different mask key before"):
+        coordinator.accept_joined(world.first.answer(coordinator.invitation()))
+    world.refuses(world.ask(1, relay=roster), "is not the one that this silo made")
+
+
+def test_masks_of_different_pairs_rounds_and_slots_have_nothing_in_common():
+    one, two, three = pairwise_masks(3, b"run")
+    words = [one.words("broadcast", 1, 4), one.words("broadcast", 2, 4), one.words("profile", 1, 4)]
+    again = PairwiseMasks(0, one.secrets, b"another context")
+    words += [again.words("broadcast", 1, 4), two.words("broadcast", 1, 4), three.words("broadcast", 1, 4)]
+    assert len({tuple(each.tolist()) for each in words}) == len(words)
+    assert not sum_words([each.words("broadcast", 1, 4) for each in (one, two, three)]).any()
+
+
+# --- bare values -----------------------------------------------------------------------------------------------------
+
+
+def test_a_part_without_its_share_of_the_noise_does_not_leave(world, monkeypatch):
+    roster = world.roster()
+    monkeypatch.setattr(PlannedNoise, "shares", lambda self, slot, k, agents, values: [to_words(values[0], 2.0**-20)])
+    world.refuses(world.ask(1, relay=roster), ENDED, releases=1)
+    monkeypatch.undo()
+    world.refuses(world.ask(2, inbox=ZERO), ENDED, releases=1)

@@ -1,0 +1,125 @@
+"""Attacks on whole sums under masks: silos that are missing or late, words that are no part of the sum."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dpadmm.errors import InputError
+from dpadmm.federation.masking import TakenSum, read_summand, total_of
+from dpadmm.federation.messages import Joined, Masked, Stepped
+from dpadmm.federation.refusal import FederationStopped, PeerError, Refusal
+from dpadmm.federation.terms import agreed_run
+from dpadmm.noise.draws import Slot
+from dpadmm.noise.sums import sum_words
+
+ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
+
+
+@pytest.fixture
+def world(masked_world):
+    """Three silos under masks, one of which may look."""
+    return masked_world
+
+
+def test_a_sum_without_somebody_means_nothing(worlds, world, monkeypatch):
+    bare, roster, terms = worlds.recorded_shares(monkeypatch), world.roster(), agreed_run(world.agreement)
+    answers = [world.silos[name].answer(world.ask(1, agent, relay=roster)) for agent, name in enumerate(world.silos)]
+    parts = [read_summand(envelope, terms, agent, 1) for agent, envelope in enumerate(answers)]
+    assert np.isfinite(total_of(terms, 1, parts)).all()
+    with pytest.raises(Refusal, match="2 have answered"):
+        total_of(terms, 1, parts[1:])
+    left = sum_words(parts[1:]) - sum_words([bare[agent, 1] for agent in (1, 2)])
+    assert np.all(np.abs(left.view(np.int64).astype(float)) > 2.0**40)
+
+
+def test_a_replayed_answer_of_another_run_or_round_is_refused(world):
+    roster, _ = world.two_rounds()
+    coordinator = world.coordinator()
+    first, second = (world.first.answer(request) for request in (world.ask(1, relay=roster), world.ask(2, inbox=ZERO)))
+    with pytest.raises(PeerError, match="replayed"):
+        coordinator.accept(0, second)
+    with pytest.raises(PeerError, match="signature"):
+        coordinator.accept(1, first)
+    assert coordinator.accept(0, first) is False
+    assert coordinator.waiting_for() == [1, 2]
+
+
+# --- what the coordinator gets ---------------------------------------------------------------------------------------
+
+
+def answered(world, agent, words, k=1):
+    """Return words that a registered but malicious silo signs."""
+    made = Masked(world.agreement.digest, agent, k, np.asarray(words, dtype=np.uint64))
+    return world.silos[f"s{agent}"].key.seal(made.encode())
+
+
+def test_words_that_are_no_part_of_the_sum_are_refused(world):
+    world.roster()
+    coordinator, seal = world.coordinator(), world.silos["s1"].key.seal
+    good = answered(world, 1, [1, 2, 3])
+    body = json.loads(good[64:])
+    for wrong, words in (
+        (answered(world, 1, [1, 2]), "s1 sent 2 words, not 3"),
+        (answered(world, 1, [1, 2, 3, 4]), "s1 sent 4 words, not 3"),
+        (answered(world, 1, []), "s1 sent 0 words, not 3"),
+        (answered(world, 1, [1, 2, 3], k=2), "replayed"),
+        (seal(Stepped(world.agreement.digest, 1, 1, np.zeros(3)).encode()), "masked sum was expected"),
+        (seal(json.dumps(body | {"words": body["words"][:-4]}).encode()), "cannot be read"),
+        (seal(json.dumps(body | {"words": body["words"][:-1]}).encode()), "cannot be read"),
+        (seal(json.dumps(body | {"words": [1, 2, 3]}).encode()), "where text was expected"),
+        (good[:-5], "signature"),
+        (good[:40], "too short to hold a signature"),
+    ):
+        with pytest.raises(PeerError, match=words):
+            coordinator.accept(1, wrong)
+    assert coordinator.waiting_for() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (lambda parts: [0, 0, 0], "the masks do not match"),  # its masks stay in the others' words
+        (lambda parts: np.zeros(3, dtype=np.uint64) - sum_words(parts) + np.uint64(2**63 - 1), "the sum overflowed"),
+        (lambda parts: np.zeros(3, dtype=np.uint64) - sum_words(parts) + np.uint64(2**53), "norm"),
+    ],
+    ids=["no masks", "wrap-around", "huge"],
+)
+def test_a_sum_that_means_nothing_stops_the_run(world, lie, words):
+    """Also for whoever opens it again; nothing is broadcast."""
+    roster, wire = world.two_rounds()
+    coordinator = world.coordinator()
+    for agent in (0, 1):
+        coordinator.accept(agent, world.silos[f"s{agent}"].answer(world.ask(1, agent, relay=roster)))
+    with pytest.raises(FederationStopped, match=f"{words}.*There is no way to tell"):
+        coordinator.accept(2, answered(world, 2, lie([wire[0, 1], wire[1, 1]])))
+    again = world.coordinator()
+    assert again.round == 0
+    with pytest.raises(FederationStopped, match=words):
+        again.waiting_for()
+    assert [event for _, event, _ in again.log()] == ["refused", "refused"]
+
+
+def test_a_silo_with_another_grid_is_refused_when_it_joins(world):
+    coordinator, terms = world.coordinator(), agreed_run(world.agreement)
+    for agent in (0, 2):
+        coordinator.accept_joined(world.silos[f"s{agent}"].answer(coordinator.invitation()))
+    with pytest.raises(PeerError, match="different noise"):
+        coordinator.accept_joined(world.keyed(1, plan=terms.mark[::-1]))
+    plain = Joined(world.agreement.digest, 1, terms.mark)
+    with pytest.raises(PeerError, match="without a mask key"):
+        coordinator.accept_joined(world.silos["s1"].key.seal(plain.encode()))
+    assert coordinator.absent == [1]
+
+
+def test_an_exchange_reads_the_sum_of_its_round_and_nothing_else():
+    taken = TakenSum(Slot("sum"), 2, np.ones((1, 3, 1)))
+    with pytest.raises(InputError, match="did not read the sum"):
+        taken.check_read()
+    for slot, k in ((Slot("sum"), 1), (Slot("other"), 2)):
+        with pytest.raises(InputError, match="silos sent the sum"):
+            taken.total(slot, k, np.zeros((2, 3, 1)))
+    with pytest.raises(InputError, match="the coordinator adds none"):
+        taken.perturb(Slot("sum"), 2, np.array([-1]), np.zeros((1, 3, 1)))
+    assert (taken.total(Slot("sum"), 2, np.zeros((2, 3, 1))) == 1.0).all()
+    taken.check_read()

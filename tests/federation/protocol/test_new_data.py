@@ -1,0 +1,229 @@
+"""New data: nothing spent is forgotten, and no run goes on across two tables."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.data.schema import Screening
+from dpadmm.errors import BudgetError, InputError, LedgerError
+from dpadmm.federation.admin.custody import change_data
+from dpadmm.federation.agreement import NoiseOrigin
+from dpadmm.federation.entry import SiloEntry
+from dpadmm.federation.messages import Joined, Stepped
+from dpadmm.federation.outcome import outcome_of
+from dpadmm.federation.policy import Policy
+from dpadmm.federation.refusal import Refusal
+from dpadmm.federation.terms import agreed_run
+from dpadmm.privacy.accounting import compose
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.privacy.protection import Relation
+from dpadmm.reporting.federation import federation_model
+
+
+def change(world, place, *, may_close=False, **rules):
+    """Let the first silo go on with another table; return what came of it."""
+    world.first.close()
+    files = world.first.files
+    policy = replace(Policy.load(files.policy), data=str(place), **rules)
+    try:
+        return change_data(files, policy, may_close=may_close)
+    finally:
+        world.reopen()
+
+
+def test_a_silo_goes_on_with_new_data_under_the_same_key_and_budget(worlds, star):
+    star.drive(star.coordinator())
+    before, key = star.statement("s0"), star.first.public_key
+    done = change(star, worlds.grown(star))
+    assert (done.is_new, done.records, done.closed, done.unfit) == (True, 61, (), ())
+    assert star.first.records == 61
+    assert star.first.public_key == key
+    assert (done.statement.version, done.statement.spent_epsilon) == (2, before.spent_epsilon)
+    entry = SiloEntry.load(star.first.files.entry)
+    assert (entry.records, entry.key) == (61, key)
+    later = worlds.later_terms(star)
+    star.approve(later)
+    star.drive(star.coordinator(later, "later.db"))
+    after = star.statement("s0")
+    both = [each for terms in (star.agreement, later) for each in agreed_run(terms).all_releases(0)]
+    assert after.releases == 6
+    assert after.spent_epsilon == pytest.approx(compose(both).epsilon(1e-5), rel=1e-9)
+
+
+def test_what_was_spent_on_the_old_table_is_not_there_for_the_new_one(worlds, star):
+    star.drive(star.coordinator())
+    change(star, worlds.grown(star))
+    with pytest.raises(BudgetError, match=r"epsilon 0\.497846 of 2 is spent"):
+        star.first.approve(worlds.later_terms(star, epsilon=1.99))
+
+
+def test_the_old_table_put_back_is_refused_as_such(worlds, star):
+    worlds.answered(star, rounds=3)
+    policy = star.first.files.policy
+    before = policy.read_text()
+    change(star, worlds.corrected(star))
+    policy.write_text(before)
+    later = worlds.later_terms(star)
+    with pytest.raises(LedgerError, match=r"version 1, not the newest version.*dpadmm silo new-data"):
+        star.first.approve(later)
+    star.refuses(star.ask(1), "LedgerError", releases=3)
+
+
+def test_a_table_that_was_overwritten_is_taken_in_place(worlds, star):
+    place = star.place / "s0.csv"
+    shutil.move(worlds.grown(star), place)
+    with pytest.raises(LedgerError, match="dpadmm silo new-data"):
+        star.first.approve(replace(worlds.later_terms(star), run="x"))
+    before = star.first.files.policy.read_text()
+    assert change(star, place).records == 61
+    assert star.first.files.policy.read_text() == before
+    star.first.approve(worlds.later_terms(star))
+
+
+def test_the_same_table_elsewhere_is_no_new_version_and_ends_nothing(worlds, star):
+    worlds.answered(star)
+    place = star.place / "moved.csv"
+    shutil.move(star.place / "s0.csv", place)
+    done = change(star, place)
+    assert (done.is_new, done.closed, done.statement.version) == (False, (), 1)
+    assert isinstance(star.told("s0", star.ask(2, inbox=np.zeros((2, 3)))), Stepped)
+
+
+def test_the_same_table_read_otherwise_ends_runs_too(worlds, star):
+    worlds.answered(star)
+    files = star.first.files
+    same = star.place / "s0.csv"
+    with pytest.raises(InputError, match=r"Unfinished runs: 'test'"):
+        change(star, same, screening=Screening.of("fill"))
+    done = change(star, same, screening=Screening.of("fill"), may_close=True)
+    assert (done.is_new, done.closed) == (False, ("test",))
+    assert Policy.load(files.policy).screening == Screening.of("fill")
+
+
+def test_runs_under_way_keep_the_data(worlds, star):
+    """Nothing has changed after the refusal: not the ledger, not the policy, not the run."""
+    (first,) = worlds.answered(star)
+    head, policy = star.statement("s0").head, star.first.files.policy.read_text()
+    with pytest.raises(InputError, match=r"'test'.*once the data have changed.*--abandon"):
+        change(star, worlds.grown(star))
+    assert (star.statement("s0").head, star.first.files.policy.read_text()) == (head, policy)
+    assert star.first.answer(star.ask(1)) == first
+    assert isinstance(star.told("s0", star.ask(2, inbox=np.zeros((2, 3)))), Stepped)
+
+
+@pytest.mark.parametrize("table", ["grown", "corrected"])
+def test_an_abandoned_run_is_never_answered_again(star, worlds, table):
+    """Neither a round that was answered, nor the next, nor by joining again; not after going back to the old table."""
+    worlds.answered(star)
+    done = change(star, getattr(worlds, table)(star), may_close=True)
+    assert done.closed == ("test",)
+    assert star.first._connection.execute("SELECT state FROM answers").fetchall() == [(None,)]
+    for _ in range(2):
+        for envelope in (star.invite(), star.ask(1), star.ask(2, inbox=np.zeros((2, 3)))):
+            star.refuses(envelope, "permanently closed at this silo", releases=1)
+        with pytest.raises(Refusal, match="closed at this silo"):
+            star.first.approve(star.agreement)
+        with pytest.raises(Refusal, match="closed at this silo"):
+            star.first.runs.join(star.agreement)  # by a process that had checked before it was closed
+        change(star, star.place / "s0.csv")
+    assert star.agreement.digest not in [each.digest for each in star.first.agreements()]
+    assert "closed: run 'test'" in " ".join(f"{each.event}: {each.detail}" for each in star.first.log())
+
+
+def test_a_run_that_was_approved_but_not_joined_goes_on_if_its_terms_fit(worlds, star):
+    """Corrected cells leave the number as it is; with another number the owner is told which terms are void."""
+    assert change(star, worlds.corrected(star)).unfit == ()
+    assert isinstance(star.told("s0", star.invite()), Joined)
+    done = change(star, worlds.grown(star), may_close=True)
+    assert (done.closed, done.unfit) == (("test",), ())
+    other = replace(star.agreement, run="other")
+    star.first.runs.approve(other)
+    assert change(star, worlds.corrected(star), may_close=True).unfit == ()
+    assert change(star, worlds.grown(star)).unfit == ("other",)
+    star.refuses(star.invite(other), "which is not the number it holds")
+
+
+def test_an_older_state_that_forgot_the_closing_draws_nothing_from_the_new_table(worlds, star):
+    """The ledger knows with which table a run was begun; and terms must state the number of records there are."""
+    worlds.answered(star)
+    star.first.close()
+    older = star.first.files.state.read_bytes()
+    star.reopen()
+    change(star, worlds.corrected(star), may_close=True)
+    star.first.close()
+    star.first.files.state.write_bytes(older)
+    star.reopen()
+    star.refuses(star.ask(2, inbox=np.zeros((2, 3))), "ResumeError", releases=1)
+    assert "earlier version of the data" in star.first.log()[-1].detail
+
+
+def test_an_older_state_that_joined_only_must_fit_the_new_number(worlds, star):
+    star.first.answer(star.invite())
+    star.first.close()
+    older = star.first.files.state.read_bytes()
+    star.reopen()
+    change(star, worlds.grown(star), may_close=True)
+    star.first.close()
+    star.first.files.state.write_bytes(older)
+    star.reopen()
+    star.refuses(star.ask(1), "which is not the number it holds")
+
+
+def test_the_last_answer_of_a_finished_run_can_still_be_fetched(worlds, star):
+    """The coordinator may not have received it."""
+    answers = worlds.answered(star, rounds=3)
+    change(star, worlds.grown(star))
+    assert star.first.answer(star.ask(3, inbox=np.zeros((2, 3)))) == answers[-1]
+
+
+def test_the_keys_of_masks_are_erased_with_an_abandoned_run(worlds, masked_world):
+    world = masked_world
+    world.roster()
+    query = "SELECT secret IS NULL FROM masks"
+    assert world.first._connection.execute(query).fetchall() == [(0,)]
+    change(world, worlds.corrected(world), may_close=True)
+    assert world.first._connection.execute(query).fetchall() == [(1,)]
+
+
+def test_a_secret_number_is_not_told(worlds, tmp_path):
+    relation = {"policy": {"relation": Relation.ADD_OR_REMOVE, "methods": ("noisy-gradients",)}}
+    world = worlds.masked(tmp_path, relation="add-or-remove", nominal=50, **relation)
+    done = change(world, worlds.grown(world, rows=7))
+    assert (done.records, done.unfit) == (None, ())
+    assert SiloEntry.load(world.first.files.entry).records is None
+    assert isinstance(world.told("s0", world.invite()), Joined)
+
+
+def test_a_table_that_does_not_fit_the_schema_changes_nothing(star):
+    place = star.place / "odd.csv"
+    place.write_text("a,b,c,y\n1,2,secret,1\n")
+    head = star.statement("s0").head
+    with pytest.raises(InputError, match="column 'c'") as refusal:
+        change(star, place)
+    assert "secret" not in str(refusal.value)
+    assert star.statement("s0").head == head
+
+
+def test_an_answer_without_a_mark_is_marked_before_the_data_change(worlds, star, monkeypatch):
+    star.first.answer(star.invite())
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "mark_answer", lambda *_: (_ for _ in ()).throw(OSError("killed")))
+        with pytest.raises(OSError, match="killed"):
+            star.first.answer(star.ask(1))
+    change(star, worlds.grown(star), may_close=True)
+    with star.first._ledger() as ledger:
+        assert list(ledger.answers()[star.agreement.paid_run]) == [1]
+
+
+def test_a_report_says_which_version_the_ledger_is_about_now(star, worlds):
+    coordinator = star.coordinator()
+    star.drive(coordinator)
+    model = federation_model(outcome_of(coordinator), worlds.SCHEMA)
+    ledger = star.first.files.ledger(NoiseOrigin.SECURE)
+    assert "version" not in model.report(spending=model.spending_now(ledger), name="m").split("Budget spent")[1][:2000]
+    change(star, worlds.grown(star))
+    spending = model.spending_now(ledger)
+    assert (spending.data_version, spending.data_since) == (2, star.statement("s0").version_since)
+    assert "<dt>Data</dt><dd>version 2, since " in model.report(spending=spending, name="m")

@@ -1,0 +1,372 @@
+"""Files put back from a backup, of the state, of state and ledger, of a whole directory: nothing is drawn again."""
+
+import shutil
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.errors import LedgerError, ResumeError
+from dpadmm.federation import durable, messages
+from dpadmm.federation.agreement import NoiseOrigin
+from dpadmm.federation.drive import Drive
+from dpadmm.federation.keys import SigningKey
+from dpadmm.federation.messages import Assured, Refused, Stepped, Unsure, Vouch, Voucher, Vouchers
+from dpadmm.federation.refusal import FederationStopped
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.vouching import seen_of
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.privacy.ledger import store
+
+STATE, LEDGER = ("state.db", "state.db-wal", "state.db-shm"), ("ledger", "ledger.key")
+PARTS = {"state": STATE, "state and ledger": STATE + LEDGER, "ledger and its head": (*LEDGER, "ledger.head")}
+
+
+@pytest.fixture
+def world(worlds, tmp_path):
+    """Three silos on a star with secure noise, which have approved their terms."""
+    made = worlds.make(tmp_path / "world", "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, rounds=3, edges=())
+    yield made
+    for silo in made.silos.values():
+        silo.close()
+
+
+@pytest.fixture
+def draws(monkeypatch):
+    """Count what is drawn."""
+    original, calls = SecureSampler.perturb, []
+
+    def counted(*args, **kwargs):
+        calls.append(1)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(SecureSampler, "perturb", counted)
+    return calls
+
+
+@contextmanager
+def snapshots(directory, place):
+    """Copy a silo's directory before and after everything that its process makes durable, there and in its ledger."""
+    taken = []
+
+    def take() -> None:
+        taken.append(place / str(len(taken)))
+        shutil.copytree(directory, taken[-1])
+
+    def transaction(original):
+        @contextmanager
+        def watched(connection, *args):
+            with original(connection, *args):
+                yield
+                take()
+            take()
+
+        return watched
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(durable, "exclusive", transaction(durable.exclusive))
+        patch.setattr(store, "transaction", transaction(store.transaction))
+        yield taken
+
+
+def put_back(backup, directory, names) -> None:
+    """Replace these files by those of a backup; one that it does not have is removed."""
+    for name in names:
+        (directory / name).unlink(missing_ok=True)
+        if (backup / name).exists():
+            shutil.copy2(backup / name, directory / name)
+
+
+def ask_two_rounds(world, worlds):
+    """Let the first silo answer two rounds; return what it was asked and what it has answered."""
+    world.first.answer(world.invite())
+    asked = [world.ask(1), world.ask(2, inbox=np.zeros((2, 3)))]
+    return asked, [world.first.answer(each) for each in asked]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_files_put_back_at_any_point_never_lead_to_a_second_draw(worlds, world, tmp_path, draws, part):
+    """Among the points is the one between paying for a round and storing its answer."""
+    directory = world.first.files.directory
+    with snapshots(directory, tmp_path) as taken:
+        asked, answers = ask_two_rounds(world, worlds)
+    assert all(isinstance(messages.read(each[64:]), Stepped) for each in answers)
+    world.first.close()
+    shutil.copytree(directory, tmp_path / "newest")
+    before, refused = len(draws), 0
+    assert len(taken) > 20
+    for backup in taken:
+        shutil.rmtree(directory)
+        shutil.copytree(tmp_path / "newest", directory)
+        put_back(backup, directory, PARTS[part])
+        try:
+            silo = worlds.alone(directory)
+        except ResumeError:  # a state that was copied while it was written may be no file of ours
+            refused += 1
+            continue
+        for envelope, answer in zip(asked, answers, strict=True):
+            told = silo.answer(envelope)
+            assert told == answer or isinstance(messages.read(told[64:]), Refused)
+            refused += told != answer
+        silo.close()
+    assert len(draws) == before
+    assert refused > len(taken) // 2
+
+
+def test_a_state_or_a_ledger_that_is_behind_is_refused_at_the_start(worlds, world, tmp_path):
+    directory = world.first.files.directory
+    world.first.answer(world.invite())
+    world.first.close()
+    shutil.copytree(directory, tmp_path / "before")
+    world = worlds.reopened(world)
+    ask_two_rounds(world, worlds)
+    world.first.close()
+    shutil.copytree(directory, tmp_path / "after")
+    worlds.alone(directory).check_ledger()
+    for part, words in {"state": "older copy", "ledger and its head": "the ledger is an older copy"}.items():
+        put_back(tmp_path / "before", directory, PARTS[part])
+        with pytest.raises(ResumeError, match=words):
+            worlds.alone(directory).check_ledger()
+        put_back(tmp_path / "after", directory, PARTS[part])
+    put_back(tmp_path / "before", directory, PARTS["state and ledger"])
+    with pytest.raises(LedgerError, match="older copy"):
+        worlds.alone(directory).check_ledger()
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_an_answer_that_was_stored_but_not_marked_is_paid_for_and_marked_when_it_is_asked_for(world, monkeypatch, k):
+    """The process has ended between the two; and somebody has put back a ledger from before it was paid for."""
+    world.first.answer(world.invite())
+    asked = [world.ask(1), world.ask(2, inbox=np.zeros((2, 3)))][:k]
+    for request in asked[:-1]:
+        world.first.answer(request)
+    ledger = world.first.files.directory / "ledger"
+    kept = {name: (ledger.parent / name).read_bytes() for name in (*LEDGER, "ledger.head")}
+    with monkeypatch.context() as patch:
+        patch.setattr("dpadmm.privacy.ledger.Ledger.mark_answer", lambda *_: (_ for _ in ()).throw(OSError("killed")))
+        with pytest.raises(OSError, match="killed"):
+            world.first.answer(asked[-1])
+    for name, content in kept.items():
+        (ledger.parent / name).write_bytes(content)
+    assert world.statement("s0").releases == k - 1
+    answer = world.first.answer(asked[-1])
+    assert isinstance(messages.read(answer[64:]), Stepped)
+    assert world.statement("s0").releases == k
+    with world.first._ledger() as book:
+        assert list(book.answers()[world.agreement.paid_run]) == list(range(1, k + 1))
+    assert world.first.answer(asked[-1]) == answer
+
+
+def test_a_state_from_before_it_joined_a_run_is_recognised_by_any_other_run(worlds, world, tmp_path):
+    directory = world.first.files.directory
+    world.first.close()
+    shutil.copytree(directory, tmp_path / "before")
+    world = worlds.reopened(world)
+    ask_two_rounds(world, worlds)
+    world.first.close()
+    put_back(tmp_path / "before", directory, STATE)
+    with pytest.raises(ResumeError, match=r"answer to round 2 of test \["):
+        worlds.alone(directory).check_ledger()
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 5])
+def test_a_state_of_another_version_is_refused(worlds, world, version):
+    world.first._connection.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(ResumeError, match="different version of dpadmm"):
+        worlds.reopened(world)
+
+
+# --- a whole directory -----------------------------------------------------------------------------------------------
+
+
+def driven(world, name, rounds=None):
+    """Drive a run to its end, or until so many rounds are complete."""
+    coordinator, transport = world.coordinator(name=name), world.processes()
+    drive = Drive(coordinator, transport, transport.clock)
+    if rounds is None:
+        drive.run()
+    while rounds is not None and coordinator.round < rounds:
+        drive._invite()
+        if not coordinator.absent:
+            drive._ask()
+        for node, envelope in transport.receive():
+            drive._take(node, envelope)
+    coordinator.close()
+    return transport
+
+
+def test_a_directory_put_back_as_a_whole_is_refused_by_what_others_have_seen(worlds, world, tmp_path, draws):
+    """Another coordinator's file, as after its loss, or a lie: round 1 is asked for once more."""
+    directory = world.first.files.directory
+    for silo in world.silos.values():
+        silo.close()
+    shutil.copytree(directory, tmp_path / "backup")
+    driven(world, "run.db")
+    before = len(draws)
+    shutil.rmtree(directory)
+    shutil.copytree(tmp_path / "backup", directory)
+    with pytest.raises(FederationStopped, match=r"s0(.|\n)*own log"):
+        driven(world, "again.db")
+    assert len(draws) == before
+    silo = Silo(directory)
+    assert "Other silos have seen this one answer round 2 of the run" in silo.log()[-1].detail
+    silo.close()
+
+
+def test_the_last_round_alone_is_not_seen_by_others(worlds, world, tmp_path, draws):
+    """Documented as unprotected: nobody was asked for anything after it. An honest coordinator has its answer."""
+    directory = world.first.files.directory
+    for silo in world.silos.values():
+        silo.close()
+    driven(world, "run.db", rounds=2)
+    shutil.copytree(directory, tmp_path / "backup")
+    driven(world, "run.db")
+    shutil.rmtree(directory)
+    shutil.copytree(tmp_path / "backup", directory)
+    before = len(draws)
+    driven(world, "run.db")  # it is done; the same coordinator asks nobody
+    assert len(draws) == before
+    driven(world, "again.db")
+    assert len(draws) == before + 1
+
+
+def test_a_new_process_asks_the_others_once_for_each_run(worlds, world):
+    for silo in world.silos.values():
+        silo.close()
+    carried = driven(world, "run.db").carried
+    kinds = [messages.read(each.envelope[64:]).kind for each in carried if not each.is_request]
+    assert (kinds.count("unsure"), kinds.count("vouched"), kinds.count("assured")) == (3, 3, 3)
+
+
+@pytest.fixture
+def unsure(world):
+    """The first silo as a new process that has been asked for round 1, and its question."""
+    for silo in world.silos.values():
+        silo.answer(world.invite())
+    silo = Silo(world.first.files.directory)
+    asked = silo.answer(world.ask(1))
+    assert isinstance(messages.read(asked[64:]), Unsure)
+    yield silo, asked
+    silo.close()
+
+
+def vouchers(world, asked, names=("s1", "s2")):
+    """Return what these silos have to say."""
+    found = []
+    for name in names:
+        agent = world.agreement.agent(name)
+        request = world.key.seal(Vouch(world.agreement.digest, agent, (asked,)).encode())
+        found += world.told(name, request).relay
+    return tuple(found)
+
+
+def handed(world, silo, relay, key=None):
+    """Hand vouchers to the first silo; return its answer."""
+    request = Vouchers(world.agreement.digest, 0, tuple(relay))
+    return messages.read(silo.answer((key or world.key).seal(request.encode()))[64:])
+
+
+def test_one_honest_voucher_more_than_may_collude_is_enough(world, unsure):
+    silo, asked = unsure
+    assert isinstance(handed(world, silo, vouchers(world, asked, ["s1"])), Assured)
+    assert isinstance(messages.read(silo.answer(world.ask(1))[64:]), Stepped)
+
+
+def test_vouchers_that_do_not_count(worlds, world, unsure, draws):
+    """Of nobody, of other questions, of other processes: the same question comes back. Forged ones are refused."""
+    silo, asked = unsure
+    right = vouchers(world, asked, ["s1"])[0]
+    told = messages.read(right[64:])
+    stranger = SigningKey.create(world.place / "stranger.key")
+    for useless in (
+        (),
+        (world.silos["s0"].key.seal(replace(told, agent=0).encode()),),  # its own
+        (world.silos["s1"].key.seal(replace(told, nonce="0" * 32).encode()),),  # of another process
+        (world.silos["s1"].key.seal(replace(told, about=2).encode()),),
+    ):
+        assert handed(world, silo, useless) == messages.read(asked[64:])
+    for forged, words in (
+        (stranger.seal(told.encode()), "signature"),
+        (world.silos["s2"].key.seal(told.encode()), "signature"),
+        (world.silos["s1"].key.seal(replace(told, digest="0" * 64).encode()), "about these terms"),
+        (world.silos["s1"].key.seal(replace(told, agent=7).encode()), "about these terms"),
+        (asked, "about these terms"),
+    ):
+        assert words in handed(world, silo, [forged]).reason, words
+    assert "signature" in handed(world, silo, [right], stranger).reason  # not from the coordinator
+    assert isinstance(messages.read(silo.answer(world.ask(1))[64:]), Unsure)
+    assert not draws
+    assert isinstance(handed(world, silo, [right]), Assured)
+
+
+def test_more_silos_must_vouch_where_more_may_collude(worlds, tmp_path):
+    world = worlds.masked(tmp_path, sizes=(20, 20, 20, 20), colluders=2)
+    roster, silo = world.roster(), Silo(world.first.files.directory)
+    asked = silo.answer(world.ask(1, relay=roster))
+    two = vouchers(world, asked)
+    assert isinstance(handed(world, silo, two), Unsure)
+    assert isinstance(handed(world, silo, two + two), Unsure)  # each counts once
+    assert isinstance(handed(world, silo, vouchers(world, asked, ("s1", "s2", "s3"))), Assured)
+
+
+def test_one_silo_that_has_seen_more_outweighs_all_others(world, unsure):
+    silo, asked = unsure
+    one, two = vouchers(world, asked)
+    more = world.silos["s2"].key.seal(replace(messages.read(two[64:]), seen=((world.agreement.digest, 3),)).encode())
+    assert isinstance(handed(world, silo, [one, more]), Refused)
+    assert "its own files know of none" in world.first.log()[-1].detail
+
+
+def test_who_is_asked_to_vouch_checks_who_asks(world, unsure):
+    _, asked = unsure
+    digest = world.agreement.digest
+    stranger = SigningKey.create(world.place / "stranger.key")
+    for request, key, words in (
+        (Vouch(digest, 1, (asked,)), stranger, "signature"),
+        (Vouch(digest, 2, (asked,)), world.key, "this is silo 1"),
+        (Vouch(digest, 1, (world.key.seal(asked[64:]),)), world.key, "signature"),
+        (Vouch("0" * 64, 1, (asked,)), world.key, "has not joined"),
+    ):
+        answer = world.told("s1", key.seal(request.encode()))
+        assert words in answer.reason
+
+
+def test_what_a_silo_has_seen_of_another(worlds, tmp_path):
+    fixed = {"edges": (), "settings": {"gamma": 1.0}}
+    star = agreed_run(worlds.make(tmp_path / "star", rounds=5, method="fp-federated", **fixed).agreement)
+    assert [seen_of(star, 0, last) for last in (None, 1, 2, 5)] == [0, 0, 2, 5]
+    counted = agreed_run(worlds.make(tmp_path / "counted", rounds=5, **worlds.COUNTED).agreement)
+    assert [seen_of(counted, 0, last) for last in (None, 0, 1, 2)] == [0, 0, 1, 2]
+    walk = agreed_run(worlds.make(tmp_path / "walk", rounds=9, method="fp-walk", **fixed).agreement)
+    (visited,) = {walk.asked(9)[0]}
+    own = [k for k in range(1, 9) if visited in walk.asked(k)]
+    assert seen_of(walk, visited, 9) == (own[-1] + 1 if own else 0)
+
+
+def test_a_voucher_says_no_more_than_it_has_to(world, unsure):
+    _, asked = unsure
+    told = messages.read(vouchers(world, asked, ["s1"])[0][64:])
+    assert told == Voucher(world.agreement.digest, 1, 0, messages.read(asked[64:]).nonce, ())
+
+
+def test_a_directory_that_has_forgotten_another_run_is_refused_too(worlds, world, tmp_path, draws):
+    """All silos have finished one run; one is put back from before it, with its ledger, and asked for the next."""
+    directory = world.first.files.directory
+    for silo in world.silos.values():
+        silo.close()
+    shutil.copytree(directory, tmp_path / "backup")
+    driven(world, "run.db")
+    shutil.rmtree(directory)
+    shutil.copytree(tmp_path / "backup", directory)
+    again = replace(worlds.reopened(world), agreement=replace(world.agreement, run="another"))
+    again.approve(again.agreement)
+    for silo in again.silos.values():
+        silo.close()
+    before = len(draws)
+    with pytest.raises(FederationStopped, match=r"s0(.|\n)*own log"):
+        driven(again, "another.db")
+    assert len(draws) == before
+    with closing(Silo(directory)) as silo:
+        assert f"answer round 2 of the run {world.agreement.digest[:16]}" in silo.log()[-1].detail

@@ -1,0 +1,273 @@
+"""A plan becomes the terms of a federation: the same releases, the same certified epsilon, the same model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.data.columns import ClassLabel
+from dpadmm.data.profile import ProfileForm
+from dpadmm.data.raw import RawSilos
+from dpadmm.errors import InputError
+from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
+from dpadmm.federation.outcome import outcome_of
+from dpadmm.federation.refusal import Refusal
+from dpadmm.federation.terms import agreed_run, loss_of
+from dpadmm.networks import path
+from dpadmm.noise import SimulatedSampler
+from dpadmm.planner import Task, carry_out, plan, planner
+from dpadmm.planner.forecast import SignalScores
+from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.task import ProfileRule, TableShape
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import Protection, Unit, View
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+from dpadmm.problems.regularisers import Box, ElasticNet
+from dpadmm.problems.softmax import Softmax
+from dpadmm.reporting.federation import federation_model
+
+SIZES = (60, 40, 50)
+PEOPLE = tuple(Participant(f"s{i}", n, f"{i}" * 64) for i, n in enumerate(SIZES))
+PUBLIC = Protection(view=View.PUBLIC)
+MASKED = Protection(view=View.AGGREGATE)
+
+
+@pytest.fixture(autouse=True)
+def _instant_forecasts(monkeypatch):
+    scores = SimulatedScores(
+        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
+    )
+    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
+
+
+def planned(method=None, rounds=6, **facts):
+    facts = {"sizes": SIZES, "dimension": 3, "loss": Logistic(), "target": Target(1.0, 1e-5)} | facts
+    made = plan(Task(**facts), method=method)
+    return replace(made, setting=replace(made.setting, rounds=rounds))
+
+
+def terms_of(made, **choices):
+    return made.terms("planned", PEOPLE, "a" * 64, "b" * 64, **choices)
+
+
+@pytest.fixture
+def three_classes(worlds, monkeypatch):
+    """Worlds whose label is one of three classes."""
+    usual = worlds.tables
+
+    def tables(sizes):
+        made = usual(sizes)
+        return {
+            name: table.assign(y=np.array(["low", "mid", "high"])[np.digitize(table["y"], (-0.8, 0.8))])
+            for name, table in made.items()
+        }
+
+    monkeypatch.setattr(worlds, "tables", tables)
+    label = ClassLabel("y", ("low", "mid", "high"))
+    monkeypatch.setattr(worlds, "SCHEMA", replace(worlds.SCHEMA, label=label))
+    return worlds
+
+
+@pytest.mark.parametrize(
+    ("method", "protection"), [("p-admm", Protection()), ("noisy-gradients", PUBLIC), ("noisy-gradients", MASKED)]
+)
+def test_softmax_over_several_classes(three_classes, tmp_path, method, protection):
+    world = three_classes.make(
+        tmp_path, method, approves=False, **(three_classes.MASKED if protection is MASKED else {})
+    )
+    made, known = planned(method, loss=Softmax(3), protection=protection), world.agreement
+    people = (known.participants, known.coordinator, known.schema)
+    terms = made.terms("planned", *people, noise=NoiseOrigin.TEST, seed=5)
+    assert (terms.loss, terms.classes, terms.dimension) == ("softmax", 3, 9)
+    assert loss_of(Agreement.from_json(terms.as_json())) == made.task.loss
+    for dimension in (3, 9):
+        other = replace(terms, loss="logistic", classes=0, slope_bound=1.0, dimension=dimension)
+        with pytest.raises(Refusal, match="a different schema"):
+            world.approve(other)
+    world.approve(terms)
+    coordinator = world.coordinator(terms)
+    world.drive(coordinator)
+    outcome = outcome_of(coordinator)
+    here = carry_out(made, three_classes.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
+    np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12)
+    model = federation_model(outcome, three_classes.SCHEMA)
+    table = next(iter(three_classes.tables((30,)).values()))
+    assert model.predict_proba(table).shape == (30, 3)
+    assert set(model.predict(table)) <= {"low", "mid", "high"}
+    assert model.softmax == made.task.loss
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"loss": "logistic"}, "classes belong to the loss softmax"),
+        ({"classes": 0}, "classes belong to the loss softmax"),
+        ({"dimension": 10}, "multiple of the 3 classes"),
+        ({"method": "dvp", "settings": (("eta", 0.1),), "delta": 0.0}, "not certified for softmax"),
+    ],
+)
+def test_terms_that_softmax_does_not_fit(change, match):
+    terms = terms_of(planned("p-admm", loss=Softmax(3)))
+    with pytest.raises(InputError, match=match):
+        agreed_run(replace(terms, **change))
+
+
+@pytest.mark.parametrize(
+    ("method", "facts"),
+    [
+        ("p-admm", {}),
+        ("p-admm", {"regulariser": ElasticNet(l2=0.02), "network": path(3)}),
+        ("p-admm-recycled", {}),
+        ("dvp", {}),
+        ("m-admm", {}),
+        ("r-admm", {}),
+        ("fp-federated", {"regulariser": ElasticNet(l1=0.001)}),
+        ("fp-federated", {"regulariser": ElasticNet(0.001, 0.01)}),
+        ("fp-coordinator", {"protection": PUBLIC}),
+        ("noisy-gradients", {"protection": PUBLIC}),
+        ("noisy-gradients", {"protection": MASKED}),
+        ("fp-coordinator", {"protection": MASKED, "regulariser": ElasticNet(l1=0.001)}),
+    ],
+)
+def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(worlds, tmp_path, method, facts):
+    is_masked = facts.get("protection") is MASKED
+    world = worlds.make(tmp_path, method, approves=False, **(worlds.MASKED if is_masked else {}))
+    made, known = planned(method, **facts), world.agreement
+    people = (known.participants, known.coordinator, known.schema)
+    terms = made.terms("planned", *people, noise=NoiseOrigin.TEST, seed=5)
+    world.approve(terms)
+    coordinator = world.coordinator(terms)
+    world.drive(coordinator)
+    outcome = outcome_of(coordinator)
+    here = carry_out(made, worlds.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
+    # Terms keep 1e-11 of a pure budget back, for sums that are rounded up.
+    np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12 if terms.delta else 1e-9)
+    said = made.statement().curve.epsilon(terms.delta)
+    assert said == pytest.approx(1.0, rel=1e-6)
+    assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-9)
+    if terms.delta:  # a ledger's delta is that of the terms
+        assert world.statement("s0").spent_epsilon == pytest.approx(outcome.silos[0].epsilon, rel=1e-9)
+
+
+COUNTED = {
+    "target": Target(20.0, 1e-5),  # so that counts of 150 records stand out from the noise
+    "table": TableShape(3, counts=63),
+    "profile": ProfileRule.of("auto", 0.3),
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "facts"),
+    [
+        ("p-admm", {"network": path(3)}),
+        ("p-admm-recycled", {}),
+        ("fp-federated", {"regulariser": ElasticNet(l1=0.001)}),
+        ("fp-coordinator", {"protection": PUBLIC}),
+        ("noisy-gradients", {"protection": MASKED}),
+        ("fp-federated", {"profile": ProfileRule.of("off")}),
+    ],
+)
+def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
+    """Round 0 included: the same counts, the same encoding, the same model, the same epsilon."""
+    is_masked = facts.get("protection") is MASKED
+    terms = worlds.MASKED if is_masked else {}
+    world = worlds.make(tmp_path, method, approves=False, budget=(30.0, 1e-5), **terms)
+    columns = worlds.SCHEMA.columns
+    form = ProfileForm(columns)
+    made, known = planned(method, **(COUNTED | {"table": TableShape.of(form)} | facts)), world.agreement
+    terms = made.terms("planned", known.participants, known.coordinator, known.schema, noise=NoiseOrigin.TEST, seed=5)
+    has_profile = made.profile is not None
+    assert terms.reach == made.reach > 0
+    assert terms.profile_share == pytest.approx(0.3 if has_profile else 0.0, rel=1e-9)
+    world.approve(terms)
+    coordinator = world.coordinator(terms)
+    world.drive(coordinator)
+    outcome = outcome_of(coordinator)
+    records = [silo._records() for silo in world.silos.values()]
+    rows = RawSilos(worlds.SCHEMA, [r.cells for r in records], [[r.labels for r in records]])
+    here = carry_out(made, rows, SimulatedSampler(seed=5), progress=False)
+    model = federation_model(outcome, worlds.SCHEMA)
+    assert outcome.rounds == len(outcome.estimates) == 6
+    # A share is known from the epsilon it buys to 1e-12; the noise on counts, and all that follows, as well.
+    np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(model.encoding.centre, here.encoding.centre, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(model.encoding.radius, here.encoding.radius, rtol=1e-9)
+    assert (outcome.counts is not None) == (model.profile is not None) == (here.profile is not None) == has_profile
+    public = worlds.SCHEMA.encoding(terms.reach)
+    assert (model.encoding == public) == (not has_profile)
+    if has_profile:
+        for ours, theirs in zip(model.profile.columns, here.profile.columns, strict=True):
+            np.testing.assert_allclose(ours.counts, theirs.counts, rtol=1e-9, atol=1e-6)
+            assert ours.noise_std == pytest.approx(theirs.noise_std, rel=1e-9)
+        assert model.profile.form == form.digest
+    said = made.statement().curve.epsilon(terms.delta)
+    assert said == pytest.approx(20.0, rel=1e-6)
+    assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-8)
+    for agent, silo in enumerate(outcome.silos):
+        mine = agreed_run(terms).all_releases(agent)
+        assert silo.releases == len(mine) == world.statement(silo.name).releases
+        assert sum(release.round == 0 for release in mine) == has_profile
+    assert world.statement("s0").spent_epsilon == pytest.approx(outcome.silos[0].epsilon, rel=1e-9)
+
+
+def test_a_plan_that_counts_on_an_earlier_profile_is_refused():
+    with pytest.raises(InputError, match="releases its own column profile"):
+        terms_of(planned(**(COUNTED | {"profile": ProfileRule().with_bought("an earlier run", 0.1)})))
+
+
+@pytest.mark.parametrize("noise", list(NoiseOrigin))
+def test_every_release_of_a_plan_with_a_profile_is_the_plans(noise):
+    made = planned(**COUNTED, protection=Protection(records_per_person=3, silos_per_person=2))
+    agreed, here = agreed_run(terms_of(made, noise=noise)), made.whole_plan(is_secure=noise is NoiseOrigin.SECURE)
+    assert [release.round for release in agreed.plan] == [release.round for release in here]
+    for ours, theirs in zip(agreed.plan, here, strict=True):
+        assert ours.bound == pytest.approx(theirs.bound, rel=1e-9)
+        assert ours.noise_std == pytest.approx(theirs.noise_std, rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", list(NoiseOrigin))
+@pytest.mark.parametrize(
+    ("loss", "fitted"),
+    [(Logistic(), Logistic(0.5)), (Huber(0.3), Huber(0.3)), (SmoothedHinge(), SmoothedHinge())],
+)
+def test_every_release_is_the_plans(loss, fitted, noise):
+    made = planned(loss=loss, protection=Protection(records_per_person=3, silos_per_person=2))
+    terms = terms_of(made, noise=noise)
+    assert loss_of(terms) == made.task.loss == fitted
+    assert list(agreed_run(terms).plan) == list(made.noise_plan(is_secure=noise is NoiseOrigin.SECURE))
+
+
+def test_planned_terms_are_written_and_read(tmp_path):
+    terms = terms_of(planned(loss=Huber(0.3)))
+    write_federation(tmp_path / "federation.toml", terms)
+    assert read_federation(tmp_path / "federation.toml") == terms == Agreement.from_json(terms.as_json())
+
+
+@pytest.mark.parametrize(
+    ("method", "facts", "message"),
+    [
+        (None, {"sizes": (60, 40, 51)}, "participants have other sizes"),
+        (None, {"protection": Protection(unit=Unit.USER)}, "protects records"),
+        ("fp-federated", {"regulariser": Box(-1.0, 1.0)}, "cannot describe the penalty Box"),
+        (None, {"loss": SmoothedHinge(0.3)}, "cannot describe SmoothedHinge"),
+        ("dp-gd", {}, "method must be one of"),
+    ],
+)
+def test_a_plan_that_no_terms_describe_is_refused(method, facts, message):
+    with pytest.raises(InputError, match=message):
+        terms_of(planned(method, **facts))
+
+
+def test_problems_that_share_rows_are_refused():
+    with pytest.raises(InputError, match="trains one model"):
+        terms_of(replace(planned(), times=3))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"slope_bound": 0.5}, {"slope_bound": 0.0}, {"tail_power": 1.5}, {"tail_power": -0.1}, {"loss": "hinge"}]
+)
+def test_slopes_and_shapes_that_do_not_exist_are_refused(wrong):
+    terms = terms_of(planned(loss=SmoothedHinge()))
+    with pytest.raises(InputError):
+        agreed_run(replace(terms, **wrong))

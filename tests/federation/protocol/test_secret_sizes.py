@@ -1,0 +1,148 @@
+"""Terms for records that are added or removed: nominal sizes, which no silo compares with its own; empty silos."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.core.local import LocalEngine, Stopping
+from dpadmm.errors import InputError
+from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
+from dpadmm.federation.columns import encoding_of, released_profile
+from dpadmm.federation.entry import SiloEntry
+from dpadmm.federation.outcome import outcome_of
+from dpadmm.federation.policy import Policy
+from dpadmm.federation.refusal import Refusal
+from dpadmm.federation.terms import agreed_run
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.planner import plan, planner
+from dpadmm.planner.forecast import SignalScores
+from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.privacy.protection import Protection, Relation, View
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.silos import Silos
+from dpadmm.reporting.federation import federation_model
+from dpadmm.reporting.files import encode
+
+SIZES = (67, 0, 53)  # true ones
+NOMINAL = 45  # of each silo
+
+
+def make(worlds, place, sizes=SIZES, **terms):
+    """Return a federation whose terms give every silo the same nominal number of records."""
+    sums = {"method": "noisy-gradients", "settings": {"step": 0.5}, "edges": (), "relation": "add-or-remove"}
+    rules = {"relation": Relation.ADD_OR_REMOVE, "trusts_coordinator": True}
+    return worlds.make(place, sizes=sizes, nominal=NOMINAL, policy=rules, **(sums | terms))
+
+
+def stacked(world, encoding):
+    """Return all data in one place, with the nominal sizes."""
+    records = [silo._records() for silo in world.silos.values()]
+    parts = [each.features(encoding) for each in records], [each.labels for each in records]
+    return Silos.from_parts(*parts, row_norm=1.0, nominal=[NOMINAL] * len(records))
+
+
+@pytest.mark.parametrize("is_counted", [False, True])
+def test_an_empty_silo_takes_part_and_the_model_is_that_of_the_local_engine(worlds, tmp_path, is_counted):
+    world = make(worlds, tmp_path, **(worlds.COUNTED if is_counted else {}))
+    coordinator = world.coordinator()
+    world.drive(coordinator)
+    outcome, terms = outcome_of(coordinator), agreed_run(world.agreement)
+    assert outcome.rounds == 4
+    encoding = encoding_of(terms, worlds.SCHEMA, outcome.counts)
+    risk = EmpiricalRisk(stacked(world, encoding), Logistic(), world.agreement.mu)
+    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=5))
+    engine = LocalEngine(tolerance=world.agreement.tolerance, progress=False)
+    run = engine.run(terms.algorithm, replace(terms.problem, functions=risk), Stopping(rounds=4), None, noise)
+    np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
+    if is_counted:
+        profile = released_profile(terms, worlds.SCHEMA, outcome.counts)
+        assert (profile.is_nominal, profile.records) == (True, 3 * NOMINAL)
+
+
+def test_what_is_told_does_not_depend_on_the_sizes(worlds, tmp_path):
+    """Outcomes, model files, ledgers and silos' logs: no true size, and the same words whatever they are."""
+    told = []
+    for i, sizes in enumerate((SIZES, (59, 71, 0))):
+        world = make(worlds, tmp_path / str(i), sizes, noise=NoiseOrigin.SECURE, **worlds.COUNTED)
+        coordinator = world.coordinator()
+        world.drive(coordinator)
+        outcome = outcome_of(coordinator)
+        model = federation_model(outcome, worlds.SCHEMA)
+        statements = [str(world.statement(name)).split("Head")[0] for name in world.silos]
+        logs = [
+            [(entry.event, entry.detail.replace(world.agreement.digest, "")) for entry in silo.log()]
+            for silo in world.silos.values()
+        ]
+        others = ("coefficients", "profile", "created")  # numbers of their own: a minute can be 59
+        public = {name: value for name, value in encode(model).items() if name not in others}
+        for text in (model.statement, json.dumps(public), str(statements), str(outcome.silos), outcome.assumptions):
+            assert not any(re.search(rf"(?<![\w.]){n}(?![\w.])", str(text)) for n in (*sizes[:2], sum(sizes)) if n)
+        assert model.guarantee.relation == "add-or-remove"
+        assert "nominally 135" in model.statement
+        told.append((model.statement, statements, outcome.silos, str(logs).replace(world.agreement.digest[:16], "")))
+    assert told[0] == told[1]
+
+
+def test_a_silos_entry_tells_its_size_only_where_that_is_public(worlds, tmp_path):
+    assert SiloEntry.of(make(worlds, tmp_path / "secret", approves=False).first).records is None
+    public = worlds.make(tmp_path / "public", approves=False)
+    assert SiloEntry.of(public.first).records == public.first.records
+
+
+def test_no_silo_refuses_by_its_size_and_all_refuse_the_other_relation(worlds, tmp_path):
+    world = make(worlds, tmp_path, approves=False)
+    for records in (1, 40, 66, 67, 68, 10**6):
+        people = tuple(replace(each, records=records) for each in world.agreement.participants)
+        world.approve(replace(world.agreement, run=f"of {records}", participants=people))
+    with pytest.raises(Refusal, match="add-or-remove neighbours only"):
+        world.first.approve(replace(world.agreement, relation="replace-one"))
+
+
+def test_a_silo_for_replaced_records_refuses_terms_for_added_ones(worlds, tmp_path):
+    world = worlds.make(tmp_path, "noisy-gradients", {"step": 0.5}, edges=(), policy={"trusts_coordinator": True})
+    with pytest.raises(Refusal, match="replace-one neighbours only"):
+        world.first.approve(replace(world.agreement, relation="add-or-remove"))
+
+
+def test_other_methods_and_relations_are_refused(worlds, tmp_path):
+    terms = make(worlds, tmp_path, approves=False).agreement
+    with pytest.raises(InputError, match="fp-coordinator is not certified for add-or-remove"):
+        agreed_run(replace(terms, method="fp-coordinator", settings=(("gamma", 1.0),)))
+    with pytest.raises(InputError, match="relation must be"):
+        replace(terms, relation="add-remove")
+
+
+def test_the_certificate_is_half_of_that_for_replaced_records(worlds, tmp_path):
+    terms = make(worlds, tmp_path, approves=False).agreement
+    added, replaced = (
+        next(iter(agreed_run(each).plan)).certificate for each in (terms, replace(terms, relation="replace-one"))
+    )
+    assert added.bound == pytest.approx(replaced.bound / 2, rel=1e-6)
+    assert (added.relation, added.view) == (Relation.ADD_OR_REMOVE, View.PUBLIC)
+
+
+def test_the_relation_of_terms_is_read_back(worlds, tmp_path):
+    terms = make(worlds, tmp_path, approves=False).agreement
+    write_federation(tmp_path / "f.toml", terms)
+    assert read_federation(tmp_path / "f.toml") == Agreement.from_json(terms.as_json()) == terms
+    assert Policy.load(tmp_path / "s0" / "policy.toml").relation is Relation.ADD_OR_REMOVE
+
+
+def test_a_plan_writes_the_relation_into_the_terms(monkeypatch):
+    scores = SimulatedScores(
+        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
+    )
+    monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
+    hidden = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
+    facts = {"dimension": 3, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5, "protection": hidden}
+    made = plan(sizes=(NOMINAL,) * 2, **facts)
+    people = tuple(Participant(f"s{i}", NOMINAL, f"{i}" * 64) for i in range(2))
+    terms = made.terms("planned", people, "a" * 64, "b" * 64)
+    assert terms.relation == "add-or-remove"
+    assert agreed_run(terms).plan.statement().protection.relation is Relation.ADD_OR_REMOVE

@@ -1,0 +1,125 @@
+"""Every method gives, over silos that see only their own data, exactly what the in-process engine gives."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.core.local import LocalEngine, Stopping
+from dpadmm.errors import InputError
+from dpadmm.federation.agreement import NoiseOrigin
+from dpadmm.federation.messages import read
+from dpadmm.federation.outcome import outcome_of
+from dpadmm.federation.terms import agreed_run
+from dpadmm.methods.method import federated
+from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.noise.simulated import SimulatedSampler
+
+CASES = [
+    ("p-admm", {"eta": 0.05}, 1e-5),
+    ("p-admm-recycled", {"eta": 0.05, "gamma": 0.01}, 1e-5),
+    ("dvp", {"eta": 0.05}, 0.0),
+    ("m-admm", {"eta": 0.05, "growth": 1.1}, 0.0),
+    ("r-admm", {"eta": 0.05, "gamma": 0.01}, 0.0),
+    ("consensus", {"rho": 0.3}, 0.0),
+    ("consensus-gaussian", {"rho": 0.3}, 1e-5),
+    ("fp-federated", {"gamma": 1.0}, 1e-5),
+    ("fp-federated", {"gamma": 1.0, "sampled": 2, "clip": 0.5}, 1e-5),
+    ("fp-walk", {"gamma": 1.0}, 1e-5),
+    ("fp-coordinator", {"gamma": 1.0}, 1e-5),
+    pytest.param("ps-admm", {"rho": 0.3, "step": 0.3, "inner_steps": 3, "batch": 5}, 1e-5, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("method", "settings", "delta"), CASES)
+def test_same_model_as_in_process(worlds, tmp_path, method, settings, delta):
+    world = worlds.make(tmp_path, method, settings, delta=delta)
+    coordinator = world.coordinator()
+    world.drive(coordinator)
+    outcome = outcome_of(coordinator)
+    terms = agreed_run(world.agreement)
+    noise = PlannedNoise(terms.plan, SimulatedSampler(seed=world.agreement.seed))
+    run = LocalEngine(progress=False).run(terms.algorithm, world.problem(), Stopping(rounds=4), terms.network, noise)
+    np.testing.assert_allclose(outcome.estimate, run.estimate[:, 0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=0, atol=1e-12)
+    for agent, (name, said) in enumerate(zip(world.silos, outcome.silos, strict=True)):
+        assert said.releases == len(terms.all_releases(agent)) == world.statement(name).releases
+        assert said.epsilon <= world.agreement.epsilon
+        if delta > 0:  # the ledger's delta is that of the terms
+            assert world.statement(name).spent_epsilon == pytest.approx(said.epsilon, rel=1e-9)
+
+
+def test_the_worst_silo_spends_the_whole_epsilon(worlds, tmp_path):
+    world = worlds.make(tmp_path)
+    terms = agreed_run(world.agreement)
+    assert max(terms.epsilon(agent, 4) for agent in range(3)) == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["p-admm", "dvp", "consensus-gaussian"])
+def test_secure_noise_is_fresh_and_recorded(worlds, tmp_path, method):
+    estimates = []
+    for place in ("one", "two"):
+        settings = {"rho": 0.3} if method == "consensus-gaussian" else {"eta": 0.05}
+        delta = 0.0 if method == "dvp" else 1e-5
+        world = worlds.make(tmp_path / place, method, settings, noise=NoiseOrigin.SECURE, delta=delta, rounds=2)
+        coordinator = world.coordinator()
+        world.drive(coordinator)
+        outcome = outcome_of(coordinator)
+        assert outcome.is_private_release
+        assert world.statement("s0").releases == 2
+        assert (world.place / "s0" / "ledger").exists()
+        estimates.append(outcome.estimate)
+    assert np.abs(estimates[0] - estimates[1]).max() > 1e-6
+
+
+def test_rehearsals_say_so_in_a_ledger_of_their_own(world):
+    world.drive(world.coordinator())
+    assert not (world.place / "s0" / "ledger").exists()
+    with world.first._ledger() as ledger:
+        assert all(run.run.startswith("REHEARSAL, seeded noise") for run in ledger.runs())
+
+
+def test_what_leaves_is_only_the_noisy_message(worlds, tmp_path):
+    """Vectors lie on the grid of the exact sampler (C8), far from the bare minimiser, and are all that leaves."""
+    world = worlds.make(tmp_path, noise=NoiseOrigin.SECURE, rounds=1)
+    carried = world.drive(world.coordinator()).carried
+    for agent, envelope in enumerate([one.envelope for one in carried if not one.is_request][-3:]):
+        answer = read(envelope[64:])
+        certificate = agreed_run(world.agreement).releases(agent, 1)[0].certificate
+        assert np.all(answer.vector % certificate.grid == 0)
+        assert set(json.loads(envelope[64:])) == {"kind", "version", "digest", "agent", "round", "vector"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "nonsense"}, "method must be one of"),
+        ({"settings": (("rho", 1.0),)}, "takes the settings eta"),
+        ({"delta": 0.0}, "needs a delta above 0"),
+        ({"edges": ((0, 1),)}, "connected"),
+        ({"loss": "squared"}, "loss must be one of"),
+        ({"weighting": "none"}, "weighting must be one of"),
+        ({"l1": 0.1}, "cannot split"),
+    ],
+)
+def test_terms_that_do_not_fit_are_refused(world, change, words):
+    with pytest.raises(InputError, match=words):
+        agreed_run(replace(world.agreement, **change))
+
+
+def test_every_method_of_the_issue_is_there():
+    star = {"consensus", "consensus-gaussian", "ps-admm", "fp-federated", "fp-coordinator"}
+    assert star | {"p-admm", "r-admm", "dvp", "m-admm", "fp-walk"} <= set(federated())
+
+
+def test_the_mark_of_a_plan_is_about_every_release(worlds, tmp_path):
+    """Versions that compute other noise in any round, for any silo, must not work together."""
+    terms = agreed_run(worlds.make(tmp_path, approves=False).agreement)
+    marks = {terms.mark}
+    for place, row in terms.plan.releases.items():
+        for agent, release in row.items():
+            changed = {**terms.plan.releases, place: {**row, agent: release.louder(0.5)}}
+            marks.add(replace(terms, plan=NoisePlan(changed)).mark)
+    assert len(marks) == 1 + len(list(terms.plan))

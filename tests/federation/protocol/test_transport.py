@@ -1,0 +1,228 @@
+"""Whatever a transport does, and wherever a process ends: the same model, nothing spent twice, one answer a round."""
+
+import hashlib
+import shutil
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpadmm.federation import durable, messages
+from dpadmm.federation.agreement import NoiseOrigin
+from dpadmm.federation.drive import Drive
+from dpadmm.federation.messages import Masked, Stepped
+from dpadmm.federation.silo import Silo
+from dpadmm.noise.masks import MaskKey
+from dpadmm.privacy.ledger import store
+
+ROUNDS = 2
+KINDS = {
+    "graph": {"method": "p-admm", "settings": {"eta": 0.05}},
+    "star": {"method": "fp-federated", "settings": {"gamma": 1.0}},
+    "counted graph": {"method": "p-admm", "settings": {"eta": 0.05}, "rounds": 1},
+    "counted star": {"method": "fp-federated", "settings": {"gamma": 1.0}, "rounds": 1},
+    "counted by a coordinator": {"method": "fp-coordinator", "settings": {"gamma": 1.0}, "rounds": 1},
+    "counted under masks": {"method": "noisy-gradients", "settings": {"step": 0.5}, "rounds": 1},
+}
+"""The last four with a round 0, in which columns are counted, and one round of training: two answers each."""
+
+NOBODY_LOOKS = {"colluders": 0, "policy": {"colluders": 0}}  # two silos hide nothing from each other
+
+FATES = st.lists(st.lists(st.integers(0, 12), max_size=3).map(tuple), min_size=1, max_size=40)
+"""What becomes of the first envelopes: lost, repeated, late and in another order; the others arrive."""
+
+
+@dataclass
+class Steps:
+    """Counts the durable steps of every process, and ends one of them just before or just after one of its steps."""
+
+    crashed: type[BaseException]
+    point: tuple[str, int, str] | None = None
+    actor: str = "coordinator"
+    seen: Counter = field(default_factory=Counter)
+    crashes: int = 0
+    has_known_keys: bool = True
+
+    @contextmanager
+    def watched(self):
+        """Watch everything that makes something durable: two kinds of transactions, and the ledger's small file."""
+        with pytest.MonkeyPatch.context() as patch:
+            for owner, name in ((durable, "exclusive"), (store, "transaction")):
+                patch.setattr(owner, name, self._transaction(getattr(owner, name)))
+            for owner, name in ((store, "write_anchor"),):
+                patch.setattr(owner, name, self._write(getattr(owner, name)))
+            if self.has_known_keys:
+                patch.setattr(MaskKey, "create", self._mask_key)
+            yield
+
+    def _mask_key(self) -> MaskKey:
+        """Return the same mask key in every run, so that all bits can be compared."""
+        return MaskKey.of(hashlib.sha256(self.actor.encode()).digest())
+
+    def _transaction(self, original):
+        @contextmanager
+        def watched(*args, **kwargs):
+            with original(*args, **kwargs):
+                yield
+                number = self._begin()
+            self._at(number, "after")
+
+        return watched
+
+    def _write(self, original):
+        def watched(*args, **kwargs):
+            number = self._begin()
+            original(*args, **kwargs)
+            self._at(number, "after")
+
+        return watched
+
+    def _begin(self) -> int:
+        self.seen[self.actor] += 1
+        self._at(self.seen[self.actor], "before")
+        return self.seen[self.actor]
+
+    def _at(self, number: int, when: str) -> None:
+        if (self.actor, number, when) == self.point:
+            self.point, self.crashes = None, self.crashes + 1
+            raise self.crashed(f"{self.actor} {when} its durable step {number}")
+
+    def silo(self, directory):
+        """Return how a silo's process starts."""
+
+        def answer(silo, envelope):
+            self.actor = directory.name
+            try:
+                return Silo.answer(silo, envelope)
+            finally:
+                self.actor = "coordinator"
+
+        def start():
+            return type("Watched", (Silo,), {"answer": answer})(directory)
+
+        return start
+
+
+@dataclass
+class End:
+    """What is in all files when a run has ended, and what left the silos on the way."""
+
+    has_other_steps: bool
+    model: list
+    answers: dict
+    stored: dict
+    ledgers: list
+    left: dict
+
+
+def driven(worlds, template, place, steps=None, **how) -> End:
+    """Run a copy of a closed world to its end, opening the coordinator again after a crash."""
+    steps = steps or Steps(worlds.Crashed)
+    world = worlds.copied(template, place)
+    transport = worlds.InMemory({name: steps.silo(place / name) for name in world.silos}, **how)
+    with steps.watched():
+        while True:
+            coordinator = world.coordinator()
+            try:
+                Drive(coordinator, transport, transport.clock).run()
+                break
+            except worlds.Crashed:
+                coordinator.close()
+    end = ended(world, coordinator, transport)
+    for silo in (*world.silos.values(), *transport._running.values()):
+        silo.close()
+    coordinator.close()
+    shutil.rmtree(place)
+    return end
+
+
+def ended(world, coordinator, transport) -> End:
+    """Read off the files, and off the wire."""
+    query = "SELECT round, agent, envelope FROM answers"
+    answers = {(k, agent): bytes(envelope) for k, agent, envelope in coordinator._connection.execute(query)}
+    stored, ledgers, left = {}, [], {}
+    for agent, silo in enumerate(world.silos.values()):
+        rows = silo._connection.execute("SELECT round, reply FROM answers")
+        stored |= {(k, agent): bytes(reply) for k, reply in rows}
+        with silo._ledger() as ledger:
+            ledger.verify()
+            ledgers.append((ledger.statement().releases, ledger.statement().spent_epsilon))
+    for one in transport.carried:
+        told = None if one.is_request else messages.read(one.envelope[messages.SIGNATURE_BYTES :])
+        if isinstance(told, Stepped | Masked):
+            left.setdefault((told.round, told.agent), set()).add(one.envelope)
+    has_other_steps = coordinator.terms.is_graph or coordinator.terms.is_masked  # a silo's steps are the same on a star
+    return End(has_other_steps, coordinator.estimates().tolist(), answers, stored, ledgers, left)
+
+
+LONG = ("counted graph", "counted under masks")  # crashes under masks are also tried with fresh noise
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, marks=pytest.mark.slow) if kind in LONG else kind for kind in KINDS]
+)
+def federation(request, worlds, tmp_path_factory):
+    """Two silos with test noise that have approved their terms, closed, to be copied; and their undisturbed end."""
+    place, terms = tmp_path_factory.mktemp("federation"), {"rounds": ROUNDS} | KINDS[request.param]
+    if "counted" in request.param:
+        terms |= worlds.COUNTED
+    if "masks" in request.param:
+        terms |= worlds.MASKED | NOBODY_LOOKS
+    made = closed(worlds.make(place / "template", sizes=(30, 20), **terms))
+    calm = driven(worlds, made, place / "calm")
+    assert [releases for releases, _ in calm.ledgers] == [ROUNDS, ROUNDS]
+    assert calm.answers == calm.stored
+    return made, calm
+
+
+def closed(world):
+    world.coordinator().close()
+    for silo in world.silos.values():
+        silo.close()
+    return world
+
+
+def crash_points(worlds, template, place, actors) -> list[tuple[str, int, str]]:
+    """Return every durable step of these processes, each cut short and each not followed up."""
+    steps = Steps(worlds.Crashed)
+    driven(worlds, template, place, steps)
+    return [(who, n + 1, when) for who in actors for n in range(steps.seen[who]) for when in ("before", "after")]
+
+
+def test_a_crash_at_any_durable_step_changes_nothing(worlds, federation, tmp_path):
+    """Deterministic noise: all bits are those of an undisturbed run, in all files and on the wire."""
+    template, calm = federation
+    actors = ("s0", "coordinator") if calm.has_other_steps else ("coordinator",)
+    points = crash_points(worlds, template, tmp_path / "count", actors)
+    assert len(points) > 10 * len(actors)
+    for point in points:
+        steps = Steps(worlds.Crashed, point)
+        assert driven(worlds, template, tmp_path / "crashed", steps) == calm, point
+        assert steps.crashes == 1, point
+
+
+@pytest.mark.parametrize("kind", ["plain", "counted", pytest.param("under masks", marks=pytest.mark.slow)])
+def test_with_fresh_noise_every_round_has_one_answer(worlds, tmp_path, kind):
+    """No crash makes a silo let a second draw leave for a round, and each is paid for once."""
+    terms = {"rounds": ROUNDS - 1} | worlds.COUNTED if kind == "counted" else {"rounds": ROUNDS}
+    if kind == "under masks":
+        terms |= KINDS["counted under masks"] | worlds.MASKED | NOBODY_LOOKS | {"rounds": ROUNDS}
+    made = worlds.make(tmp_path / "secure", sizes=(30, 20), noise=NoiseOrigin.SECURE, **terms)
+    federation = closed(made)
+    for point in crash_points(worlds, federation, tmp_path / "count", ("s0",)):
+        end = driven(worlds, federation, tmp_path / "crashed", Steps(worlds.Crashed, point, has_known_keys=False))
+        assert end.answers == end.stored, point
+        assert end.left == {key: {envelope} for key, envelope in end.stored.items()}, point
+        assert [releases for releases, _ in end.ledgers] == [ROUNDS, ROUNDS], point
+        assert max(spent for _, spent in end.ledgers) <= 1.0, point
+
+
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(fates=FATES)
+def test_what_is_lost_repeated_late_or_out_of_order_changes_nothing(worlds, federation, tmp_path, fates):
+    template, calm = federation
+    due = iter(fates)
+    assert driven(worlds, template, tmp_path / "stormy", fate=lambda _: next(due, (0,))) == calm

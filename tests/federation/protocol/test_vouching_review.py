@@ -1,0 +1,308 @@
+"""Attacks of a review on older copies and vouchers: unpaid answers, long nonces, live files, late messages."""
+
+import json
+import shutil
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpadmm.errors import ResumeError
+from dpadmm.federation import messages, vouching
+from dpadmm.federation.agreement import Missing, NoiseOrigin
+from dpadmm.federation.coordinator import Coordinator
+from dpadmm.federation.drive import Drive
+from dpadmm.federation.messages import Assured, Refused, Stepped, Unsure, Vouch, Vouched, Vouchers
+from dpadmm.federation.refusal import MessageError, PeerError
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.sizes import largest_answer
+from dpadmm.federation.vouching import Session
+from dpadmm.noise.secure import SecureSampler
+
+LEDGER = ("ledger", "ledger.key", "ledger.head")
+BROADCAST = np.zeros((2, 3))
+
+
+@pytest.fixture
+def make(worlds, tmp_path):
+    """Return what makes three silos on a star with secure noise."""
+    made = []
+
+    def world(method="fp-federated", **terms):
+        usual = {"noise": NoiseOrigin.SECURE, "rounds": 3, "edges": ()}
+        made.append(worlds.make(tmp_path / f"world{len(made)}", method, {"gamma": 1.0}, **(usual | terms)))
+        return made[-1]
+
+    yield world
+    for each in made:
+        for silo in each.silos.values():
+            silo.close()
+
+
+def files(directory, names=None) -> dict[str, bytes]:
+    """Return what is in some files of a directory, or in all."""
+    return {each.name: each.read_bytes() for each in directory.iterdir() if names is None or each.name in names}
+
+
+def overwrite(directory, kept) -> None:
+    """Write files over those that are there, in place."""
+    for name, content in kept.items():
+        (directory / name).write_bytes(content)
+
+
+def joined(world) -> Coordinator:
+    """Return a coordinator whom all silos have joined."""
+    coordinator = world.coordinator()
+    for silo in world.silos.values():
+        coordinator.accept_joined(silo.answer(coordinator.invitation()))
+    return coordinator
+
+
+def test_a_ledger_from_before_the_last_round_of_each_run_is_paid_up_before_anything_is_drawn(make):
+    """Each run has one round, so that every answer is the last of its run; the ledger is put back after each."""
+    world = make(rounds=1)
+    directory = world.first.files.directory
+    empty, told = files(directory, LEDGER), []
+    for number in range(4):
+        run = replace(world.agreement, run=f"run {number}")
+        world.approve(run)
+        world.first.answer(world.invite(run))
+        told.append(world.told("s0", world.ask(1, agreement=run)))
+        assert world.statement("s0").releases == min(number + 1, 3)
+        overwrite(directory, empty)
+    assert [type(each) for each in told] == [Stepped, Stepped, Stepped, Refused]
+    assert "budget" in told[-1].reason
+
+
+def test_a_directory_put_back_in_place_under_a_running_process_is_refused(make, monkeypatch):
+    """The process is assured, and asks nobody again; but it remembers what it has let out."""
+    calls, original = [], SecureSampler.perturb
+    monkeypatch.setattr(SecureSampler, "perturb", lambda *args, **how: (calls.append(1), original(*args, **how))[1])
+    world = make()
+    directory = world.first.files.directory
+    world.first.answer(world.invite())
+    world.told("s0", world.ask(1))
+    older = files(directory)
+    world.told("s0", world.ask(2, inbox=BROADCAST))
+    overwrite(directory, older)
+    drawn = len(calls)
+    assert isinstance(world.told("s0", world.ask(2, inbox=BROADCAST)), Refused)
+    assert "while in use" in world.first.log()[-1].detail
+    assert len(calls) == drawn
+
+
+def test_a_session_that_is_kept_in_memory_knows_an_older_copy_in_another_process(make):
+    """As where each request has a process of its own: assured once, and what has left is remembered."""
+    world, session = make(), Session()
+    world.first.answer(world.invite())
+    world.silos["s1"].answer(world.invite())
+    directory = world.first.files.directory
+    world.first.close()
+
+    def ask(envelope):
+        nonlocal session
+        session = Session.from_json(session.as_json())
+        with closing(Silo(directory, session=session)) as silo:
+            return silo.answer(envelope)
+
+    question = ask(world.ask(1))
+    voucher = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (question,)).encode())).relay
+    ask(world.key.seal(Vouchers(world.agreement.digest, 0, voucher).encode()))
+    first = ask(world.ask(1))
+    older = files(directory)
+    second = ask(world.ask(2, inbox=BROADCAST))
+    assert [messages.read(each[64:]).kind for each in (question, first, second)] == ["unsure", "stepped", "stepped"]
+    overwrite(directory, older)
+    assert isinstance(messages.read(ask(world.ask(2, inbox=BROADCAST))[64:]), Refused)
+
+
+def test_files_that_are_behind_by_one_round_which_others_have_seen_are_refused(make, worlds, tmp_path):
+    world = make()
+    directory = world.first.files.directory
+    for name, silo in world.silos.items():
+        silo.answer(world.invite())
+        world.told(name, world.ask(1, world.agreement.agent(name)))
+    world.first.close()
+    shutil.copytree(directory, tmp_path / "backup")
+    world.silos["s0"] = worlds.alone(directory)
+    for k in (2, 3):
+        for name in world.silos:
+            world.told(name, world.ask(k, world.agreement.agent(name), inbox=BROADCAST))
+    world.first.close()
+    shutil.rmtree(directory)
+    shutil.copytree(tmp_path / "backup", directory)
+    with closing(Silo(directory)) as silo:
+        asked = silo.answer(world.ask(2, inbox=BROADCAST))
+        voucher = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,)).encode())).relay
+        told = silo.answer(world.key.seal(Vouchers(world.agreement.digest, 0, voucher).encode()))
+        assert isinstance(messages.read(told[64:]), Refused)
+        assert "s1 say; its own files know of no round after 1" in silo.log()[-1].detail
+        assert isinstance(messages.read(silo.answer(world.ask(2, inbox=BROADCAST))[64:]), Unsure)
+
+
+def padded(world, name, message) -> bytes:
+    """Return a message as its silo could sign it with much around it."""
+    return world.silos[name].key.seal(message.encode() + b" " * 9000)
+
+
+def test_a_question_that_others_could_not_answer_in_a_message_of_allowed_size_is_its_senders_fault(make):
+    world = make()
+    coordinator, digest = joined(world), world.agreement.digest
+    plain = Unsure(digest, 0, "0" * 32)
+    for nonce in ("", "0" * 31, "0" * 33, "G" * 32, "0" * (largest_answer(world.agreement) - 400)):
+        body = json.dumps(json.loads(plain.encode()) | {"nonce": nonce}, sort_keys=True, separators=(",", ":"))
+        with pytest.raises(PeerError, match=r"s0(.|\n)*nonce"):
+            coordinator.accept(0, world.first.key.seal(body.encode()))
+        with pytest.raises(MessageError, match="nonce"):
+            Unsure(digest, 0, nonce)
+    with pytest.raises(PeerError, match=r"s0(.|\n)*canonical"):
+        coordinator.accept(0, padded(world, "s0", plain))
+    assert not coordinator._doubts.is_asking(0)
+    coordinator.close()
+
+
+def test_a_voucher_with_much_around_it_is_its_senders_fault(make):
+    world = make()
+    coordinator, digest = joined(world), world.agreement.digest
+    coordinator.accept(0, world.first.key.seal(Unsure(digest, 0, "0" * 32).encode()))
+    voucher = padded(world, "s1", messages.Voucher(digest, 1, 0, "0" * 32, ()))
+    with pytest.raises(PeerError, match=r"s1(.|\n)*canonical"):
+        coordinator.accept(1, world.silos["s1"].key.seal(Vouched(digest, 1, (voucher,)).encode()))
+    coordinator.close()
+
+
+def test_nobody_vouches_for_more_silos_than_take_part(make):
+    world = make()
+    joined(world).close()
+    asked = world.first.key.seal(Unsure(world.agreement.digest, 0, "0" * 32).encode())
+    told = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,) * 4).encode()))
+    assert isinstance(told, Refused)
+    told = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,) * 3).encode()))
+    assert isinstance(told, Vouched)
+
+
+def test_a_voucher_tells_of_its_own_run_however_many_others_came_later(make, monkeypatch):
+    """And of the latest of the others, as many as it may hold."""
+    monkeypatch.setattr(vouching, "MOST_RUNS", 2)
+    world = make(rounds=2, epsilon=0.2)
+    runs = [world.agreement, *(replace(world.agreement, run=f"run {number}") for number in range(3))]
+    for run in runs:
+        if run is not world.agreement:
+            world.approve(run)
+        world.silos["s1"].answer(world.invite(run))
+        for k in (1, 2):
+            world.told("s1", world.ask(k, 1, inbox=None if k == 1 else BROADCAST, agreement=run))
+    asked = world.first.key.seal(Unsure(world.agreement.digest, 0, "0" * 32).encode())
+    (voucher,) = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,)).encode())).relay
+    assert dict(messages.read(voucher[64:]).seen) == {world.agreement.digest: 2, runs[-1].digest: 2}
+
+
+def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(make, worlds):
+    """Everybody is waited for no longer than half of what the terms allow; s0 is not asked before round 3."""
+    world = make("fp-walk", missing=Missing.STOP, wait_seconds=6.0, rounds=2, sizes=(30, 30, 30))
+    for silo in world.silos.values():
+        silo.close()
+    transport = world.processes(worlds.losing("s0", 1))
+    coordinator = Coordinator.create(world.place / "run.db", world.agreement, world.key, transport.clock)
+    assert [coordinator.terms.asked(k) for k in (1, 2)] == [[2], [2]]
+    Drive(coordinator, transport, transport.clock).run()
+    assert coordinator.is_done
+    assert 3.0 <= transport.clock() < 6.0
+    coordinator.close()
+
+
+def test_a_clock_that_is_set_back_does_not_make_anybody_wait(make):
+    world = make()
+    now = [5000.0]
+    doubts, digest = vouching.Doubts(joined(world).terms, lambda: now[0]), world.agreement.digest
+    asked = Unsure(digest, 0, "0" * 32)
+    envelope = world.first.key.seal(asked.encode())
+    assert doubts.take(0, envelope, asked)
+    voucher = world.silos["s1"].key.seal(messages.Voucher(digest, 1, 0, "0" * 32, ()).encode())
+    assert doubts.take(1, b"", Vouched(digest, 1, (voucher,)))
+    assert [type(told) for _, told in doubts.due([0])] == [Vouch]
+    now[0] = 1000.0
+    assert [type(told) for _, told in doubts.due([0])] == [Vouch, Vouchers]
+
+
+def test_a_coordinator_keeps_vouchers_of_their_own_silo_and_for_this_question_only(make):
+    world = make()
+    doubts, digest = vouching.Doubts(joined(world).terms, lambda: 0.0), world.agreement.digest
+    asked = Unsure(digest, 0, "1" * 32)
+    doubts.take(0, world.first.key.seal(asked.encode()), asked)
+    right = messages.Voucher(digest, 1, 0, "1" * 32, ())
+
+    def kept(sender, voucher):
+        envelope = world.silos[f"s{voucher.agent}"].key.seal(voucher.encode())
+        doubts.take(sender, b"", Vouched(digest, sender, (envelope,)))
+        return list(doubts._open[0].vouchers)
+
+    assert kept(2, right) == []  # handed on by another silo
+    assert kept(1, replace(right, nonce="2" * 32)) == []  # for a process that has ended
+    assert kept(1, replace(right, about=2)) == []
+    assert kept(1, right) == [1]
+    again = replace(asked, nonce="3" * 32)  # a new process: what was said to the one before is no use
+    doubts.take(0, world.first.key.seal(again.encode()), again)
+    assert not doubts._open[0].vouchers
+
+
+def test_who_is_assured_for_one_run_asks_again_for_another(make):
+    world = make()
+    other = replace(world.agreement, run="another")
+    world.approve(other)
+    for silo in world.silos.values():
+        for run in (world.agreement, other):
+            silo.answer(world.invite(run))
+    with closing(Silo(world.first.files.directory)) as silo:
+        asked = silo.answer(world.ask(1))
+        voucher = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,)).encode())).relay
+        handed = world.key.seal(Vouchers(world.agreement.digest, 0, voucher).encode())
+        assert isinstance(messages.read(silo.answer(handed)[64:]), Assured)
+        told = messages.read(silo.answer(world.ask(1, agreement=other))[64:])
+        assert (told.kind, told.digest) == ("unsure", other.digest)
+        replayed = messages.read(silo.answer(world.key.seal(Vouchers(other.digest, 0, voucher).encode()))[64:])
+        assert isinstance(replayed, Refused)
+
+
+def test_every_process_of_a_silo_has_a_nonce_of_its_own(make):
+    """Otherwise vouchers of yesterday would do for a directory that was put back today."""
+    world = make()
+    world.first.answer(world.invite())
+    found = set()
+    for _ in range(2):
+        with closing(Silo(world.first.files.directory)) as silo:
+            found.add(messages.read(silo.answer(world.ask(1))[64:]).nonce)
+    assert len(found) == 2
+
+
+def test_a_state_with_another_answer_than_the_ledger_has_marked_is_refused(make):
+    """As of a copy that was served elsewhere, put beside this ledger."""
+    world = make()
+    world.first.answer(world.invite())
+    world.told("s0", world.ask(1))
+    world.first._connection.execute("UPDATE answers SET reply = ?", (world.first.key.seal(b"another"),))
+    world.first.close()
+    with closing(Silo(world.first.files.directory)) as silo:
+        assert isinstance(messages.read(silo.answer(world.ask(1))[64:]), Refused)
+        assert "older copy" in silo.log()[-1].detail
+
+
+def test_who_says_nothing_is_missing_not_who_waits_for_vouchers(make):
+    world = make()
+    coordinator = joined(world)
+    assert coordinator.silent() == [0, 1, 2]
+    coordinator.accept(1, world.silos["s1"].key.seal(Unsure(world.agreement.digest, 1, "0" * 32).encode()))
+    assert coordinator.silent() == [0, 2]
+    coordinator.close()
+
+
+def test_a_ledger_keeps_the_first_mark_of_a_round_and_refuses_another(make):
+    world = make()
+    with world.first._ledger() as ledger:
+        ledger.mark_answer("run", 1, "a" * 64)
+        ledger.mark_answer("run", 1, "a" * 64)
+        with pytest.raises(ResumeError, match="a different message"):
+            ledger.mark_answer("run", 1, "b" * 64)
+    with world.first._ledger() as ledger:
+        assert ledger.answers() == {"run": {1: "a" * 64}}

@@ -1,0 +1,313 @@
+"""A small federation in a folder: tables, silos, a coordinator's key, agreed terms, and what carries their messages."""
+
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from tests.contracts.in_memory import Carried, Crashed, InMemory, at_once  # noqa: F401 - for the tests
+
+from dpadmm.data import Numeric, Schema, ThresholdLabel
+from dpadmm.data.encoding import RowEncoding
+from dpadmm.federation import messages
+from dpadmm.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
+from dpadmm.federation.columns import profile_terms
+from dpadmm.federation.coordinator import Coordinator
+from dpadmm.federation.drive import Drive
+from dpadmm.federation.keys import SigningKey, fingerprint, open_envelope
+from dpadmm.federation.messages import Join, Keyed, Step
+from dpadmm.federation.policy import Policy
+from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo_files import SiloFiles, schema_digest
+from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.vouching import Session
+from dpadmm.methods.method import federated
+from dpadmm.noise.masks import MaskKey
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.noise.sums import Words
+from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.silos import Silos
+
+SCHEMA = Schema((Numeric("a", -3, 3), Numeric("b", -3, 3), Numeric("c", -3, 3)), ThresholdLabel("y", 0), constant=None)
+COUNTED = {"reach": 0.6, "profile_share": 0.2, **profile_terms(SCHEMA)}
+"""Terms with a round 0."""
+
+TRUSTING = ("consensus", "consensus-gaussian", "fp-coordinator", "noisy-gradients")
+MASKED = {"aggregation": Aggregation.MASKED, "edges": ()}
+"""Terms under which messages leave under masks."""
+
+
+def tables(sizes: Iterable[int]) -> dict[str, pd.DataFrame]:
+    """Return one table per silo, the same for everybody."""
+    rng, made = np.random.default_rng(3), {}
+    for i, n in enumerate(sizes):
+        x = rng.normal(size=(n, 3))
+        y = x @ [1.0, -1.0, 0.5] + rng.normal(size=n)
+        made[f"s{i}"] = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "y": y})
+    return made
+
+
+def losing(name: str, after: int, until: float = float("inf")):
+    """Return a fate that loses the requests to one silo after so many, until so many."""
+    asked = count(1)
+
+    def fate(carried: Carried) -> tuple[int, ...]:
+        is_lost = carried.node == name and carried.is_request and after < next(asked) <= until
+        return () if is_lost else (0,)
+
+    return fate
+
+
+@dataclass
+class World:
+    """Everything of a small federation."""
+
+    place: Path
+    agreement: Agreement
+    key: SigningKey
+    silos: dict[str, Silo] = field(default_factory=dict)
+
+    @property
+    def first(self) -> Silo:
+        return next(iter(self.silos.values()))
+
+    def coordinator(self, agreement: Agreement | None = None, name: str = "run.db") -> Coordinator:
+        """Open the run, or start it."""
+        path = self.place / name
+        if path.exists():
+            return Coordinator(path, self.key, time.time)
+        return Coordinator.create(path, agreement or self.agreement, self.key, time.time)
+
+    def transport(self, fate=at_once, **others) -> InMemory:
+        """Return a transport to these silos, and to other nodes."""
+        return InMemory({name: (lambda silo=silo: silo) for name, silo in (self.silos | others).items()}, fate)
+
+    def processes(self, fate=at_once) -> InMemory:
+        """Return a transport to these silos as new processes, which want to be vouched for."""
+        return InMemory({name: (lambda name=name: Silo(self.place / name)) for name in self.silos}, fate)
+
+    def drive(self, coordinator: Coordinator, transport: InMemory | None = None, **settings) -> InMemory:
+        """Run to the end; return what carried the messages."""
+        used = transport or self.transport()
+        Drive(coordinator, used, used.clock, **settings).run()
+        return used
+
+    def approve(self, agreement: Agreement) -> None:
+        """Let all silos approve these terms; under masks their owners have compared fingerprints."""
+        for name, silo in self.silos.items():
+            for person in agreement.participants if agreement.is_masked else ():
+                if person.name != name:
+                    silo.confirm_peer(person.name, fingerprint(person.key))
+            silo.approve(agreement)
+
+    def refuses(self, envelope: bytes, words: str, releases: int = 0, name: str = "s0") -> None:
+        """Check that a silo refuses for this reason and has spent no more than so many releases."""
+        answer = self.told(name, envelope)
+        assert isinstance(answer, messages.Refused), answer
+        assert words in answer.reason
+        assert self.statement(name).releases == releases
+
+    def told(self, name: str, envelope: bytes) -> messages.Message:
+        """Return a silo's answer."""
+        silo = self.silos[name]
+        return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
+
+    def invite(self, agreement: Agreement | None = None) -> bytes:
+        """Return an invitation."""
+        return self.key.seal(Join((agreement or self.agreement).as_json()).encode())
+
+    def ask(self, k: int, agent: int = 0, inbox=None, relay=(), agreement: Agreement | None = None) -> bytes:
+        """Return a request for a round."""
+        terms = agreement or self.agreement
+        carried = np.zeros((0, 3)) if inbox is None else np.asarray(inbox)
+        return self.key.seal(Step(terms.digest, agent, k, carried, tuple(relay)).encode())
+
+    def roster(self) -> list[bytes]:
+        """Let all silos join; return the messages by which they do, with their mask keys."""
+        return [silo.answer(self.invite()) for silo in self.silos.values()]
+
+    def two_rounds(self) -> tuple[list[bytes], dict[tuple[int, int], Words]]:
+        """Return the mask keys and, by silo and round, the words of noisy gradients, as they are on the wire."""
+        roster, found = self.roster(), {}
+        for agent, name in enumerate(self.silos):
+            found[agent, 1] = self.told(name, self.ask(1, agent, relay=roster)).words
+            found[agent, 2] = self.told(name, self.ask(2, agent, inbox=np.zeros((2, 3)))).words
+        return roster, found
+
+    def keyed(self, number: int, key: SigningKey | None = None, **change) -> bytes:
+        """Return what silo `number` might sign to join under masks: with any key, for any terms."""
+        terms, public = agreed_run(self.agreement), MaskKey.create().public
+        usual = {"digest": terms.agreement.digest, "agent": number, "plan": terms.mark, "mask_key": public}
+        return (key or self.silos[f"s{number}"].key).seal(Keyed(**(usual | change)).encode())
+
+    def problem(self, agreement: Agreement | None = None) -> Problem:
+        """Return the problem of these terms with all data in one place, for comparison."""
+        terms = agreement or self.agreement
+        silos = stacked([self.silos[participant.name] for participant in terms.participants])
+        return Problem.of(EmpiricalRisk(silos, Logistic(), terms.mu), regulariser=agreed_run(terms).problem.regulariser)
+
+    def reopen(self) -> None:
+        """Open the first silo again, in another process as it were."""
+        self.silos["s0"] = alone(self.first.files.directory)
+
+    def statement(self, name: str):
+        """Return what a silo's ledger says."""
+        with self.silos[name]._ledger() as ledger:
+            return ledger.statement()
+
+
+class Everything(set):
+    """A set that holds whatever is looked for."""
+
+    def __contains__(self, each: object) -> bool:
+        return True
+
+
+def alone(directory: Path) -> Silo:
+    """Open a silo that answers without being vouched for by others."""
+    return Silo(directory, session=Session(assured=Everything()))
+
+
+def make(
+    place: Path,
+    method: str = "p-admm",
+    settings: dict[str, float] | None = None,
+    sizes: tuple[int, ...] = (60, 40, 50),
+    noise: NoiseOrigin = NoiseOrigin.TEST,
+    budget: tuple[float, float] = (2.0, 1e-5),
+    policy: dict | None = None,
+    approves: bool = True,
+    nominal: int | None = None,
+    **terms,
+) -> World:
+    """Make a federation on a path of silos; `nominal`: what the terms say instead of each silo's records."""
+    place.mkdir(parents=True, exist_ok=True)
+    SCHEMA.save(place / "schema.json")
+    silos, people, is_masked = {}, [], terms.get("aggregation") is Aggregation.MASKED
+    for name, table in tables(sizes).items():
+        table.to_csv(place / f"{name}.csv", index=False)
+        trusts = method in TRUSTING and not is_masked
+        rules = {"methods": tuple(federated()), "trusts_coordinator": trusts, "noise": noise}
+        mine = Policy(
+            name=name, data=str(place / f"{name}.csv"), schema=str(place / "schema.json"), **(rules | (policy or {}))
+        )
+        SiloFiles(place / name).create(mine, *budget, is_summed=is_masked)
+        silos[name] = alone(place / name)
+        people.append(Participant(name, nominal or len(table), silos[name].public_key))
+    key = SigningKey.create(place / "coordinator.key")
+    standard = {"run": "test", "rounds": 4, "epsilon": 1.0, "delta": 1e-5, "mu": 0.01, "seed": 5}
+    agreement = Agreement(
+        method=method,
+        settings=tuple((settings or {"eta": 0.05}).items()),
+        participants=tuple(people),
+        coordinator=key.public,
+        schema=schema_digest(place / "schema.json"),
+        dimension=3,
+        noise=noise,
+        **(standard | {"edges": path(len(people))} | terms),
+    )
+    world = World(place, agreement, key, silos)
+    if approves:
+        world.approve(agreement)
+    return world
+
+
+def masked(place: Path, **terms: object) -> World:
+    """Make a federation of noisy gradients under masks."""
+    return make(place, "noisy-gradients", {"step": 0.5}, **(MASKED | terms))
+
+
+def copied(world: World, place: Path) -> World:
+    """Return a copy of a closed world at another place; quicker than making one."""
+    shutil.copytree(world.place, place, dirs_exist_ok=True)
+    silos = {}
+    for name in world.silos:
+        policy = SiloFiles(place / name).policy
+        policy.write_text(policy.read_text().replace(str(world.place), str(place)))
+        silos[name] = alone(place / name)
+    return World(place, world.agreement, SigningKey.load(place / "coordinator.key"), silos)
+
+
+def stacked(silos: Iterable[Silo], encoding: RowEncoding | None = None) -> Silos:
+    """Return all data in one place, plainly encoded unless it is said how."""
+    records = [silo._records() for silo in silos]
+    how = records[0].schema.by_bounds() if encoding is None else encoding
+    return Silos.from_parts([r.features(how) for r in records], [r.labels for r in records], 1.0)
+
+
+def releases(rehearsal) -> list[int]:
+    """Return how many releases each silo's rehearsal ledger holds."""
+    found = []
+    for files in rehearsal.silos.values():
+        with open_for_reading(files.ledger(NoiseOrigin.TEST)) as ledger:
+            found.append(ledger.statement().releases)
+    return found
+
+
+def recorded_shares(monkeypatch) -> dict[tuple[int, int], Words]:
+    """Return what each silo's values and share of the noise will amount to before its masks, by silo and round."""
+    original, found = PlannedNoise.shares, {}
+
+    def wrapped(self, slot, k, agents, values):
+        (words,) = original(self, slot, k, agents, values)
+        found[int(agents[0]), k] = words[:, 0]
+        return [words]
+
+    monkeypatch.setattr(PlannedNoise, "shares", wrapped)
+    return found
+
+
+def path(n: int) -> tuple[tuple[int, int], ...]:
+    """Return the edges of a path."""
+    return tuple((i, i + 1) for i in range(n - 1))
+
+
+def reopened(world: World) -> World:
+    """Return the same world as new processes would see it."""
+    for silo in world.silos.values():
+        silo.close()
+    return replace(world, silos={name: alone(silo.files.directory) for name, silo in world.silos.items()})
+
+
+def closed(world: World) -> World:
+    """Close the silos of a world, and return it."""
+    for silo in world.silos.values():
+        silo.close()
+    return world
+
+
+def grown(world: World, rows: int = 1) -> Path:
+    """Write the first silo's table with so many rows more; return where it is."""
+    table, place = pd.read_csv(world.place / "s0.csv"), world.place / "s0-later.csv"
+    pd.concat([table, table.iloc[:rows]]).to_csv(place, index=False)
+    return place
+
+
+def corrected(world: World) -> Path:
+    """Write the first silo's table with one cell changed; return where it is."""
+    table, place = pd.read_csv(world.place / "s0.csv"), world.place / "s0-corrected.csv"
+    table.loc[0, "a"] = 0.25
+    table.to_csv(place, index=False)
+    return place
+
+
+def later_terms(world: World, run: str = "later", **change) -> Agreement:
+    """Return terms like those of a world, under another name, with its silos' present numbers and keys."""
+    people = tuple(
+        replace(each, records=world.silos[each.name].records, key=world.silos[each.name].public_key)
+        for each in world.agreement.participants
+    )
+    return replace(world.agreement, run=run, participants=people, **change)
+
+
+def answered(world: World, rounds: int = 1) -> list[bytes]:
+    """Let the first silo join and answer so many rounds on a star; return its answers."""
+    world.first.answer(world.invite())
+    asked = [world.ask(k, inbox=None if k == 1 else np.zeros((2, 3))) for k in range(1, rounds + 1)]
+    return [world.first.answer(envelope) for envelope in asked]

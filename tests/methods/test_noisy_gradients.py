@@ -1,0 +1,296 @@
+"""Noisy gradients of the sum: against the pseudo-code in plain NumPy, the optimum, and the certificates C9 and C12."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.core.private import plan_noise, run_private
+from dpadmm.data.generators import logistic_table
+from dpadmm.data.partition import by_sizes
+from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import BROADCAST, Agents, OneNoise
+from dpadmm.methods.method import Setting
+from dpadmm.methods.noisy_gradients import NoisyGradients
+from dpadmm.noise import SecureSampler, SimulatedSampler
+from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.masks import pairwise_masks
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.certificates.local import TRUSTED_SUM
+from dpadmm.privacy.protection import Protection, Unit, View
+from dpadmm.privacy.records import GaussianRelease, SummedGaussianRelease
+from dpadmm.problems.losses import Huber, Logistic
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
+from dpadmm.problems.regularisers import Box, ElasticNet
+from dpadmm.problems.silos import Silos
+
+MU, SIZES, ONE = 0.1, (120, 80, 60, 40), Target(epsilon=1.0, delta=1e-5)
+QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0))
+METHOD = NoisyGradients(step=2.0, momentum=0.5)
+AGGREGATE = Protection(view=View.AGGREGATE)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return logistic_table(sum(SIZES), 6, rng=np.random.default_rng(5)).data
+
+
+@pytest.fixture(scope="module")
+def problem(table):
+    silos = table.silos(by_sizes(sum(SIZES), SIZES, np.random.default_rng(6)))
+    return Problem.of(EmpiricalRisk(silos, Logistic(), mu=MU))
+
+
+class Pushed(OneNoise):
+    """Adds known numbers to the sum, once a round."""
+
+    def __init__(self, pushes):
+        self.pushes, self.asked = pushes, []
+
+    def perturb(self, slot, k, agents, values):
+        assert (slot, agents.tolist(), len(values)) == (BROADCAST, [COORDINATOR], 1)
+        self.asked.append(k)
+        return values + self.pushes[k - 1][None, :, None]
+
+
+def reference(problem, method, prox, pushes):
+    """The pseudo-code, with sums over records written out; returns x of every round."""
+    d = problem.dimension
+    x = y = prox(np.zeros(d))
+    path = []
+    for push in pushes:
+        total = push.copy()
+        for i, weight in enumerate(problem.weights):
+            features, labels = problem.functions.silos.part(i)
+            slopes = -labels * expit(-labels * (features @ y))
+            total += weight * (features.T @ slopes / len(labels) + MU * y)
+        after = prox(y - method.step * total)
+        x, y = after, after + method.momentum * (after - x)
+        path.append(x)
+    return path
+
+
+PROXES = {
+    "none": (None, lambda v, step: v),
+    "l1": (ElasticNet(l1=0.05), lambda v, step: np.sign(v) * np.maximum(np.abs(v) - 0.05 * step, 0)),
+    "ridge": (ElasticNet(l2=0.3), lambda v, step: v / (1 + 0.3 * step)),
+    "positive": (Box(0.0, np.inf), lambda v, step: np.maximum(v, 0)),
+}
+
+
+class TestPseudoCode:
+    @pytest.mark.parametrize("weighting", list(Weighting))
+    @pytest.mark.parametrize("name", PROXES)
+    def test_twenty_rounds_with_noise(self, problem, name, weighting):
+        regulariser, prox = PROXES[name]
+        task = Problem.of(problem.functions, weighting)
+        task = task if regulariser is None else replace(task, regulariser=regulariser)
+        method = NoisyGradients(step=1.0 / task.weights.sum(), momentum=0.9)
+        pushes = 0.1 * np.random.default_rng(1).standard_normal((20, 6))
+        hook = Pushed(pushes)
+        run = QUIET.run(method, task, Stopping(rounds=20), noise=hook)
+        path = reference(task, method, lambda v: prox(v, method.step), pushes)
+        np.testing.assert_allclose(run.estimate[:, 0], path[-1], atol=1e-12)
+        np.testing.assert_allclose(run.models[:, :, 0], np.tile(path[-1], (4, 1)), atol=1e-12)
+        assert method.tail_from(20) == 7  # the last 70 %
+        np.testing.assert_allclose(run.tail_average[:, 0], np.mean(path[6:], axis=0), atol=1e-12)
+        assert hook.asked == list(range(1, 21))
+
+    def test_messages_are_the_silos_gradients(self, problem):
+        agents = Agents.of(problem, None, 1e-12, 1)
+        state, inbox = METHOD.start(agents, 2)
+        inbox = np.random.default_rng(0).standard_normal(inbox.shape)
+        _, messages = METHOD.local_step(1, agents, state, inbox, noise=None)
+        at = np.repeat(inbox[1:], 4, axis=0)
+        np.testing.assert_allclose(messages, problem.weights[:, None, None] * problem.functions.gradient(at))
+        for i in range(4):  # a silo alone sends what it sends among all
+            alone = METHOD.local_step(1, agents.alone(i, 1e-12), state._replace(x=state.x[[i]]), inbox, noise=None)[1]
+            np.testing.assert_allclose(alone, messages[[i]], atol=1e-12)
+
+
+class TestWithoutNoise:
+    @pytest.mark.parametrize("momentum", [0.0, 0.6])
+    def test_reaches_the_pooled_optimum(self, problem, table, momentum):
+        run = QUIET.run(NoisyGradients(step=3.0, momentum=momentum), problem, Stopping(rounds=200))
+        fit = LogisticRegression(C=1 / (sum(SIZES) * MU), fit_intercept=False, tol=1e-12, solver="newton-cholesky")
+        np.testing.assert_allclose(run.estimate, fit.fit(table.features, table.labels).coef_.T, atol=1e-8)
+
+    def test_with_l1(self, problem):
+        sparse = replace(problem, regulariser=ElasticNet(l1=0.02))
+        run = QUIET.run(NoisyGradients(step=3.0, momentum=0.6), sparse, Stopping(rounds=400))
+        assert sparse.optimality(run.estimate).max() < 1e-8
+        assert (run.estimate == 0).any()
+
+    def test_log_linear(self, problem):
+        engine = replace(QUIET, recording=Recording(every=2))
+        run = engine.run(METHOD, problem, Stopping(rounds=40))
+        best = QUIET.run(METHOD, problem, Stopping(rounds=300))
+        gaps = run.history.objective[:, 0] - problem.objective(best.estimate)[0]
+        x, y = run.history.rounds[gaps > 1e-13].astype(float), np.log(gaps[gaps > 1e-13])
+        slope, intercept = np.polyfit(x, y, 1)
+        assert slope < -0.1
+        assert 1 - np.var(y - slope * x - intercept) / np.var(y) > 0.95
+
+    def test_a_ridge_outside_equals_one_inside(self, problem):
+        silos = problem.functions.silos
+        inside = Problem.of(EmpiricalRisk(silos, Logistic(), mu=MU), Weighting.AVERAGE)
+        outside = Problem.of(EmpiricalRisk(silos, Logistic()), Weighting.AVERAGE, ElasticNet(l2=MU))
+        ends = [QUIET.run(METHOD, task, Stopping(rounds=200)).estimate for task in (inside, outside)]
+        np.testing.assert_allclose(*ends, atol=1e-9)
+
+
+class Prescribed(OneNoise):
+    """Keeps what would leave, before noise, and answers with prescribed sums: the same for both data sets."""
+
+    def __init__(self, sums):
+        self.sums, self.came = sums, []
+
+    def perturb(self, slot, k, agents, values):
+        self.came.append(values[0, :, 0].copy())
+        return self.sums[k - 1][None, :, None]
+
+
+def neighbours(rng, loss, sizes, changed, weighting):
+    """Two problems that differ in `changed[i]` records of silo i: nearly opposite ones, at odds with the first axis."""
+    rows = [rng.standard_normal((n, 3)) for n in sizes]
+    rows = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in rows]
+    labels = [rng.choice([-1.0, 1.0], n) for n in sizes]
+    angle = rng.uniform(0, 2 * np.pi)
+    across = np.array([0.0, np.cos(angle), np.sin(angle)])
+    worlds = []
+    for sign in (1, -1):
+        mine, said = [part.copy() for part in rows], [part.copy() for part in labels]
+        for i, number in enumerate(changed):
+            mine[i][:number], said[i][:number] = 0.2 * np.eye(3)[0] + sign * np.sqrt(0.96) * across, 1.0
+        silos = Silos.from_parts(mine, said, row_norm=1.0)
+        worlds.append(Problem.of(EmpiricalRisk(silos, loss, mu=0.05), weighting))
+    return worlds
+
+
+class TestSameTranscript:
+    """Fed the same noisy sums, two neighbouring data sets stay within the certificate, round by round."""
+
+    @pytest.mark.parametrize(
+        ("unit", "records", "people"), [("record", 1, 1), ("record", 2, 1), ("record", 2, 3), ("user", 1, 1)]
+    )
+    def test_the_sum_stays_within_the_certificate(self, unit, records, people):
+        rng, method = np.random.default_rng(4), replace(METHOD, unit=Unit(unit))
+        who = Protection(view=View.PUBLIC, records_per_person=records, silos_per_person=people)
+        reached = 0.0
+        for t in range(20):
+            sizes = [4, 3, 5, 4]
+            changed = [(n if unit == "user" else records) * (i < people) for i, n in enumerate(sizes)]
+            loss = Logistic() if t % 2 else Huber(1.0)
+            pair = neighbours(rng, loss, sizes, changed, list(Weighting)[t % 3])
+            (promise,) = method.promises(Setting(pair[0], 4, 1e-12, protection=who))
+            sums = rng.standard_normal((4, 3)) + 40 * np.eye(3)[0]
+            hooks = [Prescribed(sums) for _ in pair]
+            ends = [QUIET.run(method, p, Stopping(4), noise=h) for p, h in zip(pair, hooks, strict=True)]
+            for k, certificate in enumerate(promise.rows[0].certificates):
+                moved = np.linalg.norm(hooks[0].came[k] - hooks[1].came[k])
+                assert moved <= certificate.bound
+                reached = max(reached, moved / certificate.bound)
+            # All else is made of the noisy sums.
+            for one, two in zip(ends[0].checkpoint.state, ends[1].checkpoint.state, strict=True):
+                np.testing.assert_array_equal(one, two)
+            np.testing.assert_array_equal(ends[0].checkpoint.inbox, ends[1].checkpoint.inbox)
+        assert reached > 0.9
+
+    def test_saturated_records_attain_the_bound(self):
+        """Slopes of -1 and +1 at every model: the sum moves by `2 G r s` in sum scale."""
+        worlds = []
+        for sign in (1.0, -1.0):
+            labels = [np.array([sign * 1e4, sign * 1e4, 1e4]), np.array([sign * 1e4, sign * 1e4]), np.array([1e4])]
+            silos = Silos.from_parts([np.ones((len(y), 1)) for y in labels], labels, row_norm=1.0)
+            task = EmpiricalRisk(silos, Huber(1.0))
+            worlds.append(Problem(task, task.sizes.astype(float), ElasticNet()))  # sums, not means
+        hooks = [Prescribed(np.ones((2, 1))) for _ in worlds]
+        for problem, hook in zip(worlds, hooks, strict=True):
+            QUIET.run(NoisyGradients(step=0.1), problem, Stopping(2), noise=hook)
+        who = Protection(view=View.PUBLIC, records_per_person=2, silos_per_person=2)
+        (promise,) = METHOD.promises(Setting(worlds[0], 2, 1e-12, protection=who))
+        moved = abs(hooks[0].came[1] - hooks[1].came[1])[0]
+        assert moved == pytest.approx(2 * 1 * 2 * 2, rel=1e-12)
+        assert moved <= promise.rows[0].certificates[1].bound <= moved * (1 + 1e-8)
+
+
+class TestPlans:
+    def test_one_noise_a_round_against_the_public(self, problem):
+        plan = plan_noise(METHOD, problem, 5, ONE)
+        releases = list(plan)
+        assert {(type(each), each.agent) for each in releases} == {(GaussianRelease, COORDINATOR)}
+        assert [each.round for each in releases] == [1, 2, 3, 4, 5]
+        said = plan.statement()
+        assert said.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+        assert said.protection.view is View.PUBLIC
+        assert TRUSTED_SUM in said.assumptions
+
+    def test_a_silo_alone_hides_from_everybody(self, table):
+        silos = Silos.from_parts([table.features], [table.labels], row_norm=1.0)
+        alone = Problem.of(EmpiricalRisk(silos, Logistic(), mu=MU))
+        said = plan_noise(METHOD, alone, 5, ONE).statement()
+        assert said.protection.view is View.EAVESDROPPER
+        assert TRUSTED_SUM not in said.assumptions
+
+    @pytest.mark.parametrize("colluders", [0, 1, 2])
+    def test_masked(self, problem, colluders):
+        who = replace(AGGREGATE, colluders=colluders)
+        plan = plan_noise(METHOD, problem, 5, ONE, protection=who, is_secure=True)
+        assert {type(each) for each in plan} == {SummedGaussianRelease}
+        said = plan.statement()
+        assert said.protection == who
+        assert said.theorems == ("C9 (sum of gradients) + C12",)
+        assert said.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+        plain = next(iter(plan_noise(METHOD, problem, 5, ONE)))
+        first = next(iter(plan))
+        assert first.noise_std == pytest.approx(plain.noise_std, rel=1e-5)
+        assert first.share_std == pytest.approx(plain.noise_std / np.sqrt(4 - colluders), rel=1e-5)
+
+    def test_too_few_honest_silos(self, problem):
+        with pytest.raises(InputError, match="at least 5 silos"):
+            plan_noise(METHOD, problem, 5, ONE, protection=replace(AGGREGATE, colluders=3))
+
+
+class TestRuns:
+    def test_masked_and_unmasked_runs_give_the_same_model(self, problem):
+        plan = plan_noise(METHOD, problem, 10, ONE, protection=AGGREGATE)
+        ends = []
+        for masks in (None, pairwise_masks(4, b"run")):
+            hook = PlannedNoise(plan, SimulatedSampler(3), masks=masks)
+            ends.append(QUIET.run(METHOD, problem, Stopping(rounds=10), noise=hook))
+            hook.check_drawn()
+        np.testing.assert_array_equal(ends[0].estimate, ends[1].estimate)
+        np.testing.assert_array_equal(ends[0].tail_average, ends[1].tail_average)
+
+    @pytest.mark.parametrize("who", [Protection(view=View.PUBLIC), AGGREGATE])
+    def test_a_secure_run(self, problem, who):
+        done = run_private(METHOD, problem, 3, ONE, SecureSampler(), engine=QUIET, protection=who)
+        assert done.is_private_release
+        assert done.statement.protection.view is who.view
+        assert len(done.history) == 3
+
+    def test_the_same_seed_gives_the_same_model(self, problem):
+        first, again = (run_private(METHOD, problem, 3, ONE, SimulatedSampler(2), engine=QUIET) for _ in range(2))
+        np.testing.assert_array_equal(first.run.estimate, again.run.estimate)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        "numbers", [{"step": 0.0}, {"step": -1.0}, {"step": 1.0, "momentum": 1.0}, {"step": 1.0, "momentum": -0.1}]
+    )
+    def test_bad_ones_are_refused(self, numbers):
+        with pytest.raises(InputError):
+            NoisyGradients(**numbers)
+
+    def test_units(self):
+        with pytest.raises(InputError):
+            NoisyGradients(step=1.0, unit=Unit.FUNCTION)
+
+    def test_a_planned_step_is_safe_for_every_data_set(self, problem):
+        longest = 1 / problem.functions.constants.smoothness
+        assert NoisyGradients.at_step(Setting(problem, 5, None), 1e9).step == longest
+        assert NoisyGradients.at_step(Setting(problem, 5, None), 0.01).step == 0.01

@@ -1,0 +1,388 @@
+"""PS-ADMM: optimum without noise, budgets, neighbours on the same transcript, batches of agents, bad input."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+
+from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.core.private import plan_noise, run_private
+from dpadmm.data.generators import logistic_table
+from dpadmm.data.partition import by_sizes
+from dpadmm.errors import InputError
+from dpadmm.methods.anatomy import Agents, Silence
+from dpadmm.methods.batches import Batches, BatchKind, Moment
+from dpadmm.methods.method import Setting
+from dpadmm.methods.ps_admm import (
+    CORRECTION,
+    FULL,
+    PSADMM,
+    Averaging,
+    FullNoise,
+    Output,
+    PSState,
+    criterion,
+)
+from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
+from dpadmm.noise.planned import PlannedNoise
+from dpadmm.privacy.accounting import by_agent
+from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.protection import Protection, Strength
+from dpadmm.privacy.records import GaussianRelease, SampledGaussianRelease
+from dpadmm.problems.losses import Huber, Logistic, Squared
+from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
+from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
+from dpadmm.problems.silos import Silos
+
+MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5
+QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0))
+
+
+@pytest.fixture(scope="module")
+def table():
+    return logistic_table(sum(SIZES), 6, rng=np.random.default_rng(5)).data
+
+
+@pytest.fixture(scope="module")
+def problem(table):
+    silos = table.silos(by_sizes(sum(SIZES), SIZES, np.random.default_rng(6)))
+    return Problem.of(EmpiricalRisk(silos, Logistic(), mu=MU))
+
+
+@pytest.fixture(scope="module")
+def optimum(table):
+    fit = LogisticRegression(C=1 / (sum(SIZES) * MU), fit_intercept=False, tol=1e-12, solver="newton-cholesky")
+    return fit.fit(table.features, table.labels).coef_.T
+
+
+def method(**changes):
+    chosen = {"rho": 0.05, "step": 2.0, "inner_steps": 8, "batches": Batches(10, seed=1), **changes}
+    return PSADMM(**chosen)
+
+
+class TestWithoutNoise:
+    @pytest.mark.parametrize("averaging", list(Averaging))
+    @pytest.mark.parametrize("kind", list(BatchKind))
+    @pytest.mark.parametrize("full_noise", list(FullNoise))
+    def test_reaches_the_pooled_optimum(self, problem, optimum, averaging, kind, full_noise):
+        chosen = method(averaging=averaging, full_noise=full_noise, batches=Batches(10, seed=1, kind=kind))
+        run = replace(QUIET, replicas=2).run(chosen, problem, Stopping(rounds=80))
+        np.testing.assert_allclose(run.estimate, np.repeat(optimum, 2, axis=1), atol=1e-6)
+        np.testing.assert_allclose(run.models, np.broadcast_to(run.estimate, run.models.shape), atol=1e-6)
+
+    def test_single_records_as_in_the_paper(self, problem, optimum):
+        run = QUIET.run(method(step=1.0, batches=Batches(1, seed=2), inner_steps=20), problem, Stopping(rounds=150))
+        np.testing.assert_allclose(run.estimate, optimum, atol=1e-6)
+
+    def test_error_falls_log_linearly(self, problem):
+        best = QUIET.run(method(), problem, Stopping(rounds=300)).estimate
+        engine = replace(QUIET, recording=Recording(every=5))
+        run = engine.run(method(), problem, Stopping(rounds=80))
+        gaps = run.history.objective[:, 0] - problem.objective(best)[0]
+        x, y = run.history.rounds[gaps > 1e-13].astype(float), np.log(gaps[gaps > 1e-13])
+        slope, intercept = np.polyfit(x, y, 1)
+        assert len(x) >= 5
+        assert slope < -0.1
+        assert 1 - np.var(y - slope * x - intercept) / np.var(y) > 0.9
+
+    def test_l1_and_a_constraint(self, problem):
+        sparse_problem = replace(problem, regulariser=ElasticNet(l1=0.02))
+        run = QUIET.run(method(), sparse_problem, Stopping(rounds=200))
+        assert sparse_problem.optimality(run.estimate)[0] < 1e-7
+        walls = (-0.05, 0.1)
+        inside = QUIET.run(method(constraint=Box(*walls)), sparse_problem, Stopping(rounds=300))
+
+        def objective(parts):  # x = p - q with 0 <= p <= 0.1, 0 <= q <= 0.05
+            x = (parts[:6] - parts[6:])[:, None]
+            slope = problem.gradient(x)[:, 0]
+            return problem.objective(x)[0] + 0.02 * parts.sum(), np.concatenate([slope, -slope]) + 0.02
+
+        bounds = [(0, walls[1])] * 6 + [(0, -walls[0])] * 6
+        options = {"ftol": 1e-16, "gtol": 1e-12, "maxiter": 1000}
+        found = minimize(objective, np.zeros(12), jac=True, bounds=bounds, method="L-BFGS-B", options=options)
+        np.testing.assert_allclose(inside.estimate[:, 0], found.x[:6] - found.x[6:], atol=1e-6)
+        assert np.abs(run.estimate).max() > walls[1]
+
+    def test_averages_of_the_rounds(self, problem):
+        history, chosen = [], method()
+        agents, noise = Agents.of(problem, None, 1e-9, 1), Silence()
+        state, inbox = chosen.start(agents, 2)
+        for k in range(1, 6):
+            state, messages = chosen.local_step(k, agents, state, inbox, noise)
+            inbox = chosen.exchange(k, problem, None, inbox, messages, noise)
+            state = chosen.update(k, agents, state, inbox)
+            history.append((state.x, inbox[0]))
+        averaged = replace(chosen, output=Output.AVERAGE)
+        run = replace(QUIET, replicas=2).run(averaged, problem, Stopping(rounds=5))
+        np.testing.assert_allclose(run.models, np.mean([x for x, _ in history], axis=0), atol=1e-14)
+        np.testing.assert_allclose(run.estimate, np.mean([z for _, z in history], axis=0), atol=1e-14)
+
+    def test_one_round_by_hand(self, problem):
+        """Algorithm 2, agent 0, batches of everyone: the correction is then the exact change of the gradient."""
+        n, S, step, rho = 120, 3, 1.0, 0.2
+        chosen = method(rho=rho, step=step, inner_steps=S, batches=Batches(n, seed=0))
+        agents = Agents.of(problem, None, 1e-9, 1).alone(0, 1e-9)
+        rng = np.random.default_rng(0)
+        x, a, z = (rng.standard_normal((1, 6, 1)) for _ in range(3))
+        state, message = chosen.local_step(1, agents, PSState(x, a, x, x), z, Silence())
+        w = problem.weights[0]
+        c = 2 / (1 - 2 * step * (w * (0.25 + MU) + rho))
+        v, hats = x, []
+        for _ in range(S):
+            new = v - step * (w * agents.functions.gradient(v) + a + rho * (v - z))
+            hats.append((1 - c) * v + c * new)
+            v = new
+        np.testing.assert_allclose(state.x, np.mean(hats, axis=0), atol=1e-12)
+        np.testing.assert_allclose(message, state.x + a / rho, atol=1e-14)
+
+    def test_criterion_nine(self, problem, optimum):
+        best = float(problem.objective(optimum)[0])
+        models = np.repeat(optimum[None], 4, axis=0)
+        assert abs(criterion(problem, models, optimum, best, tau=2.0)[0]) < 1e-12
+        away = models + np.array([3.0, 0, 0, 0, 0, 4.0])[None, :, None]
+        value = criterion(problem, away, optimum, best, tau=2.0)[0]
+        assert value == pytest.approx(problem.weights @ problem.functions.value(away)[:, 0] - best + 2.0 * 4 * 5.0)
+
+
+class TestBudget:
+    @pytest.mark.parametrize("kind", list(BatchKind))
+    @pytest.mark.parametrize("full_noise", list(FullNoise))
+    def test_plan_spends_the_target_for_every_agent(self, problem, kind, full_noise):
+        target = Target(1.0, DELTA)
+        chosen = method(batches=Batches(10, seed=1, kind=kind), full_noise=full_noise)
+        plan = plan_noise(chosen, problem, 5, target)
+        for curve in by_agent(plan).values():
+            assert target.epsilon * (1 - 1.001e-3) <= curve.epsilon(DELTA) <= target.epsilon
+        assert plan.statement().curve.epsilon(DELTA) <= target.epsilon
+        assert plan.statement().strength is Strength.UP_TO_FLOATING_POINT
+        kinds = {type(release) for release in plan}
+        assert kinds == {GaussianRelease, SampledGaussianRelease}
+        counts = {type(release): release.count for release in plan}
+        assert counts == {GaussianRelease: 8 if full_noise is FullNoise.EVERY_STEP else 1, SampledGaussianRelease: 7}
+
+    def test_a_single_inner_step_releases_the_full_gradient_only(self, problem):
+        plan = plan_noise(method(inner_steps=1), problem, 5, Target(1.0, DELTA))
+        assert {type(release) for release in plan} == {GaussianRelease}
+        assert plan.statement().curve.epsilon(DELTA) == pytest.approx(1.0, rel=1e-6)
+
+    def test_noise_once_a_round_is_equal_for_the_average(self, problem):
+        """S^2 s1^2 once against S s1^2 in every step: the same variance of the sum over the steps."""
+        levels, alone = [], Problem.of(problem.functions.take(np.array([0])))
+        for full_noise in FullNoise:
+            plan = plan_noise(method(step=1.0, full_noise=full_noise), alone, 5, Target(1.0, DELTA))
+            first, second = (plan.of(Slot(name), 1, np.array([0]))[0].noise_std for name in (FULL, CORRECTION))
+            levels.append((first, second))
+        every, once = levels
+        assert once[0] * math.sqrt(8) == pytest.approx(every[0], rel=0.02)
+        assert once[1] == pytest.approx(every[1], rel=0.02)
+
+    def test_no_other_split_is_much_better(self, problem):
+        target = Target(1.0, DELTA)
+        alone = Problem.of(problem.functions.take(np.array([0])))  # its weight is 1: shorter steps
+
+        def variance(chosen):
+            plan = plan_noise(chosen, alone, 5, target)
+            stds = [plan.of(Slot(name), 1, np.array([0]))[0].noise_std for name in (FULL, CORRECTION)]
+            return 8 * stds[0] ** 2 + 7 * stds[1] ** 2, stds[1] / stds[0]
+
+        best, ratio = variance(method(step=1.0))
+        tried = [
+            variance(method(step=1.0, noise_ratio=ratio * factor))[0] for factor in (0.3, 0.6, 0.8, 1.25, 1.6, 3.0)
+        ]
+        assert min(tried) > best * 0.99
+        assert tried[0] > 1.5 * best
+        assert tried[-1] > 1.5 * best
+
+    def test_a_correction_clip_saves_noise(self, problem):
+        target, alone = Target(1.0, DELTA), Problem.of(problem.functions.take(np.array([0])))
+        loose, tight = (plan_noise(method(step=1.0, clip=c), alone, 5, target) for c in (None, 0.25))
+        stds = [plan.of(Slot(CORRECTION), 1, np.array([0]))[0].noise_std for plan in (loose, tight)]
+        assert stds[1] < 0.6 * stds[0]
+
+    def test_a_run_from_a_budget(self, problem, optimum):
+        engine = replace(QUIET, replicas=4)
+        done = run_private(method(), problem, 4, Target(2.0, DELTA), SimulatedSampler(seed=3), engine=engine)
+        hook = PlannedNoise(done.plan, SimulatedSampler(seed=3), replicas=4)
+        again = engine.run(method(), problem, Stopping(rounds=4), noise=hook)
+        np.testing.assert_array_equal(done.run.estimate, again.estimate)
+        assert np.abs(done.run.estimate - optimum).max() > 0
+        assert np.ptp(done.run.estimate, axis=1).min() > 0
+        assert done.statement.theorems == ("C4 (full gradient)", "C4 (sampled correction)")
+
+    def test_a_secure_run(self, problem):
+        alone = Problem.of(problem.functions.take(np.array([3])))
+        chosen = method(step=1.0, batches=Batches.secret(10), inner_steps=3)
+        done = run_private(chosen, alone, 2, Target(4.0, DELTA), SecureSampler(), engine=QUIET)
+        assert done.statement.curve.epsilon(DELTA) <= 4.0
+        assert all("C8" in theorem for theorem in done.statement.theorems)
+
+    def test_more_noise_gives_a_wider_spread(self, problem):
+        engine = replace(QUIET, replicas=30)
+        spreads = []
+        for epsilon in (1.0, 8.0):
+            task = Problem.of(problem.functions.take(np.array([0])))
+            run = run_private(method(step=1.0), task, 4, Target(epsilon, DELTA), SimulatedSampler(0), engine=engine).run
+            spreads.append(run.estimate.std(axis=1).mean())
+        assert spreads[0] > 2 * spreads[1]
+
+
+class Transcript:
+    """Keeps what would leave, before noise, and answers with prescribed values: the same for both data sets."""
+
+    def __init__(self, prescribed, rng, scale):
+        self.prescribed, self.rng, self.scale, self.seen = prescribed, rng, scale, {}
+
+    def perturb(self, slot, k, agents, values):
+        self.seen[slot, k] = values.copy()
+        if (slot, k) not in self.prescribed:
+            push = 0.05 * self.rng.standard_normal(values.shape)
+            push[:, 0] += self.rng.choice([-1.0, 1.0])
+            self.prescribed[slot, k] = self.scale * push
+        return self.prescribed[slot, k]
+
+
+def neighbours(rng, loss, n=(7, 5)):
+    """Two problems that differ in one record of agent 0: nearly opposite ones, both at odds with the first axis.
+
+    The transcript moves along that axis, so that the slopes of both records go from one end to the other.
+    """
+    tables = [rng.standard_normal((m, 3)) for m in n]
+    tables = [t / np.linalg.norm(t, axis=1, keepdims=True) for t in tables]
+    labels = [rng.choice([-1.0, 1.0], m) for m in n]
+    angle = rng.uniform(0, 2 * np.pi)
+    across = np.array([0.0, np.cos(angle), np.sin(angle)])
+    tables[0][2], labels[0][2] = 0.2 * np.eye(3)[0] + np.sqrt(0.96) * across, 1.0
+    other = [t.copy() for t in tables]
+    other[0][2] = 0.2 * np.eye(3)[0] - np.sqrt(0.96) * across
+    pair = ((tables, labels), (other, labels))
+    return [
+        Problem.of(EmpiricalRisk(Silos.from_parts(*parts, row_norm=1.0), loss, mu=0.1), Weighting.EQUAL)
+        for parts in pair
+    ]
+
+
+class TestSameTranscript:
+    @pytest.mark.parametrize("loss", [Logistic(), Huber(1.0)], ids=lambda v: type(v).__name__)
+    @pytest.mark.parametrize("kind", list(BatchKind))
+    @pytest.mark.parametrize(("full_noise", "clip"), [(FullNoise.EVERY_STEP, None), (FullNoise.ONCE, 0.3)])
+    def test_inner_gradients_stay_within_the_certificates(self, loss, kind, full_noise, clip):
+        rng, reached = np.random.default_rng(8), {FULL: 0.0, CORRECTION: 0.0}
+        for attempt in range(30):
+            chosen = method(
+                step=0.2, inner_steps=4, batches=Batches(2, seed=attempt, kind=kind), full_noise=full_noise, clip=clip
+            )
+            pair = neighbours(rng, loss)
+            certified = chosen.promises(Setting(pair[0], 3, 1e-9))
+            bounds = {promise.slot.name: promise.rows[0].certificates[0].bound for promise in certified}
+            prescribed, seen = {}, []
+            for problem in pair:
+                hook = Transcript(prescribed, rng, scale=400.0)
+                QUIET.run(chosen, problem, Stopping(rounds=3), noise=hook)
+                seen.append(hook.seen)
+            assert seen[0].keys() == seen[1].keys()
+            assert (Slot(CORRECTION, 0), 1) not in seen[0]
+            for slot, k in seen[0]:
+                apart = np.linalg.norm(seen[0][slot, k] - seen[1][slot, k], axis=1)
+                allowed = bounds[slot.name] * (2 if slot.name == CORRECTION else 1)
+                assert apart[0, 0] <= allowed
+                assert apart[1, 0] == 0
+                reached[slot.name] = max(reached[slot.name], apart[0, 0] / allowed)
+        assert reached[FULL] > 0.9
+        assert reached[CORRECTION] > 0.9
+
+    def test_a_record_outside_the_batch_leaves_no_trace(self):
+        rng = np.random.default_rng(1)
+        chosen = method(step=0.2, inner_steps=12, batches=Batches(1, seed=4, kind=BatchKind.FIXED))
+        pair, prescribed, seen = neighbours(rng, Logistic()), {}, []
+        for problem in pair:
+            hook = Transcript(prescribed, rng, scale=400.0)
+            QUIET.run(chosen, problem, Stopping(rounds=4), noise=hook)
+            seen.append(hook.seen)
+        moved = [np.any(seen[0][key] != seen[1][key]) for key in seen[0] if key[0].name == CORRECTION]
+        assert 0 < sum(moved) < len(moved) / 2
+
+    def test_everything_sent_is_a_function_of_the_noisy_values(self):
+        rng = np.random.default_rng(2)
+        pair, prescribed, states = neighbours(rng, Logistic()), {}, []
+        for problem in pair:
+            run = QUIET.run(
+                method(step=0.2, batches=Batches(3, seed=0)),
+                problem,
+                Stopping(rounds=3),
+                noise=Transcript(prescribed, rng, 5.0),
+            )
+            states.append((*run.checkpoint.state, run.checkpoint.inbox))
+        for one, two in zip(*states, strict=True):
+            np.testing.assert_array_equal(one[0], two[0])
+
+
+class TestBatchOfAgents:
+    @pytest.mark.parametrize("kind", list(BatchKind))
+    def test_a_silo_alone_takes_the_same_steps(self, problem, kind):
+        chosen = method(batches=Batches(10, seed=1, kind=kind), constraint=Box(0.0, math.inf))
+        plan = plan_noise(method(noise_ratio=1.4), problem, 2, Target(1.0, DELTA))
+        agents, noise = Agents.of(problem, None, 1e-9, 1), PlannedNoise(plan, SimulatedSampler(4), replicas=3)
+        state, inbox = chosen.start(agents, 3)
+        state = state._replace(x=np.random.default_rng(0).random(state.x.shape))
+        whole, messages = chosen.local_step(2, agents, state, inbox, noise)
+        for i in range(len(SIZES)):
+            here = agents.alone(i, 1e-9)
+            one, message = chosen.local_step(2, here, PSState(*(part[[i]] for part in state)), inbox, noise)
+            np.testing.assert_allclose(one.x, whole.x[[i]], atol=1e-12)
+            np.testing.assert_allclose(message, messages[[i]], atol=1e-12)
+
+    def test_replicas_draw_their_own_batches_and_do_not_depend_on_each_other(self, problem):
+        three = replace(QUIET, replicas=3).run(method(), problem, Stopping(rounds=3)).estimate
+        one = QUIET.run(method(), problem, Stopping(rounds=3)).estimate
+        np.testing.assert_allclose(three[:, :1], one, atol=1e-14)
+        assert np.abs(three[:, 0] - three[:, 1]).max() > 1e-6
+
+    def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(self, problem, tmp_path):
+        saved = tmp_path / "run.npz"
+        QUIET.run(method(), problem, Stopping(rounds=3), save_to=saved)
+        resumed = QUIET.run(method(), problem, Stopping(rounds=6), resume=saved)
+        np.testing.assert_array_equal(resumed.estimate, QUIET.run(method(), problem, Stopping(rounds=6)).estimate)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        "bad",
+        [{"rho": 0.0}, {"step": -1.0}, {"inner_steps": 0}, {"inner_steps": 1.5}, {"clip": 0.0}, {"noise_ratio": 0.0}],
+    )
+    def test_numbers(self, bad):
+        with pytest.raises(InputError):
+            method(**bad)
+
+    def test_a_step_beyond_the_condition(self, problem):
+        limit = 1 / (2 * (problem.weights.max() * (0.25 + MU) + 0.05))
+        with pytest.raises(InputError, match="step must be below"):
+            QUIET.run(method(step=limit), problem, Stopping(rounds=1))
+        QUIET.run(method(step=limit * 0.999), problem, Stopping(rounds=1))
+
+    def test_batches_larger_than_a_silo(self, problem):
+        with pytest.raises(InputError, match="at most 40"):
+            QUIET.run(method(batches=Batches(41, seed=0)), problem, Stopping(rounds=1))
+
+    def test_a_constraint_with_a_regulariser_that_is_not_separable(self, problem):
+        coupled = replace(problem, regulariser=Quadratic(np.eye(6) + 0.5, np.zeros(6)))
+        with pytest.raises(InputError, match="separable"):
+            QUIET.run(method(constraint=Box(0.0, math.inf)), coupled, Stopping(rounds=1))
+
+    def test_budgets_that_do_not_fit(self, problem):
+        with pytest.raises(InputError, match="delta"):
+            plan_noise(method(), problem, 2, PureTarget(1.0))
+        with pytest.raises(InputError, match="one silo"):
+            plan_noise(method(), problem, 2, Target(1.0, DELTA), protection=Protection(silos_per_person=2))
+        with pytest.raises(InputError, match="records_per_person"):
+            plan_noise(method(), problem, 2, Target(1.0, DELTA), protection=Protection(records_per_person=2))
+
+    def test_a_loss_without_a_gradient_bound(self, problem):
+        squared = Problem.of(EmpiricalRisk(problem.functions.silos, Squared(), mu=MU))
+        with pytest.raises(InputError, match="Huber"):
+            plan_noise(method(step=0.1, clip=1.0), squared, 2, Target(1.0, DELTA))
+
+    def test_moment_names_the_round_first(self):
+        assert Moment(3, 2).round == 3

@@ -1,0 +1,286 @@
+"""Carrying out: the ledger first, then noise, then data; and nothing unseen gets out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpadmm.core.local import RunInterrupted
+from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
+from dpadmm.data.raw import RawSilos
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.tables import screen_cells
+from dpadmm.errors import BudgetError, InputError, ResumeError
+from dpadmm.noise import SecureSampler, SimulatedSampler
+from dpadmm.planner import Task, carry_out, plan
+from dpadmm.planner.task import ProfileRule, TableShape
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
+from dpadmm.privacy.protection import Protection, Unit, View
+from dpadmm.privacy.records import Origin
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.regularisers import ElasticNet
+
+SIZES = (80, 50, 40)
+
+
+def made(**facts):
+    facts = {"sizes": SIZES, "dimension": 3, "loss": Logistic(), "target": Target(1.0, 1e-5)} | facts
+    short = plan(Task(**facts))
+    # Fewer rounds are enough here and quicker with exact noise.
+    return replace(short, setting=replace(short.setting, rounds=6))
+
+
+def data_of(silos):
+    parts = [silos.part(i) for i in range(3)]
+    return [SiloColumns(silos.names[i], {"x": rows, "y": labels}) for i, (rows, labels) in enumerate(parts)]
+
+
+@pytest.fixture
+def ledger(make_silos, tmp_path):
+    data = data_of(make_silos(SIZES))
+    with Ledger.create(tmp_path / "all.ledger", data, Budget(epsilon=1.001, delta=1e-5)) as opened:
+        yield opened.confirm(data)
+
+
+class Mute:
+    """A sampler that must not be asked."""
+
+    def perturb(self, *_args, **_more):
+        raise AssertionError("noise was drawn")
+
+
+def test_a_secure_run_is_a_release_and_a_seeded_one_is_not(make_silos):
+    for sampler, origin in ((SecureSampler(), Origin.SECURE), (SimulatedSampler(seed=1), Origin.SIMULATED)):
+        done = carry_out(made(), make_silos(SIZES), sampler, progress=False)
+        assert done.origin is origin
+        assert done.is_private_release == (origin is Origin.SECURE)
+        assert done.model.shape == (3,)
+        assert done.statement.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-5)
+        assert done.statement.curve.epsilon(1e-5) <= 1.0
+
+
+class TestProfiles:
+    """A profile is counted only for the columns and silos that the plan pays for (C11)."""
+
+    def raw(self, n_numeric=2, sizes=SIZES, own=None):
+        rng = np.random.default_rng(0)
+        names = [f"x{i}" for i in range(n_numeric)]
+        schema = Schema((*(Numeric(name, -4, 4) for name in names), Categorical("c", (0, 1))), ThresholdLabel("y", 0))
+        tables = [
+            pd.DataFrame(rng.standard_normal((n, n_numeric)), columns=names).assign(
+                c=rng.integers(0, 2, n), y=rng.standard_normal(n)
+            )
+            for n in sizes
+        ]
+        parts = [screen_cells(schema.columns, schema.label, table, "a silo", Screening()) for table in tables]
+        return RawSilos(schema, parts, [[part.labels for part in parts]], own=own)
+
+    def planned(self, rows):
+        table = TableShape.of(rows.form)
+        made_ = made(dimension=rows.encoder.dimension, table=table, profile=ProfileRule(share=0.1), sizes=rows.sizes)
+        assert made_.profile is not None
+        return made_
+
+    def test_the_columns_planned_for(self):
+        rows = self.raw()
+        done = carry_out(self.planned(rows), rows, SimulatedSampler(seed=1), progress=False)
+        assert done.profile is not None
+        assert "C11" in done.statement.theorems
+        assert done.statement.curve.epsilon(1e-5) <= 1.0
+
+    @pytest.mark.parametrize("change", [{"n_numeric": 3}, {"n_numeric": 1}, {"sizes": (80, 50, 41)}])
+    def test_others_are_refused_before_anything_is_drawn(self, change):
+        plan_ = self.planned(self.raw())
+        with pytest.raises(InputError, match="Nothing was spent"):
+            carry_out(plan_, self.raw(**change), Mute(), progress=False)
+
+    def test_rows_with_an_encoding_of_their_own(self):
+        rows = self.raw()
+        with pytest.raises(InputError, match="already encoded"):
+            carry_out(self.planned(rows), self.raw(own=rows.encoder.by_bounds()), Mute(), progress=False)
+
+
+def test_seeded_runs_can_be_repeated(make_silos):
+    one, two, other = (
+        carry_out(made(), make_silos(SIZES), SimulatedSampler(seed), progress=False) for seed in (3, 3, 4)
+    )
+    assert np.array_equal(one.model, two.model)
+    assert not np.array_equal(one.model, other.model)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{}, {"protection": Protection(view=View.PUBLIC)}, {"regulariser": ElasticNet(l1=0.01)}],
+    ids=["peers", "public", "l1"],
+)
+def test_the_history_is_computed_from_released_messages_alone(make_silos, facts):
+    """A sampler that returns noise in place of every value: the history must not be able to tell."""
+
+    class Forget(SimulatedSampler):
+        def perturb(self, values, releases, draw, *, out=None):
+            return super().perturb(np.zeros_like(values), releases, draw, out=out)
+
+    histories = []
+    for seed in (0, 1):
+        done = carry_out(made(**facts), make_silos(SIZES, seed=seed), Forget(5), progress=False)
+        histories.append(done.public_history)
+    assert histories[0] == histories[1]
+    assert [row.round for row in histories[0]] == list(range(1, 7))
+    assert all(row.noise_norm > 0 for row in histories[0])
+    # Nothing but noise was sent, and the planned noise says how large that is.
+    ratios = [norm / row.noise_norm for row in histories[0] for norm in row.norms]
+    assert 0.5 < np.sqrt(np.mean(np.square(ratios))) < 1.5
+
+
+def test_everything_is_recorded_before_the_first_draw(make_silos, ledger):
+    with pytest.raises(AssertionError, match="noise was drawn"):
+        carry_out(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)
+    assert ledger.ledger.statement().releases == 3 * 6
+
+
+class MuteSecure(SecureSampler):
+    def perturb(self, *_args, **_more):
+        raise AssertionError("noise was drawn")
+
+
+def test_a_ledger_stops_the_second_run_before_any_noise(make_silos, ledger):
+    first = carry_out(made(), make_silos(SIZES), SecureSampler(), ledger, progress=False)
+    assert len(first.receipts) == 1
+    assert ledger.ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-5)
+    with pytest.raises(BudgetError):
+        carry_out(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)
+
+
+def test_one_ledger_per_silo_and_the_coordinators_noise_in_each(make_silos, tmp_path):
+    silos = make_silos(SIZES)
+    for facts, view in (({}, View.EAVESDROPPER), ({"protection": Protection(view=View.PUBLIC)}, View.PUBLIC)):
+        budget, protection = Budget(epsilon=1.001, delta=1e-5), Protection(view=view)
+        data = data_of(silos)
+        books = [
+            Ledger.create(tmp_path / f"{view.name}{i}", [data[i]], budget, protection=protection) for i in range(3)
+        ]
+        confirmed = [book.confirm([data[i]]) for i, book in enumerate(books)]
+        carry_out(made(**facts), silos, SecureSampler(), confirmed, progress=False)
+        for book in books:
+            assert book.statement().spent_epsilon == pytest.approx(1.0, rel=1e-5)
+            assert book.statement().releases == 6
+            book.close()
+
+
+def test_a_ledger_must_have_been_shown_the_silos_of_the_run(make_silos, tmp_path):
+    silos = make_silos(SIZES)
+    data, budget = data_of(silos), Budget(epsilon=9.0, delta=1e-5)
+    with (
+        Ledger.create(tmp_path / "one", data[:1], budget) as one,
+        Ledger.create(tmp_path / "all", data, budget) as whole,
+    ):
+        for wrong in (one.confirm(data[:1]), whole.confirm(data[::-1]), [one.confirm(data[:1])] * 3):
+            with pytest.raises(InputError, match="with the data of the run"):
+                carry_out(made(), silos, MuteSecure(), wrong, progress=False)
+
+
+def test_one_silo_split_between_agents_is_pooled_whatever_the_caller_says(make_silos, tmp_path):
+    """A person's two records may be with two agents: the aggregate's certificate for one silo undercounted them."""
+    silos = make_silos(SIZES)
+    data = [SiloColumns("all", {"x": silos.features, "y": silos.labels})]
+    protection = Protection(view=View.PUBLIC, records_per_person=2)
+    with Ledger.create(tmp_path / "l", data, Budget(epsilon=9.0, delta=1e-5), protection=protection) as ledger:
+        public = made(protection=protection, sizes=SIZES)
+        aggregate = any(release.agent < 0 for release in public.noise_plan(True))
+        if aggregate:
+            with pytest.raises(InputError, match="2 silos per person"):
+                carry_out(public, silos, MuteSecure(), ledger.confirm(data), progress=False)
+        confirmed = ledger.confirm(data).for_run(SIZES)
+        assert confirmed.is_pooled
+    users = Protection(unit=Unit.USER)
+    with (
+        Ledger.create(tmp_path / "u", data, Budget(epsilon=9.0, delta=1e-5), protection=users) as ledger,
+        pytest.raises(InputError, match="cannot tell users apart"),
+    ):
+        carry_out(made(protection=users), silos, MuteSecure(), ledger.confirm(data), progress=False)
+
+
+def test_no_ledger_is_charged_if_another_refuses(make_silos, tmp_path):
+    silos = make_silos(SIZES)
+    data = data_of(silos)
+    budgets = [Budget(epsilon=9.0, delta=1e-5)] * 2 + [Budget(epsilon=0.1, delta=1e-5)]
+    books = [Ledger.create(tmp_path / f"{i}", [data[i]], budget) for i, budget in enumerate(budgets)]
+    confirmed = [book.confirm([data[i]]) for i, book in enumerate(books)]
+    with pytest.raises(BudgetError):
+        carry_out(made(), silos, MuteSecure(), confirmed, progress=False, run="trial")
+    assert [book.statement().releases for book in books] == [0, 0, 0]
+    for book in books:
+        book.close()
+
+
+def test_a_run_name_is_used_once(make_silos, tmp_path):
+    silos = make_silos(SIZES)
+    with Ledger.create(tmp_path / "l", data_of(silos), Budget(epsilon=9.0, delta=1e-5)) as ledger:
+        book = ledger.confirm(data_of(silos))
+        carry_out(made(), silos, SecureSampler(), book, progress=False, run="trial")
+        with pytest.raises(ResumeError, match="already recorded"):
+            carry_out(made(), silos, MuteSecure(), book, progress=False, run="trial")
+
+
+def test_what_an_interrupted_run_reserved_stays_recorded(make_silos, ledger):
+    class Interrupted(SecureSampler):
+        def perturb(self, values, releases, draw, *, out=None):
+            if draw.round == 3:
+                raise KeyboardInterrupt
+            return super().perturb(values, releases, draw, out=out)
+
+    with pytest.raises(KeyboardInterrupt, match="stays spent") as caught:
+        carry_out(made(), make_silos(SIZES), Interrupted(), ledger, progress=False)
+    assert ledger.ledger.statement().releases == 3 * 6
+    # The engine's own exception holds every silo's state before its noise; nobody who catches this one may get at it.
+    assert not isinstance(caught.value, RunInterrupted)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("method", ["dvp", "m-admm", "r-admm"])
+def test_noise_inside_an_objective_leaves_no_trace(make_silos, method):
+    """The minimiser is broadcast, and the noise b is what its gradient lacks: ||b|| would be exact news of the data."""
+    task = Task(sizes=(80, 50), dimension=1, loss=Logistic(), target=Target(1.0, 1e-5))
+    drawn = []
+
+    class Overheard(SimulatedSampler):
+        def perturb(self, values, releases, draw, *, out=None):
+            found = super().perturb(values, releases, draw, out=out)
+            drawn.extend(np.abs(found.values).ravel().tolist())
+            return found
+
+    done = carry_out(plan(task, method=method), make_silos((80, 50), dimension=1), Overheard(5), progress=False)
+    shown = [figure for row in done.public_history for figure in (*row.norms, row.movement, row.disagreement)]
+    assert drawn
+    assert not set(np.round(shown, 12)) & set(np.round(drawn, 12))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"silos": (80, 50, 41)}, "plan is for silos of"),
+        ({"silos": (80, 50)}, "plan is for silos of"),
+        ({"dimension": 4}, "plan is for dimension 3"),
+        ({"sampler": SecureSampler}, "must be a sampler"),
+        ({"ledgers": []}, "one for each of the 3"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_spent(make_silos, change, message):
+    silos = make_silos(change.get("silos", SIZES), change.get("dimension", 3))
+    with pytest.raises(InputError, match=message):
+        carry_out(made(), silos, change.get("sampler", MuteSecure()), change.get("ledgers"), progress=False)
+
+
+def test_longer_rows_than_planned_are_refused(make_silos):
+    silos = replace(make_silos(SIZES), row_norm=1.5)
+    with pytest.raises(InputError, match="rows of norm 1"):
+        carry_out(made(), silos, Mute(), progress=False)
+
+
+def test_simulated_noise_is_not_recorded(make_silos, ledger):
+    with pytest.raises(InputError, match="cannot be recorded"):
+        carry_out(made(), make_silos(SIZES), SimulatedSampler(seed=0), ledger, progress=False)
+    assert ledger.ledger.statement().releases == 0

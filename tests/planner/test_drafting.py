@@ -1,0 +1,92 @@
+"""Terms drafted from the entries of silos: whole, runnable, within the budget; and silos that do not fit together."""
+
+from dataclasses import replace
+
+import pytest
+
+from dpadmm.errors import InputError
+from dpadmm.federation.agreement import Aggregation, read_federation, write_federation
+from dpadmm.federation.entry import SiloEntry
+from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED
+from dpadmm.federation.terms import agreed_run
+from dpadmm.planner.drafting import draft
+from dpadmm.privacy.calibration import Target
+from dpadmm_research.datasets.heart import SCHEMA
+
+SIZES = (303, 261, 46, 130)
+ENTRIES = tuple(
+    SiloEntry(name=name, key=f"{i}" * 64, schema=SCHEMA.digest, methods=FULLY_CERTIFIED + SUMMED, records=size)
+    for i, (name, size) in enumerate(zip(("cleveland", "hungary", "zurich", "veterans"), SIZES, strict=True))
+)
+KEY = "c" * 64
+TARGET = Target(2.0, 1e-6)
+
+
+def test_terms_need_no_invented_number(tmp_path):
+    planned = draft(ENTRIES, SCHEMA, TARGET)
+    made = planned.terms("heart", KEY)
+    terms = agreed_run(made)
+    assert [(each.name, each.records) for each in made.participants] == [(e.name, e.records) for e in ENTRIES]
+    assert made.method == planned.plan.method
+    assert made.rounds == planned.plan.rounds
+    assert made.schema == SCHEMA.digest
+    for agent in range(4):
+        assert 1.9 < terms.epsilon(agent, made.rounds) <= 2.0
+    write_federation(tmp_path / "federation.toml", made)
+    assert read_federation(tmp_path / "federation.toml").digest == made.digest
+
+
+def test_weights_of_classes_are_terms():
+    no, yes = SCHEMA.label.classes
+    plain, weighted = draft(ENTRIES, SCHEMA, TARGET), draft(ENTRIES, SCHEMA, TARGET, class_weight={str(yes): 4})
+    terms = weighted.terms("heart", KEY)
+    assert terms.class_weights == (0.25, 1.0)
+    assert replace(terms, class_weights=()) == plain.terms("heart", KEY)  # forecasts and noise do not know of them
+    for wrong, words in (({"ill": 2.0}, "no class of the schema"), ({no: 0.0}, "every weight of a class")):
+        with pytest.raises(InputError, match=words):
+            draft(ENTRIES, SCHEMA, TARGET, class_weight=wrong)
+
+
+def test_silos_that_let_sums_alone_be_seen_send_under_masks():
+    entries = [replace(each, view="aggregate", colluders=1 + (i == 2)) for i, each in enumerate(ENTRIES)]
+    terms = draft(entries, SCHEMA, TARGET).terms("heart", KEY)
+    assert terms.aggregation is Aggregation.MASKED
+    assert terms.colluders == 2  # the most that any owner asks for
+
+
+def test_secret_sizes_have_one_nominal_number():
+    entries = [replace(each, relation="add-or-remove", records=None, view="public") for each in ENTRIES]
+    with pytest.raises(InputError, match="give one nominal number"):
+        draft(entries, SCHEMA, TARGET)
+    terms = draft(entries, SCHEMA, TARGET, nominal_records=802).terms("heart", KEY)
+    assert [each.records for each in terms.participants] == [201, 201, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema": "0" * 64}, "veterans was made with another schema"),
+        ({"view": "aggregate", "colluders": 1}, "for different views"),
+        ({"methods": ("dvp",)}, "which veterans does not allow"),
+        ({"records": None}, "does not fit"),
+    ],
+)
+def test_silos_that_do_not_fit_together(change, words):
+    with pytest.raises(InputError, match=words):
+        draft([*ENTRIES[:3], replace(ENTRIES[3], **change)], SCHEMA, TARGET)
+
+
+def test_one_silo_is_no_federation():
+    with pytest.raises(InputError, match="at least 2"):
+        draft(ENTRIES[:1], SCHEMA, TARGET)
+
+
+def test_entries_are_read_back_and_others_are_refused(tmp_path):
+    for entry in (ENTRIES[0], replace(ENTRIES[0], view="aggregate", colluders=1, records=None)):
+        entry.save(tmp_path / "a.entry")
+        assert SiloEntry.load(tmp_path / "a.entry") == entry
+    text = (tmp_path / "a.entry").read_text()
+    for wrong in ("", "name = 1", text.replace("cleveland", ""), text + "more = 1\n", text.replace("aggregate", "web")):
+        (tmp_path / "b.entry").write_text(wrong)
+        with pytest.raises(InputError, match=r"b\.entry is not a silo's entry"):
+            SiloEntry.load(tmp_path / "b.entry")

@@ -1,0 +1,136 @@
+"""Plans for intervals: what they cost, whom they are for, and what is said beforehand where there can be none."""
+
+from dataclasses import replace
+
+import pytest
+
+from dpadmm.core.curvature import CurvatureRound
+from dpadmm.errors import InputError
+from dpadmm.federation.agreement import Participant
+from dpadmm.networks import ring
+from dpadmm.planner.intervals import CURVATURE_SHARE, least_records
+from dpadmm.planner.planner import plan
+from dpadmm.planner.task import TableShape, Task
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.curves import m_of
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View
+from dpadmm.problems.aims import Aim
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.problems.softmax import Softmax
+
+TARGET = Target(1.0, 1e-5)
+
+
+def task_of(sizes=(20_000,), who=ONE_RECORD, **more):
+    facts = {"dimension": 6, "loss": Logistic(), "target": TARGET, "table": TableShape(5), "aim": Aim.INFERENCE}
+    return Task(sizes=sizes, protection=who, **(facts | more))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "who"),
+    [
+        ((20_000,), ONE_RECORD),
+        ((5000,) * 4, Protection(view=View.PUBLIC)),
+        ((5000,) * 4, Protection(view=View.AGGREGATE, colluders=1)),
+        ((20_000,), Protection(relation=Relation.ADD_OR_REMOVE)),
+    ],
+)
+def test_a_tenth_of_the_squared_budget_buys_the_curvature(sizes, who):
+    made = plan(task_of(sizes, who))
+    own = made.curvature_plan(is_secure=False).statement().curve.m
+    assert (own / float(m_of(1.0, 1e-5))) ** 2 == pytest.approx(CURVATURE_SHARE, rel=1e-6)
+    assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert made.whole_plan().statement().curve.epsilon(1e-5) <= 1.0
+    assert made.profile is not None
+    assert (made.method, made.reach, made.task.loss) == ("noisy-gradients", 2.0, Logistic())
+    assert "Intervals" in made.describe()
+    assert made.as_json()["curvature_epsilon"] == made.curvature.target.epsilon
+    assert made.as_json()["task"]["aim"] == "inference"
+    assert not made.lacks_intervals
+
+
+def test_predictions_are_planned_as_ever():
+    made = plan(task_of(aim=Aim.PREDICTION))
+    assert made.curvature is None
+    assert not made.lacks_intervals
+    assert "Intervals" not in made.describe()
+
+
+def test_too_few_records_are_told_beforehand_and_buy_nothing():
+    made = plan(task_of((3000,)))
+    assert made.lacks_intervals
+    assert made.curvature is None
+    assert "no intervals can be expected" in made.warnings[-1]
+    assert "spends nothing on intervals" in made.warnings[-1]
+    assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert not plan(task_of((3000,), target=Target(5.0, 1e-5))).lacks_intervals
+
+
+def test_a_rare_class_needs_more_records():
+    """One record in twenty has a fifth of the curvature that one in two has, so five times the records are needed."""
+    usual, rare = (least_records(each, CurvatureRound(TARGET)) for each in (task_of(), task_of(prevalence=0.05)))
+    assert rare / usual == pytest.approx(0.25 / (0.05 * 0.95), rel=1e-3)
+    assert not plan(task_of()).lacks_intervals
+    made = plan(task_of(prevalence=0.02))
+    assert made.lacks_intervals
+    assert "share of one class is 0.02" in made.warnings[-1]
+
+
+def test_categories_of_a_column_count_one_less():
+    """Ten columns of two categories have no more directions than ten numbers."""
+    numbers = task_of((30_000,), dimension=11, table=TableShape(10))
+    pairs = task_of((30_000,), dimension=21, table=TableShape(0, (2,) * 10))
+    assert plan(numbers).lacks_intervals is plan(pairs).lacks_intervals is False
+
+
+def test_an_eavesdropper_among_several_silos_is_refused_before_anything_is_spent():
+    with pytest.raises(InputError, match=r"No intervals are offered against the eavesdropper.*Nothing was spent"):
+        plan(task_of((5000,) * 4))
+
+
+@pytest.mark.parametrize("method", ["p-admm", "fp-centralised", "dp-sgd", "output-perturbation"])
+def test_other_methods_are_refused(method):
+    with pytest.raises(InputError, match="noisy-gradients"):
+        plan(task_of(), method=method)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"loss": Logistic(0.7)}, "plain logistic"),
+        ({"loss": SmoothedHinge(0.5)}, "plain logistic"),
+        ({"loss": Huber(0.5)}, "plain logistic"),
+        ({"loss": Softmax(3)}, "plain logistic"),
+        ({"regulariser": ElasticNet(l2=0.1)}, "penalty"),
+        ({"who": Protection(unit=Unit.PERSON)}, "independent"),
+        ({"who": Protection(unit=Unit.USER), "sizes": (10, 10)}, "independent"),
+        ({"network": ring(3), "sizes": (9000,) * 3, "who": Protection(view=View.PUBLIC)}, "graph"),
+    ],
+)
+def test_what_no_intervals_are_known_for_is_refused(more, words):
+    with pytest.raises(InputError, match=words):
+        task_of(**more)
+
+
+def test_one_model_per_class_is_refused():
+    with pytest.raises(InputError, match="one model of two classes"):
+        plan(task_of(), problems=3)
+
+
+def test_a_federation_has_none():
+    made = plan(task_of((5000,) * 4, Protection(view=View.AGGREGATE)))
+    people = [Participant(name=f"s{i}", key=f"{i}" * 64, records=5000) for i in range(4)]
+    with pytest.raises(InputError, match="no intervals"):
+        made.terms("run", people, "c" * 64, "d" * 64)
+
+
+def test_a_bought_profile_leaves_its_share():
+    task = task_of()
+    rule = task.profile.with_bought("earlier", 0.1)
+    made = plan(replace(task, profile=rule))
+    m = float(m_of(1.0, 1e-5))
+    whole = made.statement().curve.m
+    assert whole == pytest.approx((m**2 - 0.1**2) ** 0.5, rel=1e-6)
+    own = made.curvature_plan(is_secure=False).statement().curve.m
+    assert (own / whole) ** 2 == pytest.approx(CURVATURE_SHARE, rel=1e-6)

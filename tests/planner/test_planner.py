@@ -1,0 +1,161 @@
+"""The planner: what it chooses and what it says."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from dpadmm.core.local import FinalModel
+from dpadmm.errors import InputError
+from dpadmm.methods.p_admm import PADMM
+from dpadmm.networks import complete, ring
+from dpadmm.planner import Task, plan, planner, utility_curve
+from dpadmm.planner.forecast import SignalScores
+from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+from dpadmm.problems.regularisers import ElasticNet
+
+SPREAD = Protection(records_per_person=2, silos_per_person=2)
+TASK = Task(sizes=(200, 150), dimension=4, loss=Logistic(), target=Target(1.0, 1e-5))
+
+
+def test_a_plan_spends_the_budget_and_says_what_it_is():
+    made = plan(TASK)
+    assert isinstance(made.algorithm, PADMM)
+    assert (made.network, made.output) == (complete(2), FinalModel.TAIL_AVERAGE)
+    assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert made.noise_std.shape == made.sensitivity.shape == (2,)
+    assert (made.noise_std > 0).all()
+    text = " ".join(made.describe().split())
+    assert max(map(len, made.describe().splitlines())) <= 80
+    for word in (
+        "p-admm",
+        "epsilon 1",
+        "Noise",
+        "on synthetic data",
+        "without privacy",
+        "no private record was used",
+    ):
+        assert word in text
+    assert json.loads(json.dumps(made.as_json()))["method"] == "p-admm"
+
+
+def test_equal_tasks_have_equal_plans():
+    assert plan(TASK).as_json() == plan(TASK).as_json()
+    by_facts = plan(sizes=[200, 150], dimension=4, loss=Logistic(), epsilon=1.0, delta=1e-5)
+    assert by_facts.as_json() == plan(TASK).as_json()
+
+
+@pytest.mark.parametrize(
+    ("loss", "facts"),
+    [
+        (Logistic(), {"sizes": (300,)}),
+        (Huber(0.5), {"sizes": (300,)}),
+        (SmoothedHinge(), {"sizes": (200, 100), "regulariser": ElasticNet(0.01, 0.01)}),
+        (Huber(0.5), {"sizes": (100,) * 3, "network": ring(3), "protection": SPREAD}),
+        (Logistic(), {"sizes": (100,) * 3, "protection": Protection(view=View.PUBLIC)}),
+        (Huber(0.5), {"sizes": (4,) * 60, "protection": Protection(unit=Unit.USER, view=View.PUBLIC)}),
+        (SmoothedHinge(), {"sizes": (4,) * 60, "protection": Protection(unit=Unit.USER)}),
+    ],
+)
+def test_every_kind_of_task_is_planned_within_its_terms(loss, facts):
+    made = plan(Task(dimension=4, loss=loss, target=Target(2.0, 1e-5), **facts))
+    statement = made.statement()
+    assert statement.curve.epsilon(1e-5) <= 2.0
+    asked, said = facts.get("protection", ONE_RECORD), made.statement().protection
+    assert said.view in (View.EAVESDROPPER, asked.view)
+    assert replace(said, view=asked.view) == asked
+
+
+@pytest.mark.parametrize(
+    "method", ["p-admm-recycled", "dvp", "m-admm", "r-admm", "fp-federated", "dp-gd", "linearised-admm"]
+)
+def test_a_method_can_be_asked_for(method):
+    made = plan(TASK, method=method)
+    assert made.method == method
+    assert made.statement().curve.epsilon(1e-5) <= 1.0
+    assert "asked for" in made.reasons[0]
+
+
+def test_output_perturbation_gets_a_ridge_that_its_noise_needs():
+    made = plan(TASK, method="output-perturbation")
+    assert (made.rounds, made.output) == (1, FinalModel.LAST)
+    assert made.mu > 1 / 350
+
+
+@pytest.mark.parametrize(
+    ("method", "facts", "message"),
+    [
+        ("no-such", {}, "choose one of"),
+        ("consensus", {}, "choose one of"),
+        ("p-admm", {"sizes": (350,)}, "at least 2 silos"),
+        ("p-admm", {"regulariser": ElasticNet(l1=0.1)}, r"no proximal step for ElasticNet\(l1=0.1, "),
+        ("p-admm", {"protection": Protection(unit=Unit.USER)}, "not certified for the unit user"),
+        ("fp-coordinator", {}, "not certified against the eavesdropper"),
+    ],
+)
+def test_a_method_that_cannot_serve_is_refused(method, facts, message):
+    with pytest.raises(InputError, match=message):
+        plan(replace(TASK, **facts), method=method)
+
+
+def test_a_hopeless_target_is_called_hopeless():
+    made = plan(sizes=(400,) * 5, dimension=104, loss=Logistic(), epsilon=0.1, delta=1e-5)
+    assert made.is_hopeless
+    said = (
+        "400 records per silo with 104 features are too few for epsilon 0.1: expect no better than the majority class, "
+        "if a model without privacy reaches an AUC of 0.8."
+    )
+    assert any(said in warning for warning in made.warnings)
+    assert not plan(sizes=(4000,) * 5, dimension=104, loss=Logistic(), epsilon=2.0, delta=1e-5).is_hopeless
+    regression = plan(sizes=(100,) * 2, dimension=30, loss=Huber(1.0), epsilon=0.05, delta=1e-5)
+    assert any("predicting the mean" in warning for warning in regression.warnings)
+
+
+def test_the_plan_counts_a_persons_records():
+    said = plan(replace(TASK, protection=Protection(records_per_person=40, silos_per_person=2))).describe()
+    said = " ".join(said.split())
+    assert "Protects every person's up to 40 records in each of up to 2 silos (replace-one) from the eaves" in said
+    assert "replacing one person's up to 40 records moves a message by at most" in said
+
+
+def test_dubious_budgets_and_graphs_that_are_not_used_are_warned_about():
+    large = plan(sizes=(200, 150), dimension=4, loss=Logistic(), epsilon=50.0, delta=0.01)
+    assert any("above 1/n" in w for w in large.warnings)
+    assert any("gives hardly any protection" in w for w in large.warnings)
+    star = plan(replace(TASK, network=complete(2), regulariser=ElasticNet(l1=0.01)))
+    assert any("not over the given graph" in w for w in star.warnings)
+    assert plan(TASK).warnings == ()
+
+
+def test_losses_are_capped_only_where_noise_matters():
+    assert plan(TASK).task.loss == Logistic(0.5)
+    assert any("capped at 0.5" in reason for reason in plan(TASK).reasons)
+    assert plan(replace(TASK, target=Target(1e6, 1e-5))).task.loss == Logistic()
+    assert plan(TASK, method="dvp").task.loss == Logistic()
+
+
+def test_utility_grows_with_epsilon():
+    curve = utility_curve(TASK, (0.02, 1.0, 100.0))
+    for figure in ("low", "high", "learned"):
+        found = [getattr(point.expected.judged, figure) for point in curve]
+        assert found == sorted(found)
+    assert [point.epsilon for point in curve] == [0.02, 1.0, 100.0]
+    assert curve[0].is_hopeless
+    assert not curve[-1].is_hopeless
+    assert curve[-1].expected.judged.high == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.parametrize("method", ["dvp", "m-admm", "r-admm", "p-admm", "fp-federated"])
+def test_several_problems_together_stay_within_the_budget(method, monkeypatch):
+    """Costs of pure methods do not add up in squares: three shares of that kind would spend 1.6 of an epsilon of 1."""
+    equal = SimulatedScores(
+        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
+    )
+    monkeypatch.setattr(planner, "run_simulation", lambda *_: equal)
+    monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
+    facts = {"sizes": (200, 200), "dimension": 4, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5}
+    spent = plan(**facts, method=method, problems=3).statement().curve.epsilon(1e-5)
+    assert 0.9 < spent <= 1 + 1e-8
