@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy import sparse
 
-from dpadmm.core.local import LocalEngine, Recording
-from dpadmm.core.private import run_private
+from dpadmm.testing import LocalEngine, Recording
+from dpadmm.testing import run_private
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SecureSampler, SimulatedSampler

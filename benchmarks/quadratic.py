@@ -5,7 +5,7 @@ import resource
 import numpy as np
 from numba import njit
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm.data import random_quadratics
 from dpadmm.methods.consensus import ConsensusADMM
 from dpadmm.problems.problem import Problem, Weighting

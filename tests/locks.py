@@ -97,8 +97,8 @@ def fitted(estimator: Any, X: Any, y: Any, folder: Path, **more: Any) -> dict[st
     plan = estimator.plan_
     return {
         "model": saved(estimator, folder),
-        "noise, simulated": noise_of(plan.whole_plan(is_secure=False)),
-        "noise, secure": noise_of(plan.whole_plan(is_secure=True)),
+        "noise, simulated": noise_of(plan.spec.noise_plan(is_secure=False)),
+        "noise, secure": noise_of(plan.spec.noise_plan(is_secure=True)),
         "plan": plan.as_json(),
     }
 
@@ -313,7 +313,7 @@ def methods_by_name(folder: Path) -> Any:
             found[name] = type(refusal).__name__
             continue
         found[name] = {"model": done.model, "epsilon": done.epsilon, "text": str(done)}
-        found[name]["noise"] = noise_of(done.course.noise_plan(is_secure=False))
+        found[name]["noise"] = noise_of(done.spec.noise_plan(is_secure=False))
     return found
 
 

@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from tests.contracts.random_network import random_network
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise, run_private
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import plan_noise, run_private
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError

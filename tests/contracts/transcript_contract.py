@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.contracts.graph_method_contract import neighbours
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm.methods.anatomy import Agents, Silence
 from dpadmm.methods.method import Setting
 from dpadmm.networks import path, ring

@@ -16,8 +16,9 @@ from dpadmm.core.curvature import (
     packed_size,
     unpacked,
 )
-from dpadmm.core.local import LocalEngine, Recording
-from dpadmm.core.private import Course, RunSetting, run_course
+from dpadmm.testing import LocalEngine, Recording
+from dpadmm.core.TODO import run_course
+from dpadmm.core.spec import RunSetting, RunSpec
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM

@@ -21,8 +21,10 @@ from tests.problems.own_parts import (
 )
 
 import dpadmm
-from dpadmm.core.local import LocalEngine
-from dpadmm.core.private import Course, RunSetting, run_course, run_private
+from dpadmm.testing import LocalEngine
+from dpadmm.core.TODO import run_course
+from dpadmm.core.spec import RunSetting, RunSpec
+from dpadmm.testing import run_private
 from dpadmm.errors import InputError
 from dpadmm.estimators import ledger_data
 from dpadmm.federation.terms import penalty_words

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dpadmm.core.local import Checkpoint, Ending, LocalEngine, Recording, RunInterrupted, Stopping, progress_bar
+from dpadmm.core.TODO import Checkpoint
+from dpadmm.core.loop import progress_bar
+from dpadmm.testing import Ending, LocalEngine, Recording, RunInterrupted, Stopping
 from dpadmm.data import random_quadratics
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import iid

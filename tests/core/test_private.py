@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from dpadmm.core import private
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import Course, RunSetting, plan_noise, run_course, run_private
-from dpadmm.core.witness import Witness
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.core.TODO import run_course
+from dpadmm.core.spec import RunSetting, RunSpec
+from dpadmm.testing import plan_noise, run_private
+from dpadmm.core.TODO import Witness
 from dpadmm.data import load_breast_cancer
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import iid

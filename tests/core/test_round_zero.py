@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.private import Course, RunSetting
-from dpadmm.core.round_zero import PROFILE, ProfileRound, draw_profile, noisy_counts
+from dpadmm.core.spec import RunSetting, RunSpec
+from dpadmm.core.TODO import draw_profile
+from dpadmm.core.release import noisy_values
+from dpadmm.queries.column_profile import ColumnProfile, PROFILE
 from dpadmm.data.columns import Categorical, Numeric
 from dpadmm.data.profile import ProfileForm
 from dpadmm.errors import InputError

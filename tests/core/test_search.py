@@ -9,7 +9,7 @@ import pytest
 from scipy import integrate
 from scipy.stats import norm
 
-from dpadmm.core.private import Course, RunSetting
+from dpadmm.core.spec import RunSetting, RunSpec
 from dpadmm.core.search import CourseSearch, ScoreRound, run_search
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.noisy_gradients import NoisyGradients

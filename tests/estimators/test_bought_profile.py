@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.core import private, round_zero
-from dpadmm.core.bought import BoughtProfile
+from dpadmm.core.budget import ReusedProfile
 from dpadmm.data.columns import BinaryLabel, Numeric
 from dpadmm.data.schema import Schema
 from dpadmm.errors import BudgetError, InputError, LedgerError

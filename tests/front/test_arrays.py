@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dpadmm
-from dpadmm.core.private import run_private
+from dpadmm.testing import run_private
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import ledger_data
 from dpadmm.methods.p_admm import PADMM

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
-from dpadmm.core.local import LocalEngine, Stopping
+from dpadmm.testing import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods import method, registry
 from dpadmm.methods.dp_sgd import DPSGD
@@ -110,7 +110,7 @@ def test_three_files_add_a_method_everywhere(package):
 @pytest.mark.parametrize("kept", ["k % 2 == 1", "False"], ids=["odd rounds", "never"])
 def test_noise_that_was_promised_and_not_drawn_is_no_release(package, kept):
     """Found before anything is spent: the planner tries the method on synthetic data."""
-    from dpadmm.core.private import run_private
+    from dpadmm.testing import run_private
     from dpadmm.estimators import PrivateLogisticRegression
     from dpadmm.noise import SecureSampler
     from dpadmm.privacy.calibration import Target

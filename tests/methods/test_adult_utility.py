@@ -10,8 +10,8 @@ settings picked from about 350, reaches 0.430-0.437, 0.383-0.388, 0.367-0.372, 0
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import plan_noise
 from dpadmm.data.partition import dirichlet_label_skew, iid
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete

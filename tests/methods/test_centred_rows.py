@@ -8,8 +8,8 @@ import pytest
 from scipy import sparse
 from tests.contracts.centred_rows import as_array, centred_silos, random_centred
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import run_private
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import run_private
 from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.batches import Batches, Moment, batch_gradients, whole_gradients
 from dpadmm.methods.dp_sgd import DPSGD

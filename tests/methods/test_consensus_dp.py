@@ -6,8 +6,8 @@ from sklearn.linear_model import LogisticRegression
 from tests.contracts.graph_method_contract import neighbours
 from tests.contracts.local_facts import of
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise, run_private
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import plan_noise, run_private
 from dpadmm.data import random_quadratics
 from dpadmm.data.control import random_control
 from dpadmm.data.generators import logistic_table

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import Lasso, LogisticRegression
 from tests.contracts.random_network import random_network
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm.data import random_quadratics, sparse_regression
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes, iid

@@ -5,8 +5,8 @@ import pytest
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, PrivateContract, risk
 from tests.contracts.transcript_contract import TiltContract
 
-from dpadmm.core.local import LocalEngine, Stopping
-from dpadmm.core.private import plan_noise, run_private
+from dpadmm.testing import LocalEngine, Stopping
+from dpadmm.testing import plan_noise, run_private
 from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.decentralised import DecentralisedADMM

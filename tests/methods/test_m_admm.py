@@ -6,8 +6,8 @@ from scipy.optimize import minimize
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, PrivateContract, risk
 from tests.contracts.transcript_contract import Tilt, TiltContract
 
-from dpadmm.core.local import Stopping
-from dpadmm.core.private import plan_noise
+from dpadmm.testing import Stopping
+from dpadmm.testing import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.dvp import DVP, OBJECTIVE

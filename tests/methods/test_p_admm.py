@@ -5,7 +5,7 @@ import pytest
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, PrivateContract, risk
 from tests.contracts.transcript_contract import worst_c1_ratio
 
-from dpadmm.core.private import plan_noise
+from dpadmm.testing import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Setting
 from dpadmm.methods.p_admm import PADMM

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.private import plan_noise, run_private
+from dpadmm.testing import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.method import Setting, by_name

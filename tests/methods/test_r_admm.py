@@ -5,8 +5,8 @@ import pytest
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, KeyedNoise, PrivateContract, risk
 from tests.contracts.transcript_contract import TiltContract
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.dvp import DVP, OBJECTIVE
 from dpadmm.methods.method import by_name

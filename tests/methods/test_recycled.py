@@ -5,8 +5,8 @@ import pytest
 from tests.contracts.graph_method_contract import ConvergenceContract, KeyedNoise, PrivateContract, Remembered, risk
 from tests.contracts.transcript_contract import worst_c1_ratio
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.recycled import RecycledPADMM

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dpadmm.core.curvature import CurvatureRound
+from dpadmm.queries.curvature import Curvature
 from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.batches import whole_gradients, within_reach
 from dpadmm.methods.dp_dgd import DPDGD

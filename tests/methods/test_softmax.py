@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise, run_private
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.dp_sgd import DPSGD

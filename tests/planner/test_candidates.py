@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.core.private import simulate
+from dpadmm.core.training import simulate
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
 from dpadmm.methods.method import plannable
 from dpadmm.methods.noisy_gradients import NoisyGradients

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.core.local import RunInterrupted
+from dpadmm.testing import RunInterrupted
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening

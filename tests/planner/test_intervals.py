@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpadmm.core.curvature import CurvatureRound
+from dpadmm.queries.curvature import Curvature
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Participant
 from dpadmm.networks import ring

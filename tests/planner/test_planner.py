@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpadmm.core.local import FinalModel
+from dpadmm.core.spec import FinalModel
 from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete, ring

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpadmm.core.curvature import ReleasedCurvature
+from dpadmm.queries.curvature import ReleasedCurvature
 from dpadmm.data.columns import Categorical, Numeric
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.problems.aims import Aim

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dpadmm import PrivateLogisticRegression
-from dpadmm.core.curvature import ReleasedCurvature, packed
+from dpadmm.queries.curvature import ReleasedCurvature, packed
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema

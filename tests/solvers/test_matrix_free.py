@@ -12,7 +12,7 @@ from tests.contracts.solver_contract import SolverContract, residual_norms, risk
 from tests.solvers.test_majoriser import HARD_LOSSES, STORES, hard
 from tests.solvers.test_watched import LOSSES, risks, subproblems
 
-from dpadmm.core.local import LocalEngine, Stopping
+from dpadmm.testing import LocalEngine, Stopping
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.contracts.centred_rows import as_array
 from tests.contracts.solver_contract import EXTENDED, plain_slope, residual_norms, risk, subproblem
 
-from dpadmm.core.local import LocalEngine, Stopping
+from dpadmm.testing import LocalEngine, Stopping
 from dpadmm.methods.dp_gd import DPGD
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpadmm.core import curvature
-from dpadmm.core.curvature import curvature_messages
+from dpadmm.queries.curvature import curvature_messages
 from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm.errors import SolverError
 from dpadmm.noise import SecureSampler
 from dpadmm.noise.planned import PlannedNoise

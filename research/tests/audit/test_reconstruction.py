@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import plan_noise
 from dpadmm.data import load_breast_cancer, random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import BROADCAST, MESSAGE, Agents

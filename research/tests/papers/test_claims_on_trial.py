@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Silence
 from dpadmm.methods.batches import Batches

@@ -16,8 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
-from dpadmm.core.bought import BoughtProfile, bought_profile
-from dpadmm.core.witness import PublicRound
+from dpadmm.core.budget import ReusedProfile, reusable_profile
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
@@ -37,6 +36,7 @@ from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.parameters import Wishes
 from dpadmm.estimators.wishes import Books, boolean, check_fit_arguments, check_ledger, protection_of
 from dpadmm.noise.draws import Sampler
+from dpadmm.noise.planned import PublicRound
 from dpadmm.planner.carrying import PlanOutcome, carry_out
 from dpadmm.planner.plan import Plan
 from dpadmm.planner.reasons import hopeless_words, large_delta_words
@@ -82,16 +82,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 class TrainingWay(Protocol):
     """How a fit is planned and carried out: by one plan, or by one that is chosen among several."""
 
-    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
+    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, earlier: ReusedProfile | None) -> Plan:
         """Plan all that will be done; return what is about to be run, or most likely."""
         ...
 
-    def check(self, bought: BoughtProfile | None) -> None:
+    def check(self, earlier: ReusedProfile | None) -> None:
         """Refuse what cannot be released; from public facts alone."""
         ...
 
     def carry_out(
-        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, bought: BoughtProfile | None
+        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, earlier: ReusedProfile | None
     ) -> PlanOutcome:
         """Run what was planned; everything is reserved before anything is drawn."""
         ...
@@ -255,20 +255,20 @@ class PrivateLinearModel(PrivateEstimator):
             ledger = stack.enter_context(opened(None if is_new else self.ledger, *known))
             if ledger is not None:
                 ledger.check_protection(wishes.protection)
-            bought = None
+            earlier = None
             if ledger is not None and wishes.profile.is_wanted:
-                bought = bought_profile(ledger, raw, wishes.protection, wishes.target)
-            plan = way.plan(wishes, rows, raw, bought)
-            if plan.times > 1:
-                notes.append(f"{plan.times} one-vs-rest models read every record; the epsilon covers all of them")
+                earlier = reusable_profile(ledger, raw, wishes.protection, wishes.target)
+            plan = way.plan(wishes, rows, raw, earlier)
+            if plan.n_models > 1:
+                notes.append(f"{plan.n_models} one-vs-rest models read every record; the epsilon covers all of them")
             self._warn(wishes, rows, plan)
             if is_new:  # made when everything is planned
-                way.check(bought)
+                way.check(earlier)
                 opening = books.open(ledger_data(*known), wishes.target.delta, wishes.protection)
                 ledger = stack.enter_context(opening)
             if ledger is None and self.ledger is not None:
                 raise LedgerError("A ledger was asked for, but none is open. Nothing was spent. Fit again.")
-            done = way.carry_out(raw, wishes.sampler, ledger, bought)
+            done = way.carry_out(raw, wishes.sampler, ledger, earlier)
             spending = None if ledger is None else self._spending(ledger)
         names = [f"silo {i}" for i in range(1, n_silos + 1)]  # those of groups may be people's
         title = f"{rows.schema.label.name} from {checks.plural(n_silos, 'silo')}"
@@ -282,7 +282,7 @@ class PrivateLinearModel(PrivateEstimator):
             delta=wishes.target.delta,
             origin=done.origin,
             assumptions=notes,
-            problems=done.plan.times,
+            problems=done.plan.n_models,
             profile=model.guarantee.profile,
             subject="the model" if search is None else search.subject,
             search=search,
@@ -400,18 +400,18 @@ class _OnePlan:
     def __init__(self, model: PrivateLinearModel) -> None:
         self.model = model
 
-    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
+    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, earlier: ReusedProfile | None) -> Plan:
         model, width = self.model, rows.schema.dimension
-        self.made = wishes.plan(model._released_loss(rows), raw, width, model._problems(rows), bought)
+        self.made = wishes.plan(model._released_loss(rows), raw, width, model._problems(rows), earlier)
         return self.made
 
-    def check(self, bought: BoughtProfile | None) -> None:
-        self.made.whole_plan(True)
+    def check(self, earlier: ReusedProfile | None) -> None:
+        self.made.spec.noise_plan(is_secure=True)
 
     def carry_out(
-        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, bought: BoughtProfile | None
+        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, earlier: ReusedProfile | None
     ) -> PlanOutcome:
-        return carry_out(self.made, raw, sampler, ledger, progress=False, bought=bought)
+        return carry_out(self.made, raw, sampler, ledger, progress=False, earlier=earlier)
 
     def cost(self, done: PlanOutcome) -> None:
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 from dpadmm import checks
 from dpadmm.checks import shown
-from dpadmm.core.bought import BoughtProfile
+from dpadmm.core.budget import ReusedProfile
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
@@ -156,12 +156,12 @@ class Wishes:
         rows: RawSilos,
         dimension: int,
         problems: int | None,
-        bought: BoughtProfile | None = None,
+        bought: ReusedProfile | None = None,
     ) -> Plan:
         """Return the plan for these rows; all problems share the budget. `bought`: a profile there is already."""
         return make_plan(self.task(loss, rows, dimension, bought), method=self.method, problems=problems)
 
-    def task(self, loss: AnyLoss, rows: RawSilos, dimension: int, bought: BoughtProfile | None = None) -> Task:
+    def task(self, loss: AnyLoss, rows: RawSilos, dimension: int, bought: ReusedProfile | None = None) -> Task:
         """Return what a plan is made from: public facts about these rows, and what is asked for."""
         form = rows.form
         return Task(

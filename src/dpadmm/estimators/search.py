@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
-from dpadmm.core.bought import BoughtProfile
+from dpadmm.core.budget import ReusedProfile
 from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
@@ -223,27 +223,27 @@ class _Search:
         self.made: SearchPlan
         self.done: PlanOutcome
 
-    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
+    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, earlier: ReusedProfile | None) -> Plan:
         losses = [model._released_loss(rows) for model in self.models]
         asked = {model._problems(rows) or 1 for model in self.models}  # left to the planner: one model
         if len(asked) > 1:
             raise InputError("Some candidates train one model and others one for each class. Search them apart.")
         tasks = [
-            own.task(loss, raw, rows.schema.dimension, bought) for own, loss in zip(self.wishes, losses, strict=True)
+            own.task(loss, raw, rows.schema.dimension, earlier) for own, loss in zip(self.wishes, losses, strict=True)
         ]
         (problems,) = asked
         methods = [own.method for own in self.wishes]
         self.made = plan_search(tasks, methods, self.run, problems=problems, compared=self.number)
-        self.made.check(bought)
+        self.made.check(earlier)
         return self.made.best
 
-    def check(self, bought: BoughtProfile | None) -> None:
+    def check(self, earlier: ReusedProfile | None) -> None:
         """It was checked when it was planned."""
 
     def carry_out(
-        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, bought: BoughtProfile | None
+        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, earlier: ReusedProfile | None
     ) -> PlanOutcome:
-        self.done = carry_out_search(self.made, raw, sampler, ledger, self.run, bought)
+        self.done = carry_out_search(self.made, raw, sampler, ledger, self.run, earlier)
         return self.done
 
     @property
@@ -255,7 +255,8 @@ class _Search:
     def cost(self, done: PlanOutcome) -> SearchCost:
         epsilon = None
         if done.search is not None:
-            said = self.made.search().score_plan(is_secure=False).statement()
+            spec = self.made.spec
+            said = spec.part(spec.sums[-1], is_secure=False).statement()
             epsilon = said.curve.epsilon(self.made.whole.delta)
         return SearchCost(
             candidates=self.names, trained=len(self.made.trained), chosen=self.names[self.chosen], epsilon=epsilon

@@ -117,7 +117,7 @@ class TaskWords:
         """Return the words for plans at other budgets and sizes: where the planner chose, as it has in this plan."""
         if self.problems(schema) is not None:
             return self
-        return replace(self, multi_class="softmax" if made.times == 1 else "one-vs-rest")
+        return replace(self, multi_class="softmax" if made.n_models == 1 else "one-vs-rest")
 
     def plain_task(self, sizes: tuple[int, ...], dimension: int, *, is_real: bool) -> Task:
         """Return the task for rows of norm 1 about which no more is known; `is_real`: the target is a number."""

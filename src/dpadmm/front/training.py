@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpadmm import checks
 from dpadmm.checks import plural, setting
-from dpadmm.core.bought import BoughtProfile, bought_profile
+from dpadmm.core.budget import ReusedProfile, reusable_profile
 from dpadmm.data.persons import Persons
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
@@ -54,13 +54,13 @@ def budgets_around(task: Task, method: str | None = None, problems: int | None =
 class Prepared:
     """The silos' rows as they were read, and notes about awkward cells for the data's holder alone.
 
-    bought: the profile of these rows that an earlier run released, None without one. data: the tables as a ledger knows
-    them, where one is kept. assumed: for the statement.
+    earlier: the profile of these rows that an earlier run released, None without one. data: the tables as a ledger
+    knows them, where one is kept. assumed: for the statement.
     """
 
     rows: RawSilos
     notes: tuple[str, ...]
-    bought: BoughtProfile | None = None
+    earlier: ReusedProfile | None = None
     data: tuple[SiloColumns, ...] = ()
     assumed: tuple[str, ...] = ()
 
@@ -200,8 +200,8 @@ class Training:
             prepared = replace(self._prepared(tables, names, persons), data=data)
             if ledger is None or not self.words.profile.is_wanted:
                 return prepared
-            bought = bought_profile(ledger, prepared.rows, self.words.protection, self.words.target)
-            return replace(prepared, bought=bought)
+            earlier = reusable_profile(ledger, prepared.rows, self.words.protection, self.words.target)
+            return replace(prepared, earlier=earlier)
 
     def _prepared(self, tables: AnyTables, names: Sequence[str], persons: Persons | None) -> Prepared:
         streamed, nominal = in_files(tables), self.words.nominal_records
@@ -232,8 +232,8 @@ class Training:
     def plan(self, prepared: Prepared) -> Plan:
         """Plan, and refuse a hopeless target unless told otherwise: nothing is spent then."""
         rule = self.words.profile
-        if prepared.bought is not None:
-            rule = rule.with_bought(prepared.bought.counts.run, prepared.bought.m)
+        if prepared.earlier is not None:
+            rule = rule.with_bought(prepared.earlier.counts.run, prepared.earlier.m)
         plan = plan_for(self.schema, prepared.rows.sizes, replace(self.words, profile=rule))
         if (plan.is_hopeless or plan.lacks_intervals) and not self.is_hopeless_allowed:
             raise InputError(
@@ -244,11 +244,11 @@ class Training:
     def carry_out(self, prepared: Prepared, plan: Plan) -> Trained:
         """Reserve, run and save."""
         sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
-        plan.whole_plan(self.seed is None)  # noise that cannot be drawn is refused before a ledger is made for it
-        rows, bought, unread = prepared.rows, prepared.bought, None
+        plan.spec.noise_plan(self.seed is None)  # noise that cannot be drawn is refused before a ledger is made for it
+        rows, earlier, unread = prepared.rows, prepared.earlier, None
         budgets = () if self.report is None else self._budgets(rows, plan)
         with self.books.open(prepared.data, self.words.delta, self.words.protection) as ledger:
-            outcome = carry_out(plan, rows, sampler, ledgers=ledger, progress=self.has_progress, bought=bought)
+            outcome = carry_out(plan, rows, sampler, ledger, progress=self.has_progress, earlier=earlier)
             try:
                 spending = None if ledger is None else spending_of(ledger.ledger, self.books.name)
             except LedgerError as problem:  # whatever keeps it from being read, the paid model must be saved

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from numbers import Integral
@@ -32,6 +32,7 @@ from dpadmm.noise.draws import (
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.records import Origin
 
+_SEED_STEP = 2**64  # seeds of models that are run together, apart from each other and from other users' seeds
 _CHUNK = 2**16  # numbers of scratch at a time for spherical noise
 _WORTH_A_THREAD = 2**15  # numbers below which a thread costs more than it brings
 
@@ -69,6 +70,15 @@ class SimulatedSampler:
         if not _is_whole(self.seed) or self.seed < 0:
             raise InputError(f"seed must be a whole number of at least 0, of any size, got {shown(self.seed)}.")
         checks.count("threads", self.threads)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether what it draws is a release."""
+        return False
+
+    def apart(self, number: int) -> "SimulatedSampler":
+        """Return the source for one of several models of a run; seeds differ."""
+        return replace(self, seed=self.seed + number * _SEED_STEP)
 
     def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
         """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""

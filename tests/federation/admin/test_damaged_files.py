@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.contracts import damage
 
-from dpadmm.core.local import Checkpoint
+from dpadmm.core.TODO import Checkpoint
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.coordinator_status import coordinator_status
 from dpadmm.federation.admin.invitations import Invitation

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Stopping
-from dpadmm.core.private import masks_of, run_course
-from dpadmm.core.round_zero import draw_profile
+from dpadmm.testing import LocalEngine, Stopping
+from dpadmm.core.TODO import run_course
+from dpadmm.core.release import masks_of
+from dpadmm.core.TODO import draw_profile
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Stopping
+from dpadmm.testing import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.messages import read

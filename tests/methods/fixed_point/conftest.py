@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from dpadmm.core.local import LocalEngine, Recording
+from dpadmm.testing import LocalEngine, Recording
 from dpadmm.data import sparse_regression
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes

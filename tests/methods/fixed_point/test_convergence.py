@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.methods.anatomy import Agents, Silence

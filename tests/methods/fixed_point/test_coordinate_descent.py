@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dpadmm.core.local import Stopping
-from dpadmm.core.private import plan_noise, run_private
+from dpadmm.testing import Stopping
+from dpadmm.testing import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.methods.fixed_point import CoordinateDescent, Participation
 from dpadmm.methods.method import Setting

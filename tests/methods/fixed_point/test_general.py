@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise, run_private
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import plan_noise, run_private
 from dpadmm.data import sparse_regression
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.fixed_point import CentralisedADMM, GeneralADMM

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpadmm.core.local import Stopping
+from dpadmm.testing import Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import MESSAGE, Agents, Silence
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinateDescent, FixedPointIteration, Participation

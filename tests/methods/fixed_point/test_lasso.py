@@ -7,8 +7,8 @@ from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
 from tests.contracts.centred_rows import centred
 
-from dpadmm.core.local import Stopping
-from dpadmm.core.private import plan_noise, run_private
+from dpadmm.testing import Stopping
+from dpadmm.testing import plan_noise, run_private
 from dpadmm.data import sparse_regression
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents

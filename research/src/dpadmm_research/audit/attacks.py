@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from dpadmm.core.private import PrivateAlgorithm
+from dpadmm.methods.method import Method
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Draw, Perturbed, Recipients, Releases, Sampler, Values
 from dpadmm.noise.plan import NoisePlan

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from dpadmm.core.round_zero import ProfileRound, noisy_counts
+from dpadmm.core.release import noisy_values
+from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import RawSilos

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpadmm.core.curvature import CURVATURE, CurvatureRound, curvature_messages
+from dpadmm.queries.curvature import CURVATURE, Curvature, curvature_messages
 from dpadmm.methods.method import Setting
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.witness import PublicRound
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.noise.planned import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.estimators.regression import PrivateLinearRegression

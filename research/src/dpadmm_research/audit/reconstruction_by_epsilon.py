@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import plan_noise
 from dpadmm.data.breast_cancer import load_breast_cancer
 from dpadmm.data.random_quadratics import random_quadratics
 from dpadmm.methods.anatomy import BROADCAST, MESSAGE, Agents

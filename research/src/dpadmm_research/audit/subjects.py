@@ -8,8 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dpadmm.core.local import LocalEngine
-from dpadmm.core.private import PrivateAlgorithm, plan_noise
+from dpadmm.testing import LocalEngine
+from dpadmm.methods.method import Method
+from dpadmm.testing import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Setting
 from dpadmm.networks.graph import Network

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import PrivateAlgorithm
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.methods.method import Method
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import NoiseHook, OneNoise
 from dpadmm.methods.dvp import OBJECTIVE

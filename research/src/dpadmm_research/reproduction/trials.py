@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.core.local import LocalEngine, Recording, Run, Stopping
+from dpadmm.testing import LocalEngine, Recording, Run, Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Algorithm, OneNoise
 from dpadmm.networks.graph import Network

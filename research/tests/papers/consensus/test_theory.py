@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import plan_noise
 from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.consensus import ConsensusADMM, StarState

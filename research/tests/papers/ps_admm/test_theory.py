@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import run_private
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm.testing import run_private
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods.r_admm import BareRADMM
 from dpadmm.networks import Network, complete, grid, path, ring, star
