@@ -5,8 +5,6 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from tests.contracts.random_network import random_network
 
-from dpadmm.testing import LocalEngine, Recording, Stopping
-from dpadmm.testing import plan_noise, run_private
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
@@ -21,6 +19,7 @@ from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 
 ENGINE = LocalEngine(progress=False, threads=1, recording=Recording(every=5), tolerance=1e-11)
 GRAPHS = [ring(5), star(5), complete(5), random_network(5, 0.6, seed=1)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpadmm.core import private
+from dpadmm.core.release import OpenRelease
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.privacy.protection import Unit
 
@@ -17,11 +17,12 @@ def heard(monkeypatch):
     """Return a list of what is given to the draw of a profile, which ends the fit."""
     found = []
 
-    def draw(plan, counts, sampler, masks):
-        found.append((plan, counts, sampler))
+    def draw(release, query, plan, counts):
+        assert query.name == "profile"
+        found.append((plan, counts, release.sampler))
         raise Drawn
 
-    monkeypatch.setattr(private, "draw_profile", draw)
+    monkeypatch.setattr(OpenRelease, "total", draw)
     return found
 
 

@@ -12,7 +12,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import dpadmm
-from dpadmm.core import search as engine
 from dpadmm.data import BinaryLabel, Categorical, Numeric, Schema
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import (
@@ -26,9 +25,9 @@ from dpadmm.estimators import (
     private_accuracy,
     private_evaluation,
 )
-from dpadmm.planner import search as planning
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger
+from dpadmm.queries import candidate_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpadmm.estimators.NoLedgerWarning")
 ALPHAS = [1e-3, 1e-2, 3.0]
@@ -253,14 +252,14 @@ def arrays_within(value, seen):
 
 def test_what_was_not_chosen_and_no_exact_score_can_be_reached(rows, monkeypatch):
     secrets = []
-    real = planning.score_sums
+    real = candidate_scores.score_sums
 
-    def spy(plans, silos, models, reach):
-        sums = real(plans, silos, models, reach)
+    def spy(losses, silos, models, reach):
+        sums = real(losses, silos, models, reach)
         secrets.append((models, sums))
         return sums
 
-    monkeypatch.setattr(planning, "score_sums", spy)
+    monkeypatch.setattr(candidate_scores, "score_sums", spy)
     found = search().fit(*rows)
     ((models, sums),) = secrets
     kept = next(i for i, own in enumerate(models) if np.allclose(own[0], found.released_.weights[0]))
@@ -283,7 +282,7 @@ def test_an_interrupted_search_keeps_its_reservation(rows, tmp_path, monkeypatch
     def stop(*_given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(planning, "score_sums", stop)
+    monkeypatch.setattr(candidate_scores, "score_sums", stop)
     model = search(ledger=place)
     with pytest.raises(KeyboardInterrupt, match="stays spent"):
         model.fit(*rows)
@@ -311,4 +310,4 @@ def test_figures_are_about_the_chosen_model(rows):
 
 def test_the_front_door_offers_it():
     assert dpadmm.PrivateSearchCV is PrivateSearchCV
-    assert engine.SCORES.name == "scores"
+    assert candidate_scores.SCORES.name == "scores"

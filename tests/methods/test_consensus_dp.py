@@ -6,8 +6,6 @@ from sklearn.linear_model import LogisticRegression
 from tests.contracts.graph_method_contract import neighbours
 from tests.contracts.local_facts import of
 
-from dpadmm.testing import LocalEngine, Recording, Stopping
-from dpadmm.testing import plan_noise, run_private
 from dpadmm.data import random_quadratics
 from dpadmm.data.control import random_control
 from dpadmm.data.generators import logistic_table
@@ -35,6 +33,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.planner import optimal_schedule, plan_consensus
 from dpadmm_research.papers.consensus.theory import Star

@@ -8,8 +8,6 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.testing import LocalEngine, Recording, Stopping
-from dpadmm.testing import plan_noise, run_private
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
@@ -36,6 +34,7 @@ from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 
 MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0))

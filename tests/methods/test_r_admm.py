@@ -5,8 +5,6 @@ import pytest
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, KeyedNoise, PrivateContract, risk
 from tests.contracts.transcript_contract import TiltContract
 
-from dpadmm.testing import LocalEngine, Recording, Stopping
-from dpadmm.testing import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.dvp import DVP, OBJECTIVE
 from dpadmm.methods.method import by_name
@@ -15,6 +13,7 @@ from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.networks import ring, star
 from dpadmm.privacy.calibration import PureTarget
 from dpadmm.problems.problem import Problem
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 
 
 class TestRADMM(ConvergenceContract, PrivateContract, TiltContract):

@@ -44,7 +44,7 @@ def planned_models(silos, epsilon):
         row_norm=silos.row_norm,
     )
     made = plan(task)
-    return simulate(made, made.problem(silos), RUNS, seed=0)
+    return simulate(made.run, made.problem(silos), RUNS, seed=0)
 
 
 def accuracy(silos, models):

@@ -12,7 +12,6 @@ from tests.contracts.solver_contract import SolverContract, residual_norms, risk
 from tests.solvers.test_majoriser import HARD_LOSSES, STORES, hard
 from tests.solvers.test_watched import LOSSES, risks, subproblems
 
-from dpadmm.testing import LocalEngine, Stopping
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
@@ -27,6 +26,7 @@ from dpadmm.solvers.matrix_free import MatrixFreeSolver
 from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import conjugate_gradients
 from dpadmm.solvers.solution import Spectrum, Subproblem, largest_term, prepare, prepare_release
+from dpadmm.testing import LocalEngine, Stopping
 
 
 @pytest.fixture

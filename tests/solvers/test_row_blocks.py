@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.contracts.centred_rows import as_array
 from tests.contracts.solver_contract import EXTENDED, plain_slope, residual_norms, risk, subproblem
 
-from dpadmm.testing import LocalEngine, Stopping
 from dpadmm.methods.dp_gd import DPGD
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
@@ -30,6 +29,7 @@ from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.passes import slope_sum, softmax_sum
 from dpadmm.solvers.row_blocks import block_gram, row_bounds, summed
 from dpadmm.solvers.threads import over_blocks
+from dpadmm.testing import LocalEngine, Stopping
 
 SIZES = (301, 45, 60)
 KINDS = ({}, {"is_sparse": True}, {"is_sparse": True, "is_centred": True})

@@ -17,6 +17,7 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
 from dpadmm.noise.promises import Constant, Family, Promise, Row, Schedule
+from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.certificates.sums import Shares
@@ -296,6 +297,10 @@ class TrainingSpec:
                 part = part.repeated(step.n_models).prefixed(step.prefix)
             everything |= part.releases
         return NoisePlan(everything)
+
+    def statement(self) -> Statement:
+        """Return what all steps together will cost the worst person."""
+        return self.noise_plan(is_secure=False).statement()
 
 
 def plan_sum(

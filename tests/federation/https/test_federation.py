@@ -14,7 +14,6 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.testing import LocalEngine, Stopping
 from dpadmm.federation.admin.rehearsal import Rehearsal, prepared, running, wait_until
 from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
 from dpadmm.federation.admin.watch import watch
@@ -31,6 +30,7 @@ from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Stopping
 from dpadmm_research.datasets import heart
 
 MASKED = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": (), "aggregation": Aggregation.MASKED}

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from dpadmm.testing import LocalEngine, Recording
 from dpadmm.data import sparse_regression
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
@@ -12,6 +11,7 @@ from dpadmm.methods.anatomy import OneNoise
 from dpadmm.problems.losses import Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.testing import LocalEngine, Recording
 
 
 class Keyed(OneNoise):

@@ -7,7 +7,6 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.methods.anatomy import Agents, Silence
@@ -18,6 +17,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm_research.papers.fixed_point.theory import best_gamma, consensus_factor, relaxed_factor
 
 

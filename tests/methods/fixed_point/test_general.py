@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from dpadmm.testing import LocalEngine, Recording, Stopping
-from dpadmm.testing import plan_noise, run_private
 from dpadmm.data import sparse_regression
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.fixed_point import CentralisedADMM, GeneralADMM
@@ -17,6 +15,7 @@ from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 from dpadmm_research.claims.registry import claims_of
 
 RNG = np.random.default_rng(0)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from dpadmm.testing import Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import MESSAGE, Agents, Silence
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinateDescent, FixedPointIteration, Participation
@@ -11,6 +10,7 @@ from dpadmm.methods.fixed_point.iteration import dp_sgd, gradient_operator
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import Stopping
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,6 @@ from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
 from tests.contracts.centred_rows import centred
 
-from dpadmm.testing import Stopping
-from dpadmm.testing import plan_noise, run_private
 from dpadmm.data import sparse_regression
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents
@@ -19,6 +17,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Huber, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.testing import Stopping, plan_noise, run_private
 
 
 @pytest.fixture(scope="module")

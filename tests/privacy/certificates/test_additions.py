@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.testing import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
@@ -18,6 +17,7 @@ from dpadmm.problems import neighbours
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import plan_noise
 
 ADDED = Relation.ADD_OR_REMOVE
 LOSSES = (Logistic(), Logistic(0.7), Huber(0.5), SmoothedHinge(0.5))

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from dpadmm.methods.method import Method
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Draw, Perturbed, Recipients, Releases, Sampler, Values
 from dpadmm.noise.plan import NoisePlan
@@ -66,7 +65,7 @@ class LikelihoodRatio:
 
     wire: Wire = Wire.MESSAGES
     penalty: Penalty | None = None
-    revealed: tuple[PrivateAlgorithm, float] | None = None
+    revealed: tuple[Any, float] | None = None
 
     def scores(self, evidence: Evidence) -> Scores:
         """Positive speaks for P: the threshold is 0."""

@@ -7,10 +7,8 @@ ten thousand times at once. The catalogue itself is in `dpadmm_research.audit.ca
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from dpadmm.testing import LocalEngine
-from dpadmm.methods.method import Method
-from dpadmm.testing import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Setting
 from dpadmm.networks.graph import Network
@@ -18,6 +16,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Schedule
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
+from dpadmm.testing import LocalEngine, plan_noise
 from dpadmm_research.audit.attacks import Attack, Worlds
 from dpadmm_research.audit.transcripts import TOLERANCE, RunSetup, Stage
 
@@ -61,7 +60,7 @@ class Subject(ABC):
 class MethodSubject(Subject):
     """A method, by its name in the registry, on a pair of neighbouring problems."""
 
-    algorithm: PrivateAlgorithm
+    algorithm: Any
     rounds: int
     network: Network | None = None
     schedule: Schedule | None = None

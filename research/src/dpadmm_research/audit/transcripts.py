@@ -16,8 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpadmm.testing import LocalEngine, Recording, Stopping
-from dpadmm.methods.method import Method
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import NoiseHook, OneNoise
 from dpadmm.methods.dvp import OBJECTIVE
@@ -30,6 +28,7 @@ from dpadmm.noise.sums import Words
 from dpadmm.privacy.records import SummedGaussianRelease
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
+from dpadmm.testing import LocalEngine, Recording, Stopping
 
 _COORDINATOR_ALONE = np.array([COORDINATOR])
 
@@ -104,7 +103,7 @@ class Stage(Protocol):
 class RunSetup:
     """Where an algorithm runs: through the engine, on problems."""
 
-    algorithm: PrivateAlgorithm
+    algorithm: Any
     rounds: int
     network: Network | None = None
     replicas: int = 1
@@ -213,7 +212,7 @@ def gradient_gap(own: Problem, other: Problem, x: Floats) -> Floats:
 class _Tap:
     """The algorithm, with messages and broadcasts written down as they pass."""
 
-    def __init__(self, algorithm: PrivateAlgorithm) -> None:
+    def __init__(self, algorithm: Any) -> None:
         self._algorithm = algorithm
         self.messages: list[Floats] = []
         self.broadcasts: list[Floats] = []
