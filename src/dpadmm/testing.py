@@ -4,7 +4,7 @@ Histories read the private data (losses) and states without noise (residuals): n
 `run_private`, which records none where the noise is secure.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.core.loop import progress_bar, rounds
+from dpadmm.core.loop import Round, progress_bar, rounds
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import FinalModel, RunSetting, RunSpec, TrainingSpec
 from dpadmm.core.training import check_spec
@@ -151,6 +151,7 @@ class RecordedRun:
     ending: Ending
     history: History = field(repr=False)
     state: Any = field(repr=False)
+    inbox: Floats = field(repr=False)
 
     def model(self, which: FinalModel) -> Floats:
         """Return the models (d, R) that the run ends with."""
@@ -200,8 +201,9 @@ class LocalEngine:
         stopping: Stopping,
         network: Network | None = None,
         noise: NoiseHook | None = None,
+        after: RecordedRun | None = None,
     ) -> RecordedRun:
-        """Run until `stopping` says so.
+        """Run until `stopping` says so, from the start or where another run ended.
 
         Raises `InputError` before anything is computed if the parts do not fit together, `SolverError` if a local
         subproblem misses its tolerance.
@@ -219,21 +221,22 @@ class LocalEngine:
         with one_blas_thread(), progress_bar(type(method).__name__, stopping.rounds, is_wanted=self.progress) as tick:
             threads = self.threads or available_threads()
             agents = Agents.of(problem, network, self.tolerance, threads, is_release=self.is_release)
-            return self._recorded(method, agents, problem, network, noise, stopping, tick)
+            reached = None if after is None else Round(after.rounds, after.state, after.inbox)
+            done = rounds(method, agents, problem, network, noise, stopping.rounds, self.replicas, reached)
+            return self._recorded(method, agents, problem, done, stopping, tick)
 
     def _recorded(
         self,
         method: Algorithm[Any],
         agents: Agents,
         problem: Problem,
-        network: Network | None,
-        noise: NoiseHook,
+        done: Iterator[Round],
         stopping: Stopping,
         tick: Callable[[], None],
     ) -> RecordedRun:
         history, ending, first = History(), Ending.ROUNDS, max(method.tail_from(stopping.rounds), 1)
         tail, before = np.zeros((agents.dimension, self.replicas)), None
-        for k, state, inbox in rounds(method, agents, problem, network, noise, stopping.rounds, self.replicas):
+        for k, state, inbox in done:
             last = method.estimate(state, inbox)
             if before is not None:
                 residuals = method.residuals(agents, before, (state, inbox))
@@ -255,6 +258,7 @@ class LocalEngine:
             ending=ending,
             history=history,
             state=state,
+            inbox=inbox,
         )
 
 

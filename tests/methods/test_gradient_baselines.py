@@ -306,7 +306,7 @@ class TestSameTranscript:
         for problem in neighbours(rng, Logistic(), sizes):
             hook = Transcript(prescribed, rng, scale=3.0)
             run = replace(QUIET, replicas=1).run(method, problem, Stopping(rounds=rounds), network, noise=hook)
-            ends.append((*run.checkpoint.state, run.checkpoint.inbox))
+            ends.append((*run.state, run.inbox))
         for one, two in zip(*ends, strict=True):
             np.testing.assert_array_equal(one, two)
 
@@ -336,7 +336,7 @@ class TestBatchOfAgents:
     def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(self, problem, name):
         method, network = METHODS[name]
         half = QUIET.run(method, problem, Stopping(rounds=2), network)
-        resumed = QUIET.run(method, problem, Stopping(rounds=4), network, resume=half.checkpoint)
+        resumed = QUIET.run(method, problem, Stopping(rounds=4), network, after=half)
         whole = QUIET.run(method, problem, Stopping(rounds=4), network, noise=Silence())
         np.testing.assert_array_equal(resumed.estimate, whole.estimate)
 

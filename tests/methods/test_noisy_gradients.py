@@ -194,9 +194,9 @@ class TestSameTranscript:
                 assert moved <= certificate.bound
                 reached = max(reached, moved / certificate.bound)
             # All else is made of the noisy sums.
-            for one, two in zip(ends[0].checkpoint.state, ends[1].checkpoint.state, strict=True):
+            for one, two in zip(ends[0].state, ends[1].state, strict=True):
                 np.testing.assert_array_equal(one, two)
-            np.testing.assert_array_equal(ends[0].checkpoint.inbox, ends[1].checkpoint.inbox)
+            np.testing.assert_array_equal(ends[0].inbox, ends[1].inbox)
         assert reached > 0.9
 
     def test_saturated_records_attain_the_bound(self):

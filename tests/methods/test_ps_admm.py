@@ -313,7 +313,7 @@ class TestSameTranscript:
                 Stopping(rounds=3),
                 noise=Transcript(prescribed, rng, 5.0),
             )
-            states.append((*run.checkpoint.state, run.checkpoint.inbox))
+            states.append((*run.state, run.inbox))
         for one, two in zip(*states, strict=True):
             np.testing.assert_array_equal(one[0], two[0])
 
@@ -339,10 +339,9 @@ class TestBatchOfAgents:
         np.testing.assert_allclose(three[:, :1], one, atol=1e-14)
         assert np.abs(three[:, 0] - three[:, 1]).max() > 1e-6
 
-    def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(self, problem, tmp_path):
-        saved = tmp_path / "run.npz"
-        QUIET.run(method(), problem, Stopping(rounds=3), save_to=saved)
-        resumed = QUIET.run(method(), problem, Stopping(rounds=6), resume=saved)
+    def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(self, problem):
+        half = QUIET.run(method(), problem, Stopping(rounds=3))
+        resumed = QUIET.run(method(), problem, Stopping(rounds=6), after=half)
         np.testing.assert_array_equal(resumed.estimate, QUIET.run(method(), problem, Stopping(rounds=6)).estimate)
 
 

@@ -86,7 +86,7 @@ def test_even_iterations_are_a_function_of_broadcasts_whatever_the_solver_left(n
     run = engine.run(method, Problem.of(risk()), Stopping(rounds=6), network, hook)
     y, a = written_out(network, hook.sent, 0.02, 0.03, growth, theta)
     np.testing.assert_allclose(run.models[:, :, 0], y, atol=1e-12)
-    np.testing.assert_allclose(run.checkpoint.state[1][:, :, 0], a, atol=1e-12)
+    np.testing.assert_allclose(run.state[1][:, :, 0], a, atol=1e-12)
 
 
 def test_two_iterations_of_algorithm_1_by_hand():

@@ -252,10 +252,9 @@ class TestLarge:
             tracemalloc.stop()
         assert peak < 0.25 * functions.rows.data.nbytes
 
-    def test_a_resumed_run_and_any_number_of_threads_have_the_same_bits(self, tmp_path):
+    def test_a_resumed_run_and_any_number_of_threads_have_the_same_bits(self):
         whole = self.run(4)
-        self.run(2, save_to=tmp_path / "half.npz")
-        resumed = self.run(4, resume=tmp_path / "half.npz", threads=2)
+        resumed = self.run(4, after=self.run(2), threads=2)
         np.testing.assert_array_equal(resumed.models, whole.models)
         np.testing.assert_array_equal(resumed.estimate, whole.estimate)
 

@@ -177,14 +177,13 @@ RUNS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("method", "sizes"), RUNS)
-def test_runs_have_the_same_bits_on_any_number_of_threads_and_where_they_are_resumed(method, sizes, kind, tmp_path):
+def test_runs_have_the_same_bits_on_any_number_of_threads_and_where_they_are_resumed(method, sizes, kind):
     problem = Problem.of(risk(Logistic(), sizes, 9, **kind))
     network = complete(len(sizes)) if isinstance(method, PADMM) else None
     one, two = (LocalEngine(threads=threads, progress=False) for threads in (1, 2))
     whole = one.run(method, problem, Stopping(6), network)
     np.testing.assert_array_equal(two.run(method, problem, Stopping(6), network).models, whole.models)
-    two.run(method, problem, Stopping(2), network, save_to=tmp_path / "state")
-    resumed = two.run(method, problem, Stopping(6), network, resume=tmp_path / "state")
+    resumed = two.run(method, problem, Stopping(6), network, after=two.run(method, problem, Stopping(2), network))
     np.testing.assert_array_equal(resumed.models, whole.models)
 
 

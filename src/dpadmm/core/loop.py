@@ -61,11 +61,15 @@ def rounds(
     noise: NoiseHook,
     number: int,
     replicas: int = 1,
+    after: Round | None = None,
 ) -> Iterator[Round]:
-    """Yield every complete round of `number`; round 0 is the start, which depends on no data."""
-    state, inbox = method.start(agents, replicas)
-    yield Round(0, state, inbox)
-    for k in range(1, number + 1):
+    """Yield every complete round of `number`; round 0 is the start, which depends on no data.
+
+    after: the round to go on from, with all that the rest of a run depends on.
+    """
+    first, state, inbox = after if after is not None else (0, *method.start(agents, replicas))
+    yield Round(first, state, inbox)
+    for k in range(first + 1, number + 1):
         who = method.participants(k)
         here = agents.take(who)
         mine, messages = method.local_step(k, here, take(state, who), inbox, noise)  # touches the data

@@ -102,7 +102,7 @@ def test_consensus_admm_is_an_instance(logistic, keyed, quiet):
     for k in range(1, 13):
         u = iteration.step(k, u, keyed())
     run = quiet.run(method, logistic, Stopping(rounds=12), noise=keyed())
-    np.testing.assert_allclose(run.checkpoint.state[0], u, atol=1e-9)
+    np.testing.assert_allclose(run.state[0], u, atol=1e-9)
     np.testing.assert_allclose(run.estimate, u.mean(axis=0), atol=1e-9)
 
 

@@ -145,5 +145,5 @@ def run_course(
             if k in marked:
                 last = method.estimate(state, inbox)
                 models = method.models(state, inbox)
-                run = RecordedRun(models, last, last, k, Ending.ROUNDS, History(), state)
+                run = RecordedRun(models, last, last, k, Ending.ROUNDS, History(), state, inbox)
                 yield k, Batch(run, tuple(trials), tuple(noise.columns), noise)

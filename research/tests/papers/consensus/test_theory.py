@@ -142,7 +142,7 @@ class TestAgainstRuns:
             Stopping(rounds=len(levels)),
             noise=PlannedNoise(plan, SimulatedSampler(seed=1), self.REPLICAS),
         )
-        state, target = StarState(*run.checkpoint.state), optimum[:, None]
+        state, target = StarState(*run.state), optimum[:, None]
         duals = -problem.functions.gradient(target[None])
         potential = ((state.a - duals) ** 2).sum(axis=(0, 1)) / (2 * rho)
         potential += rho / 2 * ((state.x - target) ** 2).sum(axis=(0, 1))
