@@ -11,7 +11,7 @@ import numpy as np
 import opendp.prelude as dp
 
 from dpadmm.noise import Draw, Recipients, Sampler, SecureSampler, SimulatedSampler, Slot, grid_for
-from dpadmm.privacy.protection import Certificate, Norm, Unit, View
+from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
 from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, SphericalLaplaceRelease
 from table import Row
 
@@ -97,8 +97,7 @@ def _opendp(measurement: Callable[[list[int]], list[int]]) -> float:
 def _certificate(norm: Norm = Norm.L2) -> Certificate:
     return Certificate(
         bound=1.0,
-        unit=Unit.RECORD,
-        view=View.EAVESDROPPER,
+        protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER),
         theorem="benchmark",
         assumptions=("none: nothing is released",),
         norm=norm,

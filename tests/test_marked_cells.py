@@ -841,7 +841,7 @@ def test_values_without_noise_are_not_in_messages() -> None:
     """A row above the norm, a value beyond the grid, a table of text: the refusals are told without the value."""
     from dpadmm.noise import Draw, Recipients, Slot
     from dpadmm.noise.secure import SecureSampler, grid_for
-    from dpadmm.privacy.protection import Certificate, Unit, View
+    from dpadmm.privacy.protection import Certificate, Protection, Unit, View
     from dpadmm.privacy.records import GaussianRelease
     from dpadmm.problems.silos import Silos
     from dpadmm.solvers.solution import Solution, Subproblem, require_converged
@@ -849,8 +849,7 @@ def test_values_without_noise_are_not_in_messages() -> None:
     grid = grid_for(1e-9)
     certificate = Certificate(
         bound=1.0,
-        unit=Unit.RECORD,
-        view=View.EAVESDROPPER,
+        protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER),
         theorem="C1",
         assumptions=("a",),
         grid=grid,

@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 from scipy import stats
+from tests.contracts.certificates import changed
 
 from dpadmm.noise import (
     CoordinateLaplace,
@@ -20,7 +21,7 @@ from dpadmm.noise import (
     distribution_of,
     grid_for,
 )
-from dpadmm.privacy.protection import Certificate, Norm, Strength, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm, Strength
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
@@ -39,8 +40,8 @@ MESSAGE = Slot("message")
 
 def certificate(scale=SCALE, dimension=DIMENSION, norm=Norm.L2, **changes):
     """A certificate on the grid of noise of that scale."""
-    facts = {"bound": 1.0, "unit": Unit.RECORD, "view": View.EAVESDROPPER, "theorem": "test", "assumptions": ("none",)}
-    return Certificate(**facts | {"norm": norm, "grid": grid_for(scale), "grid_dimension": dimension} | changes)
+    plain = Certificate(bound=1.0, protection=ONE_RECORD, theorem="test", assumptions=("none",))
+    return changed(plain, **{"norm": norm, "grid": grid_for(scale), "grid_dimension": dimension} | changes)
 
 
 def gaussian(scale=SCALE, agent=0, round=1, **changes):

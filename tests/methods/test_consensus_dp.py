@@ -127,7 +127,9 @@ class TestBudget:
             plan = plan_noise(method, problem, 9, target, schedule=schedule)
             releases = list(plan)
             assert [(r.agent, r.round) for r in releases] == [(COORDINATOR, k) for k in range(1, 10)]
-            assert {(r.certificate.unit, r.certificate.view) for r in releases} == {(Unit.FUNCTION, View.PUBLIC)}
+            assert {(r.certificate.protection.unit, r.certificate.protection.view) for r in releases} == {
+                (Unit.FUNCTION, View.PUBLIC)
+            }
             assert target.epsilon * (1 - 1e-6) <= spent(target, releases) <= target.epsilon
             assert list(by_agent(plan)) == [COORDINATOR]
         words = " ".join(plan.statement().assumptions)

@@ -106,7 +106,7 @@ class TestBounds:
             for ours, theirs in zip(mine.rows, plain.rows, strict=True):
                 bounds = [[c.bound for c in each.certificates] for each in (ours, theirs)]
                 np.testing.assert_allclose(*bounds, rtol=1e-9)
-                assert {c.unit for c in ours.certificates} == {Unit.PERSON}
+                assert {c.protection.unit for c in ours.certificates} == {Unit.PERSON}
                 assert any("all rows of one person" in text for text in ours.certificates[0].assumptions)
 
     def test_statement_says_person(self):

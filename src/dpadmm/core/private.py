@@ -192,7 +192,7 @@ def promises_of(algorithm: PrivateAlgorithm, setting: Setting) -> tuple[Promise,
             f"{type(algorithm).__name__} promises no noisy release, so it protects nobody: a private method lists in "
             "`promises` every value that it releases with noise."
         )
-    units = {each.unit for promise in found for row in promise.rows for each in row.certificates}
+    units = {each.protection.unit for promise in found for row in promise.rows for each in row.certificates}
     if hidden.unit is not Unit.RECORD and units != {hidden.unit}:
         raise InputError(
             f"{type(algorithm).__name__} is certified per {' and per '.join(sorted(unit.value for unit in units))} as "

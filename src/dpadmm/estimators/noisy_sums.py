@@ -238,7 +238,8 @@ def _release(
     if shares is None:
         certificate = secure_grid(certificate, grid=grid_for(rough), dimension=dimension)
     else:  # nobody sees more than the noisy sum, which the certificate of the plain sum covers (C10)
-        grid, plain = grid_for(rough / math.sqrt(shares.honest)), replace(certificate, view=View.PUBLIC)
+        seen = replace(certificate.protection, view=View.PUBLIC)
+        grid, plain = grid_for(rough / math.sqrt(shares.honest)), replace(certificate, protection=seen)
         certificate = masked_sum(plain, shares=shares, grid=grid, dimension=dimension)
     std = float(calibrate_gaussian(target, [certificate.bound], [1.0])[0])
     release = GaussianRelease(certificate=certificate, noise_std=std, agent=COORDINATOR, round=1)

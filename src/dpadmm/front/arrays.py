@@ -226,7 +226,11 @@ def _stated(
 def _check_view(course: Course) -> None:
     """Refuse an observer that was asked for and whom the method does not count; masks hide sums from all who look."""
     asked = course.setting.protection.view
-    seen = {row.certificates[0].view for each in promises_of(course.algorithm, course.setting) for row in each.rows}
+    seen = {
+        row.certificates[0].protection.view
+        for each in promises_of(course.algorithm, course.setting)
+        for row in each.rows
+    }
     if asked is not View.AGGREGATE and not all(asked in COVERED[each] for each in seen):
         raise InputError(
             f"{type(course.algorithm).__name__} is certified against the {' and '.join(v.value for v in seen)}, "

@@ -72,11 +72,11 @@ class SecureSampler:
     certificate.
 
     >>> from dpadmm.noise import Recipients, Draw, Slot
-    >>> from dpadmm.privacy.protection import Certificate, Unit, View
+    >>> from dpadmm.privacy.protection import ONE_RECORD, Certificate
     >>> from dpadmm.privacy.records import GaussianRelease
     >>> grid = grid_for(2.0)
     >>> certificate = Certificate(
-    ...     bound=1.0 + 2 * grid, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1 + C8",
+    ...     bound=1.0 + 2 * grid, protection=ONE_RECORD, theorem="C1 + C8",
     ...     assumptions=("unit-norm records",), grid=grid, grid_dimension=4,
     ... )
     >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=5, round=1)

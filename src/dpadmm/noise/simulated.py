@@ -49,10 +49,10 @@ class SimulatedSampler:
     threads : number of threads that share the agents of a draw, >= 1.
 
     >>> from dpadmm.noise import Recipients, Draw, Slot
-    >>> from dpadmm.privacy.protection import Certificate, Unit, View
+    >>> from dpadmm.privacy.protection import ONE_RECORD, Certificate
     >>> from dpadmm.privacy.records import GaussianRelease
     >>> certificate = Certificate(
-    ...     bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("unit-norm records",)
+    ...     bound=1.0, protection=ONE_RECORD, theorem="C1", assumptions=("unit-norm records",)
     ... )
     >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=0, round=1)
     >>> draw = Draw(Slot("message"), 1, Recipients.of(agents=3, replicas=2))

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Self
 
 from dpadmm import checks
+from dpadmm.codec import register_union
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Certificate, Norm, Relation
 
@@ -51,8 +52,8 @@ class PoissonSampling:
 
         With r records some take part with probability 1-(1-q)^r, and then move the sum by at most the bound.
         """
-        missing = certificate.records_per_person * math.log1p(-self.rate) if self.rate < 1 else -math.inf
-        replace_one = certificate.relation is Relation.REPLACE_ONE
+        missing = certificate.protection.records_per_person * math.log1p(-self.rate) if self.rate < 1 else -math.inf
+        replace_one = certificate.protection.relation is Relation.REPLACE_ONE
         return -math.expm1(missing), Scheme.POISSON_REPLACE if replace_one else Scheme.POISSON_ADD_OR_REMOVE
 
 
@@ -77,10 +78,11 @@ class FixedSizeSampling:
 
     def scheme(self, certificate: Certificate) -> tuple[float, Scheme]:
         """Return the probability that a person's record takes part, and the pair of distributions to use."""
-        if certificate.relation is not Relation.REPLACE_ONE or certificate.records_per_person != 1:
+        own = certificate.protection
+        if own.relation is not Relation.REPLACE_ONE or own.records_per_person != 1:
             raise InputError(
                 "fixed-size sampling is accounted for replace-one neighbours and one record per person, got "
-                f"{certificate.relation.value} and {certificate.records_per_person}; use Poisson sampling."
+                f"{own.relation.value} and {own.records_per_person}; use Poisson sampling."
             )
         return self.rate, Scheme.FIXED_SIZE_REPLACE
 
@@ -238,7 +240,7 @@ class SummedGaussianRelease(GaussianRelease):
     @property
     def honest(self) -> int:
         """How many silos' shares hide the sum from colluders, N - t."""
-        return checks.count("honest silos", self.silos - self.certificate.colluders, least=2)
+        return checks.count("honest silos", self.silos - self.certificate.protection.n_colluders, least=2)
 
     @property
     def share_std(self) -> float:
@@ -263,7 +265,8 @@ class SummedGaussianRelease(GaussianRelease):
 
     def counted_for(self, colluders: int) -> "SummedGaussianRelease":
         """Return the same shares, counted against another number of colluders, at least two silos being honest."""
-        certificate = replace(self.certificate, colluders=colluders)
+        protection = replace(self.certificate.protection, colluders=colluders)
+        certificate = replace(self.certificate, protection=protection)
         return replace(self, certificate=certificate, noise_std=self.hidden_by(self.silos - colluders).noise_std)
 
 
@@ -382,6 +385,7 @@ KINDS: tuple[type[Release], ...] = (
     BareRelease,
 )
 """Every kind of release."""
+register_union(Release, KINDS)
 
 
 def objective_epsilon(certificate: Certificate, rate: float) -> float:

@@ -105,7 +105,7 @@ def test_one_colluder_is_assumed_and_none_must_be_said(worlds, world, tmp_path):
         assert Agreement.from_json(terms.as_json()) == terms
         write_federation(tmp_path / "f.toml", terms)
         assert read_federation(tmp_path / "f.toml").digest == terms.digest
-    assert agreed_run(none).releases(0, 1)[0].certificate.colluders == 0
+    assert agreed_run(none).releases(0, 1)[0].certificate.protection.colluders == 0
 
 
 @pytest.mark.parametrize(

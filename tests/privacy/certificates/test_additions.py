@@ -100,7 +100,7 @@ def test_the_certificate_claims_no_public_sizes():
     own = LocalFunction(gradient_bound=1.0, n_records=5, relation=ADDED)
     certificate = gradient_sum([own, own])
     said = " ".join(certificate.assumptions)
-    assert certificate.relation is ADDED
+    assert certificate.protection.relation is ADDED
     assert "added or removed" in said
     assert "secret" in said
     assert f"{MOST_PER_NOMINAL} times its nominal" in said

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.contracts.certificates import changed
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import statement
@@ -15,7 +16,9 @@ from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Or
 
 BUDGET = Budget(epsilon=3.0, delta=1e-5)
 DATA = tuple(SiloColumns(name, {"x": [i + 0.5, 1.0], "y": [1, -1]}) for i, name in enumerate("abcde"))
-PLAIN = Certificate(bound=1.0, unit=Unit.RECORD, view=View.PUBLIC, theorem="C9", assumptions=("bounded",))
+PLAIN = Certificate(
+    bound=1.0, protection=Protection(unit=Unit.RECORD, view=View.PUBLIC), theorem="C9", assumptions=("bounded",)
+)
 
 
 def sums(colluders: int) -> Protection:
@@ -63,7 +66,7 @@ def test_a_sum_is_refused_where_more_is_asked_for(path, protection, colluders):
 
 
 def test_a_budget_for_sums_takes_noise_of_every_kind_and_says_whom_it_counts(path, tmp_path):
-    own = replace(PLAIN, view=View.EAVESDROPPER)
+    own = changed(PLAIN, view=View.EAVESDROPPER)
     laplace = CoordinateLaplaceRelease(certificate=replace(own, norm=Norm.L1), scale=4.0, agent=0, round=1)
     gaussian = GaussianRelease(certificate=own, noise_std=9.0, agent=0, round=2)
     with made(path, sums(1)) as ledger:

@@ -116,7 +116,7 @@ def _scripted(subject: Subject) -> Iterator[Subject]:
     like = subject.worlds[0]
     is_huber = isinstance(like.functions, EmpiricalRisk) and isinstance(like.functions.loss, Huber)
     if is_huber and like.dimension == 1 and subject.protection.relation.has_public_sizes:
-        is_user = Unit.USER in {release.certificate.unit for release in subject.plan(_USUAL)}
+        is_user = Unit.USER in {release.certificate.protection.unit for release in subject.plan(_USUAL)}
         at = changed_agent(subject.worlds)
         pair = crossing(like, int(like.functions.sizes[at]) if is_user else 1, at)
         with suppress(InputError):  # some are made for one dimension

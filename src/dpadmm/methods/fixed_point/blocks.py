@@ -163,14 +163,17 @@ class BlockADMM(Method):
             solver_tolerance=local.solver_tolerance,
         )
         if self.unit is Unit.USER:
-            return replace(user, silos_per_person=hidden.silos_per_person)
+            return replace(user, protection=replace(user.protection, silos_per_person=hidden.silos_per_person))
         # Clipping alone: what holds for all of a user's data holds for some of them.
         return replace(
             user,
-            unit=row_unit(hidden),
+            protection=replace(
+                user.protection,
+                unit=row_unit(hidden),
+                records_per_person=hidden.records_per_person,
+                silos_per_person=hidden.silos_per_person,
+            ),
             theorem="C5 (record level)",
-            records_per_person=hidden.records_per_person,
-            silos_per_person=hidden.silos_per_person,
         )
 
 

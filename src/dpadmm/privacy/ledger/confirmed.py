@@ -177,11 +177,12 @@ class ConfirmedLedger:
                 "The ledger's budget is per user, but the ledger cannot tell users apart: it was created for one silo. "
                 "Create it with one silo per user, as in ledger_data(X, y, groups)."
             )
-        if is_spread and isinstance(release, NoisyRelease) and release.certificate.silos_per_person < records:
+        silos = release.certificate.protection.silos_per_person if isinstance(release, NoisyRelease) else records
+        if is_spread and silos < records:
             raise InputError(
                 f"A person may have {records} records, each with a different agent, but the aggregate of round "
-                f"{release.round} is certified for a person in {plural(release.certificate.silos_per_person, 'silo')}. "
-                f"Certify it for {records} silos per person, or create the ledger with separate silos."
+                f"{release.round} is certified for a person in {plural(silos, 'silo')}. Certify "
+                f"it for {records} silos per person, or create the ledger with separate silos."
             )
         return admitted(release, self.ledger.protection)
 
