@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpadmm.cli.terminal import clear_failures
+from dpadmm.codec import encode
 
 if TYPE_CHECKING:
     from dpadmm.privacy.ledger import KeptProfile, Ledger, LedgerStatement, RunSpending
@@ -113,7 +114,7 @@ def _as_json(
         "left_epsilon": said.left_epsilon,
         "releases": said.releases,
         "refusals": said.refusals,
-        **said.protection.content(),
+        **encode(said.protection),
         "strength": said.strength.value,
         "standing": said.standing,
         "declared": list(said.declared),
@@ -124,7 +125,7 @@ def _as_json(
         "data_since": said.version_since,
         "silos": [asdict(silo) | {"spent_epsilon": json_number(silo.spent_epsilon)} for silo in said.silos],
         "runs": [asdict(run) | {"alone_epsilon": json_number(run.alone_epsilon)} for run in runs],
-        "profiles": [{key: value for key, value in kept.content().items() if key != "data"} for kept in profiles],
+        "profiles": [{key: value for key, value in encode(kept).items() if key != "data"} for kept in profiles],
     }
 
 

@@ -6,7 +6,6 @@ the form of the release (C8, `docs/proofs/c8.md`).
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -170,29 +169,6 @@ class Protection:
             and (said.view is not View.AGGREGATE or self.n_colluders <= said.n_colluders)
             and self.records_per_person <= said.records_per_person
             and self.silos_per_person <= said.silos_per_person
-        )
-
-    def content(self) -> dict[str, str | int]:
-        """Return it as plain values, for a file."""
-        counted: dict[str, str | int] = {"colluders": self.n_colluders} if self.view is View.AGGREGATE else {}
-        return counted | {
-            "unit": self.unit.value,
-            "relation": self.relation.value,
-            "view": self.view.value,
-            "records_per_person": self.records_per_person,
-            "silos_per_person": self.silos_per_person,
-        }
-
-    @classmethod
-    def read(cls, content: Mapping[str, Any]) -> "Protection":
-        """Return what `content` wrote."""
-        return cls(
-            unit=Unit(content["unit"]),
-            relation=Relation(content["relation"]),
-            view=View(content["view"]),
-            records_per_person=content["records_per_person"],
-            silos_per_person=content["silos_per_person"],
-            colluders=content.get("colluders"),
         )
 
     def words(self) -> str:

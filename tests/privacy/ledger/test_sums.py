@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.contracts.certificates import changed
 
+from dpadmm.codec import encode
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.certificates.sums import Shares, column_profile, masked_sum, profile_on_grid
@@ -80,7 +81,7 @@ def test_a_budget_for_sums_takes_noise_of_every_kind_and_says_whom_it_counts(pat
         assert read.statement().spent_epsilon == said.spent_epsilon
         read.export_json(tmp_path / "export.json")
     exported = json.loads((tmp_path / "export.json").read_text())
-    assert exported["protection"] == sums(1).content()
+    assert exported["protection"] == encode(sums(1))
     assert [each["body"]["release"].get("silos") for each in exported["entries"][1:]] == [5, 5, None, None]
 
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from dpadmm import checks, codec
 from dpadmm.codec import canonical
@@ -28,6 +28,8 @@ from dpadmm.parsing import parse_json
 from dpadmm.privacy.records import Release
 
 GENESIS = "0" * 64
+_T = TypeVar("_T")
+_COMMON = ("seq", "time", "event")
 Key = tuple[str, int, int, int]
 """What names a release: run, round, agent, slot."""
 
@@ -65,6 +67,11 @@ class Entry:
         return dict(content)
 
 
+def read_record(kind: type[_T], content: Mapping[str, Any]) -> _T:
+    """Return the record that an entry's content writes, besides its number, time and event."""
+    return codec.decode(kind, {name: value for name, value in content.items() if name not in _COMMON})
+
+
 def link(previous: str, body: str) -> str:
     """Return the digest of the entry `body` that follows `previous`."""
     return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()
@@ -78,8 +85,9 @@ class Writer:
     digest: str
     time: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="microseconds"))
 
-    def next(self, kind: Kind, content: dict[str, Any]) -> Entry:
-        """Return the next entry and move on."""
+    def next(self, kind: Kind, record: Any) -> Entry:
+        """Return the next entry, of a record or of plain values, and move on."""
+        content = record if isinstance(record, dict) else codec.encode(record)
         body = canonical(content | {"seq": self.seq + 1, "time": self.time, "event": kind.value})
         self.seq, self.digest = self.seq + 1, link(self.digest, body)
         return Entry(self.seq, body, self.digest)
@@ -125,7 +133,6 @@ class Ask:
     """One release asked for, with all that makes it unique; equal asks are the same message.
 
     `silo` is the name under which the ledger knows the silo whose data it is about; None stands for all of them.
-    `written`: the release as `encode_release` writes it, where that is at hand.
     """
 
     run: str
@@ -133,38 +140,15 @@ class Ask:
     slot: int
     release: Release
     silo: str | None
-    written: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse fewer releases than one: they would take from what is spent."""
+        checks.count("count", self.release.count)
 
     @property
     def key(self) -> Key:
         """What names the message."""
         return self.run, self.release.round, self.release.agent, self.slot
-
-    def content(self) -> dict[str, Any]:
-        """Return the ask as plain values."""
-        return {
-            "run": self.run,
-            "algorithm": self.algorithm,
-            "slot": self.slot,
-            "silo": self.silo,
-            "release": encode_release(self.release) if self.written is None else self.written,
-        }
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "Ask":
-        """Return the ask that `content` wrote."""
-        release = decode_release(content["release"])
-        for name in ("run", "algorithm"):
-            read_text(content[name])
-        _read_int(content["slot"])
-        checks.count("count", release.count)  # fewer would take from what is spent
-        return cls(
-            content["run"],
-            content["algorithm"],
-            content["slot"],
-            release,
-            content["silo"] if content["silo"] is None else read_text(content["silo"]),
-        )
 
 
 def encode_release(release: Release) -> dict[str, Any]:
@@ -180,27 +164,3 @@ def encode_release(release: Release) -> dict[str, Any]:
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise InputError(f"The release cannot be recorded: {name} must be a whole number of 64 bits.")
     return written
-
-
-def decode_release(value: Mapping[str, Any]) -> Release:
-    """Return the release that `encode_release` wrote; `LedgerError` for an unknown kind or unknown fields."""
-    try:
-        return codec.decode(Release, value, "A recorded release")
-    except InputError as problem:
-        raise LedgerError(
-            f"{problem} The ledger is damaged or was written by a newer version of dpadmm: use that version, or "
-            "restore the ledger from a backup."
-        ) from problem
-
-
-def read_text(value: Any) -> str:
-    """Return a recorded text; `TypeError` if it is something else."""
-    if not isinstance(value, str):
-        raise TypeError("a text is something else.")
-    return value
-
-
-def _read_int(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError("a whole number is something else.")
-    return value
