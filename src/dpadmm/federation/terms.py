@@ -4,7 +4,6 @@ Each silo and the coordinator build this from the agreement alone. No data are n
 public constants, so the problem used here has the right sizes and empty tables.
 """
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm.checks import nearest
+from dpadmm.codec import digest, encode
 from dpadmm.core.private import Course, RunSetting
 from dpadmm.core.round_zero import ProfileRound, share_out
 from dpadmm.errors import InputError
@@ -31,7 +31,7 @@ from dpadmm.noise.sums import MOST_MULTIPLE
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import Protection, View
-from dpadmm.privacy.records import NoisyRelease, SummedGaussianRelease
+from dpadmm.privacy.records import NoisyRelease, Release, SummedGaussianRelease
 from dpadmm.problems.loss_records import LOSS_KINDS
 from dpadmm.problems.losses import Huber, Logistic, Loss
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
@@ -178,7 +178,7 @@ class AgreedRun:
     @cached_property
     def mark(self) -> str:
         """A digest of the whole plan: silos and coordinator compare it before the first round."""
-        return hashlib.sha256("\n".join(map(repr, self.plan)).encode()).hexdigest()
+        return digest([encode(release, Release) for release in self.plan])
 
 
 def agreed_run(agreement: Agreement) -> AgreedRun:

@@ -6,7 +6,7 @@ what it costs by itself. What releases cost together is in `dpadmm.privacy.accou
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Self
 
@@ -111,7 +111,7 @@ class Cost:
     is_infinite: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class Release(ABC):
     """What was released: by which agent, in which round, and how often with fresh noise each (`count`)."""
 
@@ -134,14 +134,8 @@ class Release(ABC):
     def noise_ratio(self) -> float:
         """The noise over the bound: std/bound, or 1/(rate bound) for Laplace noise."""
 
-    def __repr__(self) -> str:
-        """Show what is particular first; a federation's digest of its plan is over this text."""
-        common, particular = fields(self)[:3], fields(self)[3:]
-        listed = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in (*particular, *common))
-        return f"{type(self).__name__}({listed})"
 
-
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class BareRelease(Release):
     """A value released without noise although it depends on private data: infinite epsilon."""
 
@@ -151,7 +145,7 @@ class BareRelease(Release):
     noise_ratio = 0.0
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class NoisyRelease(Release):
     """A certified value with noise on it."""
 
@@ -186,7 +180,7 @@ class NoisyRelease(Release):
         return self.certificate
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class _WithGaussianNoise(NoisyRelease):
     noise_std: float
 
@@ -206,7 +200,7 @@ class _WithGaussianNoise(NoisyRelease):
         return replace(self, noise_std=self.noise_std * factor)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class GaussianRelease(_WithGaussianNoise):
     """The value plus N(0, noise_std^2 I), `count` times with fresh noise each."""
 
@@ -228,7 +222,7 @@ class GaussianRelease(_WithGaussianNoise):
         return 1.0 if grid is None else 1.0 + (0.5 * grid / checks.positive("noise_std", self.noise_std)) ** 2
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class SummedGaussianRelease(GaussianRelease):
     """The sum of `silos` values under masks, each with its share of the noise (C12).
 
@@ -270,7 +264,7 @@ class SummedGaussianRelease(GaussianRelease):
         return replace(self, certificate=certificate, noise_std=self.hidden_by(self.silos - colluders).noise_std)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class SampledGaussianRelease(_WithGaussianNoise):
     """A sum over a random sample plus N(0, noise_std^2 I); the certificate bounds one record's term in the sum.
 
@@ -297,7 +291,7 @@ class SampledGaussianRelease(_WithGaussianNoise):
         return Cost(step=step) if rate < 1 else Cost(m_squared=step.shift**2)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class _WithSphericalNoise(NoisyRelease):
     rate: float
 
@@ -318,7 +312,7 @@ class _WithSphericalNoise(NoisyRelease):
         return replace(self, rate=self.rate / factor)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class SphericalLaplaceRelease(_WithSphericalNoise):
     """The value plus noise of density proportional to exp(-rate ||v||_2)."""
 
@@ -328,7 +322,7 @@ class SphericalLaplaceRelease(_WithSphericalNoise):
         return Cost(epsilon=checks.positive("rate", self.rate) * self._additive().bound)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class ObjectiveRelease(_WithSphericalNoise):
     """The minimiser of an objective with a random linear term of density proportional to exp(-rate ||b||_2)."""
 
@@ -338,7 +332,7 @@ class ObjectiveRelease(_WithSphericalNoise):
         return Cost(epsilon=objective_epsilon(self.certificate, self.rate))
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class CoordinateLaplaceRelease(NoisyRelease):
     """The value plus independent Laplace noise of scale `scale` on each coordinate (L1 certificate)."""
 
