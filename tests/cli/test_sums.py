@@ -29,7 +29,7 @@ def sums(cli, study, tmp_path_factory):
 def test_a_fit_says_whom_it_hides_from_and_what_more_would_see(cli, sums):
     folder, _, said = sums
     model = ReleasedModel.load(folder / "model.json")
-    assert model.guarantee.protected == Protection(view=View.AGGREGATE, colluders=1)
+    assert model.guarantee.protection == Protection(view=View.AGGREGATE, colluders=1)
     assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-6)
     assert model.guarantee.collusion.if_all == pytest.approx(1.84, abs=0.006)  # sqrt(3) m
     for words in (

@@ -196,8 +196,8 @@ def test_one_silo_hides_alone_and_may_have_few_records():
         warnings.simplefilter("ignore")
         model = estimator(random_state=0).fit(X, y)
     assert model.plan_.method == "noisy-gradients"
-    assert model.privacy_.relation is Relation.ADD_OR_REMOVE
-    assert model.privacy_.view is View.EAVESDROPPER
+    assert model.privacy_.protection.relation is Relation.ADD_OR_REMOVE
+    assert model.privacy_.protection.view is View.EAVESDROPPER
 
 
 SCHEMA = Schema((Numeric("a", -1, 1), Numeric("b", -1, 1)), ThresholdLabel("y", 0))

@@ -126,7 +126,7 @@ def test_what_is_spent_is_recorded_by_both_in_one_ledger(place: Path) -> None:
     files = ["north.csv", "south.parquet"]
     model = dpadmm.fit(files, schema="schema.json", ledger="data.ledger", budget=7.0, **COST)
     assert model.spending is not None
-    assert model.guarantee.is_release
+    assert model.guarantee.is_private_release
     asked = "fit north.csv south.parquet --schema schema.json --epsilon 3 --delta 1e-5"
     shell(f"{asked} --ledger data.ledger --out two.json")
     with open_for_reading("data.ledger") as book:

@@ -25,8 +25,13 @@ def test_a_model_comes_back_as_it_was(model, tmp_path, name):
     place = model.save(tmp_path / name)
     assert place == tmp_path / name
     assert ReleasedModel.load(place) == model
-    assert ReleasedModel.load(place).guarantee.claims[0].epsilon == float("inf")
     assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_an_infinite_epsilon_is_a_number(model, tmp_path):
+    unbounded = replace(model, guarantee=replace(model.guarantee, epsilon=float("inf")))
+    assert ReleasedModel.load(unbounded.save(tmp_path / "m.json")) == unbounded
+    assert "</span> = infinite</p>" in unbounded.report()
 
 
 @pytest.mark.parametrize("name", ["m.json", "m.npz"])

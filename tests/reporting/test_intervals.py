@@ -232,7 +232,7 @@ class TestModel:
     def test_the_figure_counts_all_of_it(self, fitted):
         model = fitted.released_
         assert model.guarantee.epsilon == pytest.approx(50.0, rel=1e-6)
-        assert any(words.startswith("C14") for words in model.guarantee.certificates)
+        assert any(words.startswith("C14") for words in model.guarantee.theorems)
         assert 0 < model.curvature.epsilon < 50
         assert f"alone costs epsilon {model.curvature.epsilon:.3g}" in model.statement
 

@@ -177,7 +177,7 @@ def evaluate(
             protection = protection_of(ledger, None, view, *counts, has_persons=person is not None)
             if person is None:
                 is_counted = records_per_person is not None or (ledger is not None and ledger.exists())
-                check_unit(protection, saved.guarantee.protected.unit, is_counted=is_counted)
+                check_unit(protection, saved.guarantee.protection.unit, is_counted=is_counted)
             elif saved.schema.label.is_real:
                 raise InputError("--person is for models of classes. Nothing was spent. Give one row per person.")
             check_sizes(protection)
@@ -354,7 +354,7 @@ def _private(
         records=len(rows.labels),
         on=what_is_counted(words, books),
         basis=Basis.ACCOUNTED,
-        epsilon=privacy.certified,
+        epsilon=privacy.epsilon,
         delta=privacy.delta,
         time=now(),
         uncertainty=noise,

@@ -15,7 +15,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation_figures import CalibrationPart, Confusion, EvaluatedFigure, RocCurve, SeenCounts
 from dpadmm.reporting.files import decode, digest_of, encode, write_or_keep
 from dpadmm.reporting.score_bins import BINS, WIDTH, ScoreBins, least_squares
-from dpadmm.reporting.statement import PrivacyStatement
+from dpadmm.reporting.statement import Guarantee
 
 FORMAT, VERSION = "dpadmm-evaluation", 1
 
@@ -36,7 +36,7 @@ class PrivateEvaluation:
     records: int
     counts: tuple[float, ...]
     noise_std: float
-    privacy: PrivacyStatement
+    privacy: Guarantee
     limit: float
     has_probabilities: bool
     by: str = ""

@@ -91,7 +91,7 @@ def draw_evaluation(found: PrivateEvaluation, path: Path) -> None:
         _calibration(axes[1], found)
     said = found.privacy
     figure.suptitle(
-        f"{found.label}: {found.records} records, epsilon {said.certified:.3g} at delta {said.delta:.3g}", fontsize=11
+        f"{found.label}: {found.records} records, epsilon {said.epsilon:.3g} at delta {said.delta:.3g}", fontsize=11
     )
     _save(figure, path)
 

@@ -11,11 +11,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Label, ThresholdLabel
+from dpadmm.planner.planner import UtilityPoint
 from dpadmm.privacy.ledger.statement import version_words
 from dpadmm.privacy.protection import COVERED, Protection, View, covers
 from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip, svg
 from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels, plain_words
-from dpadmm.reporting.facts import BudgetFacts, Custody, RoundCurve, Spending
+from dpadmm.reporting.facts import Custody, RoundCurve, Spending
 from dpadmm.reporting.forest import bars, forest_plot
 from dpadmm.reporting.intervals import CoefficientTable
 from dpadmm.reporting.measurement import Basis, Measurement
@@ -41,7 +42,7 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
     spending: what the ledger says now; left out, what it said when the model was trained.
     place: the model's file, as the commands on the page name it; None if there is none.
     """
-    guarantee, protected = model.guarantee, model.guarantee.protected
+    guarantee, protected = model.guarantee, model.guarantee.protection
     now = spending if spending is not None else model.spending
     return _template().render(
         model=model,
@@ -53,7 +54,7 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
         view=protected.view.value,
         title=f"{len(model.silos)} silos: {model.wiring.words}. The guarantee holds against {protected.observer}.",
         observers=observers(
-            protected, model.wiring.has_coordinator, guarantee.is_release, model.custody, len(model.silos)
+            protected, model.wiring.has_coordinator, guarantee.is_private_release, model.custody, len(model.silos)
         ),
         protected=protected,
         has_sizes=protected.relation.has_public_sizes,
@@ -108,7 +109,7 @@ _ENVELOPES = {
 
 def _message_words(model: ReleasedModel) -> str:
     """Return what the envelopes are, and where the records were."""
-    view = model.guarantee.protected.view
+    view = model.guarantee.protection.view
     envelopes = _ENVELOPES.get(view, "messages; only the published values carry noise")
     if model.custody is Custody.FEDERATED:
         return f"Lines carry {envelopes}. Records stayed inside the circles."
@@ -153,7 +154,7 @@ def _scores(model: ReleasedModel) -> Markup | None:
     expected, measured = model.choice.expected, model.measurements
     if expected is None and not measured:
         return None
-    score, marks = measured[0].score if expected is None else expected.score, []
+    score, marks = measured[0].score if expected is None else expected.score.value, []
     for each in () if expected is None else expected.signals:
         middle, half = (each.low + each.high) / 2, (each.high - each.low) / 2
         marks.append(Mark(f"expected, {each.signal} signal", middle, "span", half))
@@ -253,7 +254,7 @@ def _own_ledger(model: ReleasedModel, place: str | None) -> tuple[str, str]:
     from dpadmm.federation.agreement import NoiseOrigin
     from dpadmm.federation.silo_files import SiloFiles
 
-    noise = NoiseOrigin.SECURE if model.guarantee.is_release else NoiseOrigin.TEST
+    noise = NoiseOrigin.SECURE if model.guarantee.is_private_release else NoiseOrigin.TEST
     ledger = SiloFiles(Path("SILO")).ledger(noise)
     where = "In each silo, with its own directory for SILO"
     if place is None:
@@ -277,14 +278,14 @@ def best_guess(epsilon: float, delta: float) -> float:
     return min(1.0, (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon)))
 
 
-def _budget_rows(points: Sequence[BudgetFacts], epsilon: float, delta: float) -> list[dict[str, Any]]:
+def _budget_rows(points: Sequence[UtilityPoint], epsilon: float, delta: float) -> list[dict[str, Any]]:
     """Return a row of the table for each budget; `epsilon` is that of the report."""
     return [
-        vars(point)
-        | {
+        {
+            "epsilon": point.epsilon,
+            "judged": point.expected.judged,
             "guess": best_guess(point.epsilon, delta),
-            "range": f"{point.low:.2f} to {point.high:.2f}",
-            "bar": _bar(point.learned),
+            "bar": _bar(point.expected.judged.learned),
             "method": _method_words(point.method),
             "is_own": math.isclose(point.epsilon, epsilon, rel_tol=1e-3),
         }

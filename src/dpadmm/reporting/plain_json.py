@@ -23,7 +23,7 @@ def plain_json(model: "ReleasedModel") -> str:
         "created": model.created,
         "epsilon": said.epsilon,
         "delta": said.delta,
-        "is_private_release": said.is_release,
+        "is_private_release": said.is_private_release,
         "columns": _columns(model),
         "radius": encoding.radius,
         "factor": encoding.share,

@@ -82,7 +82,7 @@ def test_what_is_told_does_not_depend_on_the_sizes(worlds, tmp_path):
         public = {name: value for name, value in encode(model).items() if name not in others}
         for text in (model.statement, json.dumps(public), str(statements), str(outcome.silos), outcome.assumptions):
             assert not any(re.search(rf"(?<![\w.]){n}(?![\w.])", str(text)) for n in (*sizes[:2], sum(sizes)) if n)
-        assert model.guarantee.relation == "add-or-remove"
+        assert model.guarantee.protection.relation.value == "add-or-remove"
         assert "nominally 135" in model.statement
         told.append((model.statement, statements, outcome.silos, str(logs).replace(world.agreement.digest[:16], "")))
     assert told[0] == told[1]
