@@ -40,7 +40,7 @@ def test_a_fit_says_whom_it_hides_from_and_what_more_would_see(cli, sums):
     ):
         assert words in said, words
     facts = cli.ask("report", str(folder / "model.json"))["guarantee"]
-    assert (facts["view"], facts["colluders"]) == ("aggregate", 1)
+    assert (facts["protection"]["view"], facts["protection"]["colluders"]) == ("aggregate", 1)
 
 
 def test_the_ledger_remembers_the_colluders(cli, sums):

@@ -258,7 +258,7 @@ def test_groups_in_another_order_pay_for_themselves(table, tmp_path):
         except BudgetError:
             outcomes.append(None)
     assert [outcome is None for outcome in outcomes] == [False, True, True]
-    assert outcomes[0].unit is Unit.USER  # the ledger's, though nobody said so
+    assert outcomes[0].protection.unit is Unit.USER  # the ledger's, though nobody said so
     assert spent(path) == pytest.approx(1.0, rel=1e-6)
 
 
@@ -269,7 +269,7 @@ def test_a_ledger_remembers_what_it_assumes(make, table, tmp_path):
     with Ledger.create(tmp_path / "b", data, budget, protection=protection) as book:
         model = build(ledger=book).fit(X, y, groups=groups)
         said = model.privacy_
-        assert (said.records_per_person, said.silos_per_person) == (2, 3)
+        assert (said.protection.records_per_person, said.protection.silos_per_person) == (2, 3)
         assert book.statement().spent_epsilon == pytest.approx(1.0, rel=1e-6)  # for a person in three silos
         for less in ({"silos_per_person": 2}, {"records_per_person": 1}, {"view": "public"}):
             with pytest.raises(InputError, match="does not cover"):

@@ -49,7 +49,7 @@ from dpadmm.reporting.files import (
 )
 from dpadmm.reporting.intervals import CoefficientTable, CurvatureFacts
 from dpadmm.reporting.measurement import Measurement
-from dpadmm.reporting.rows import PlainColumns, PlainRows, RowScores, SchemaRows
+from dpadmm.reporting.rows import ModelRows, PlainColumns
 from dpadmm.reporting.statement import Guarantee
 
 if TYPE_CHECKING:
@@ -138,11 +138,9 @@ class ReleasedModel:
         return self.custody is Custody.FEDERATED
 
     @cached_property
-    def rows(self) -> RowScores:
+    def rows(self) -> ModelRows:
         """How rows become scores."""
-        if isinstance(self.schema, Schema):
-            return SchemaRows(self.schema, self.encoding)
-        return PlainRows(self.schema, self.encoding)
+        return ModelRows(self.schema, self.encoding)
 
     @cached_property
     def weights(self) -> Floats:
