@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
+from dpadmm.codec import encode
 from dpadmm.data.columns import Numeric, ThresholdLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import NumberRows, RawSilos
@@ -25,7 +26,6 @@ from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.files import encode
 
 ADDED = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
 NOMINAL = 1200

@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 
 import dpadmm
+from dpadmm.codec import encode
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
 from dpadmm.front import tables
 from dpadmm.front.training import Training
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, Relation, View
-from dpadmm.reporting.files import encode
 from dpadmm.reporting.model import ReleasedModel
 
 with warnings.catch_warnings():

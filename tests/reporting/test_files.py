@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError
 from dpadmm.reporting import files
-from dpadmm.reporting.files import check_writable, encode
+from dpadmm.reporting.files import check_writable
 from dpadmm.reporting.model import ReleasedModel
 
 
@@ -141,7 +142,7 @@ def test_a_document_with_other_types_is_refused_even_with_a_right_digest(model_d
     parent[key] = {"strange": 1} if not isinstance(node, dict) else "strange"
     content = files.signed(document)
     try:
-        loaded = files.decode(ReleasedModel, files.checked_facts(Path("m.json"), content), "m.json")
+        loaded = decode(ReleasedModel, files.checked_facts(Path("m.json"), content), "m.json")
     except InputError:
         return
     pytest.fail(f"accepted a strange value: {loaded}")
@@ -149,7 +150,7 @@ def test_a_document_with_other_types_is_refused_even_with_a_right_digest(model_d
 
 @pytest.fixture(scope="session")
 def model_document(model) -> str:
-    return json.dumps(files.encode(model))
+    return json.dumps(encode(model))
 
 
 def test_missing_files_and_wrong_endings(model, tmp_path):

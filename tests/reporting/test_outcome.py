@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from dpadmm.codec import encode
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planner import Task, carry_out, plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.files import encode
 from dpadmm.reporting.outcome import choice_of, guarantee_of, wiring_of
 
 

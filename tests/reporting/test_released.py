@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 from scipy.special import expit, softmax
 
+from dpadmm.codec import encode
 from dpadmm.data.encoding import RowEncoding, TargetScale
 from dpadmm.data.schema import Screening, numbered_names
 from dpadmm.data.tables import encode_table
@@ -209,7 +210,7 @@ def test_a_ledger_must_know_the_training(model, tmp_path):
 
 
 def test_plain_columns_with_other_types_are_refused_even_with_a_right_digest(model, tmp_path):
-    made = files.encode(plain(model, BOUNDED, SICK, (1.0, 1.0, 0.0)))
+    made = encode(plain(model, BOUNDED, SICK, (1.0, 1.0, 0.0)))
     changes = ({"names": "ab"}, {"centre": [0.0]}, {"norm_bound": "x"}, {"label": {"name": "a"}}, {"more": 1})
     for change in changes:
         (tmp_path / "m.json").write_bytes(files.signed(made | {"schema": made["schema"] | change}))

@@ -143,13 +143,14 @@ def evaluate(
         from dpadmm.cli.evaluation import Questions, bought, keep, measurement_of, show
         from dpadmm.cli.scoring import labelled_rows
         from dpadmm.cli.terminal import print_json, print_line, print_reading
+        from dpadmm.codec import encode
         from dpadmm.data.schema import Screening
         from dpadmm.data.tables import check_split, read_silos
         from dpadmm.estimators.noisy_sums import check_sizes, check_unit
         from dpadmm.estimators.wishes import Books
         from dpadmm.front.asked import TaskWords, check_person, persons_of, protection_of
         from dpadmm.privacy.protection import Protection
-        from dpadmm.reporting.files import check_apart, check_writable, encode
+        from dpadmm.reporting.files import check_apart, check_writable
         from dpadmm.reporting.model import ReleasedModel
 
         asked = Questions(threshold, by, plot, out)

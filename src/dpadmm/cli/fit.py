@@ -235,8 +235,8 @@ def _show(training: "Training", done: "Trained", *, is_json: bool) -> None:
 
 def model_json(model: "ReleasedModel") -> dict[str, Any]:
     """Return everything about the model but its curves and schema, with what is covered and protected in words."""
+    from dpadmm.codec import encode
     from dpadmm.privacy.protection import covers
-    from dpadmm.reporting.files import encode
 
     document = encode(model)
     protected = model.guarantee.protection

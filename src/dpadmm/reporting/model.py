@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dpadmm import checks
+from dpadmm.codec import decode, encode
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
@@ -39,9 +40,7 @@ from dpadmm.reporting.facts import (
 )
 from dpadmm.reporting.files import (
     checked_suffix,
-    decode,
     digest_of,
-    encode,
     read_facts,
     to_bytes,
     write_file,

@@ -8,12 +8,12 @@ from itertools import zip_longest
 from typing import Any
 
 from dpadmm.checks import plural
+from dpadmm.codec import encode
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import distribution_of
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.protection import Protection, Strength, covers, standing
 from dpadmm.privacy.records import Origin, Release, SummedGaussianRelease
-from dpadmm.reporting.files import encode
 
 
 def _condition(declared: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.codec import encode
 from dpadmm.core.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
@@ -26,7 +27,6 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.federation import federation_model
-from dpadmm.reporting.files import encode
 
 SIZES = (67, 0, 53)  # true ones
 NOMINAL = 45  # of each silo
