@@ -208,3 +208,16 @@ def test_a_class_that_may_change_is_no_record() -> None:
 def test_it_is_loaded_without_the_library_that_it_stands_on() -> None:
     code = "import sys, dpadmm, dpadmm.codec; sys.exit('cattrs' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@dataclass(frozen=True)
+class Perhaps:
+    names: tuple[str, ...] | None = None
+    chosen: frozenset[str] | None = None
+    shares: Mapping[str, float] | None = None
+
+
+def test_what_may_be_missing_is_null():
+    for made in (Perhaps(), Perhaps(("a",), frozenset({"b"}), {"c": 1.0})):
+        assert decode(Perhaps, encode(made)) == made
+    assert encode(Perhaps()) == {"names": None, "chosen": None, "shares": None}

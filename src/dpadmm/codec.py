@@ -125,7 +125,7 @@ def _converter() -> "Converter":
         kinds = get_args(kind)
 
         def write(values: Any) -> list[Any]:
-            declared = kinds[:1] * len(values) if kinds[-1] is Ellipsis else kinds
+            declared = kinds[:1] * len(_typed(values, tuple, "a tuple")) if kinds[-1] is Ellipsis else kinds
             pairs = enumerate(zip(values, declared, strict=True))
             return [_at(f"[{i}]", conv.unstructure, value, each) for i, (value, each) in pairs]
 
@@ -143,13 +143,17 @@ def _converter() -> "Converter":
                 raise _Misfit("must not have anything twice")
             return found
 
-        return lambda values: sorted(conv.unstructure(value, *get_args(kind)) for value in values), read
+        def write(values: Any) -> list[Any]:
+            return sorted(conv.unstructure(value, *get_args(kind)) for value in _typed(values, frozenset, "a set"))
+
+        return write, read
 
     def mapping(kind: Any) -> _Form:
         read, (key, inner) = make_mapping_structure_fn(kind, conv), get_args(kind)
 
         def write(values: Any) -> dict[str, Any]:
-            return {conv.unstructure(k, key): _at(f"[{k!r}]", conv.unstructure, v, inner) for k, v in values.items()}
+            pairs = _typed(values, Mapping, "a mapping").items()
+            return {conv.unstructure(k, key): _at(f"[{k!r}]", conv.unstructure, v, inner) for k, v in pairs}
 
         return write, lambda value: read(_typed(value, dict, "an object"), kind)
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
+from dpadmm.codec import encode
 from dpadmm.data.columns import Numeric, ThresholdLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import NumberRows, RawSilos
@@ -25,7 +26,6 @@ from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.files import encode
 
 ADDED = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
 NOMINAL = 1200
@@ -196,8 +196,8 @@ def test_one_silo_hides_alone_and_may_have_few_records():
         warnings.simplefilter("ignore")
         model = estimator(random_state=0).fit(X, y)
     assert model.plan_.method == "noisy-gradients"
-    assert model.privacy_.relation is Relation.ADD_OR_REMOVE
-    assert model.privacy_.view is View.EAVESDROPPER
+    assert model.privacy_.protection.relation is Relation.ADD_OR_REMOVE
+    assert model.privacy_.protection.view is View.EAVESDROPPER
 
 
 SCHEMA = Schema((Numeric("a", -1, 1), Numeric("b", -1, 1)), ThresholdLabel("y", 0))

@@ -37,7 +37,7 @@ from dpadmm.privacy.protection import Certificate, Protection, Unit, View, secur
 from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import PrivacyStatement
+from dpadmm.reporting.statement import Guarantee
 
 _SLOT = Slot("metric")
 
@@ -140,9 +140,9 @@ def check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> Non
 def _unit_of(model: Any) -> Unit:
     """Return what a model protects; of models that are not of this package, and of the commands' own, a record."""
     if isinstance(model, ReleasedModel):
-        return model.guarantee.protected.unit
+        return model.guarantee.protection.unit
     said = getattr(model, "privacy_", None)
-    return said.unit if isinstance(said, PrivacyStatement) else Unit.RECORD
+    return said.protection.unit if isinstance(said, Guarantee) else Unit.RECORD
 
 
 def check_sizes(protection: Protection) -> None:
@@ -177,7 +177,7 @@ class NoisySum:
 
     values: Floats
     noise_std: float
-    privacy: PrivacyStatement
+    privacy: Guarantee
 
 
 def noisy_sum(parts: Floats, certificate: Certificate, asked: Asked, X: Any, y: NDArray[Any], subject: str) -> NoisySum:
@@ -199,7 +199,7 @@ def noisy_sum(parts: Floats, certificate: Certificate, asked: Asked, X: Any, y: 
         noise = PlannedNoise(NoisePlan({(_SLOT, 1): {COORDINATOR: release}}), asked.sampler, masks=masks)
         noisy = noise.total(_SLOT, 1, parts[:, :, None])
         noise.check_drawn()
-    privacy = PrivacyStatement.of(
+    privacy = Guarantee.of(
         statement([release]),
         [release],
         delta=asked.delta or 0.0,

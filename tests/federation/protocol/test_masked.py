@@ -285,7 +285,7 @@ def test_a_secure_run_says_who_sees_what(worlds, tmp_path, is_counted):
     assert outcome.silos[0].noise_level == release.noise_std
     model = federation_model(outcome, worlds.SCHEMA)
     assert ReleasedModel.load(model.save(tmp_path / "model.json")) == model
-    assert model.guarantee.view == "aggregate"
+    assert model.guarantee.protection.view.value == "aggregate"
     assert ("messages", "masked, with up to 1 colluding silo") in model.choice.settings
     for silo in world.silos.values():
         model.verify(ledger=silo.files.ledger(NoiseOrigin.SECURE))

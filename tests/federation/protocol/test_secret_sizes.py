@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.codec import encode
 from dpadmm.core.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
@@ -26,7 +27,6 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.federation import federation_model
-from dpadmm.reporting.files import encode
 
 SIZES = (67, 0, 53)  # true ones
 NOMINAL = 45  # of each silo
@@ -82,7 +82,7 @@ def test_what_is_told_does_not_depend_on_the_sizes(worlds, tmp_path):
         public = {name: value for name, value in encode(model).items() if name not in others}
         for text in (model.statement, json.dumps(public), str(statements), str(outcome.silos), outcome.assumptions):
             assert not any(re.search(rf"(?<![\w.]){n}(?![\w.])", str(text)) for n in (*sizes[:2], sum(sizes)) if n)
-        assert model.guarantee.relation == "add-or-remove"
+        assert model.guarantee.protection.relation.value == "add-or-remove"
         assert "nominally 135" in model.statement
         told.append((model.statement, statements, outcome.silos, str(logs).replace(world.agreement.digest[:16], "")))
     assert told[0] == told[1]
