@@ -16,12 +16,11 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.methods.batches import Batches, Moment, batch_gradients
 from dpadmm.methods.gradient_method import GradientMethod, refuse_all_but_ridge
-from dpadmm.methods.method import About, Setting, Topology, WorstCase
+from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.protection import Strength
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 
@@ -87,12 +86,6 @@ class DPProxSGD(GradientMethod):
         clip = math.inf if self.clip is None else self.clip
         ridge = agents.weights[:, None, None] * agents.functions.constants.strong_convexity * x
         return batch_gradients(self.draws, Moment(k), agents, x, clip=clip), ridge
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """The silo's other records are silent, so that the mixture over batches is known exactly."""
-        method = cls(step=0.1, batches=Batches(1, seed))
-        return (WorstCase(neighbours.PULLED, method, neighbours.saturated(1, records=4), 3),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One sampled Gaussian release per silo and round."""

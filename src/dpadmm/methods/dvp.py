@@ -15,12 +15,11 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents, NoiseHook
 from dpadmm.methods.decentralised import DecentralisedADMM, GraphState, edge_penalty, penalised_minimiser, zeros
-from dpadmm.methods.method import About, Setting, Topology, WorstCase
+from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates.objective import dvp, solver_smoothing
 from dpadmm.privacy.protection import Certificate
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic
 
@@ -81,15 +80,6 @@ class DVP(DecentralisedADMM):
     def at_step(cls, setting: Setting, step: float) -> Self:
         """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
         return cls(eta=edge_penalty(setting, step))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A silo of one record, and a margin loss."""
-        method = cls(eta=50.0)
-        return (
-            WorstCase(neighbours.SMALLEST, method, neighbours.saturated(at=1), 1),
-            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.misclassified(), 3),
-        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, with its smoothing if there is one."""

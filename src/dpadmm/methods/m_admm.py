@@ -17,11 +17,10 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents, NoiseHook
 from dpadmm.methods.decentralised import GraphMethod, GraphState, degrees, dual_step, edge_penalty, zeros
 from dpadmm.methods.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
-from dpadmm.methods.method import About, Setting, Topology, WorstCase
+from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Custom, Family, Promise
 from dpadmm.privacy.certificates.objective import m_admm
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -107,11 +106,6 @@ class MADMM(GraphMethod):
     def at_step(cls, setting: Setting, step: float) -> Self:
         """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
         return cls(eta=edge_penalty(setting, step))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Penalties that grow."""
-        return (WorstCase(neighbours.PULLED, cls(eta=50.0, growth=1.1), neighbours.saturated(records=2, at=1), 2),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, each with its own penalty."""

@@ -255,22 +255,6 @@ class Common:
     seed: int
 
 
-@dataclass(frozen=True)
-class WorstCase:
-    """Neighbouring problems that hurt a method: in words what differs and why, and the method as it runs on them.
-
-    is_inside: the audit reads the noisy values inside the local step, which is more than travels.
-    protection: whom the noise is planned for.
-    """
-
-    pair: str
-    algorithm: "Method"
-    problems: tuple[Problem, Problem]
-    rounds: int
-    is_inside: bool = False
-    protection: Protection = ONE_RECORD
-
-
 class Method:
     """The base of all methods: its description, and the parts of the anatomy that most of them leave empty."""
 
@@ -317,14 +301,6 @@ class Method:
     def agreed(cls, common: Common, **numbers: Any) -> Self:
         """Return the method that the terms of a federation describe."""
         return cls(**numbers)
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Return what the audit attacks, the headline first; `seed` draws batches and participation.
-
-        The attacks follow from who talks to whom, who is trusted, and the noise.
-        """
-        return ()
 
     def drawn(self) -> Self:
         """Return the method for one run: what every run draws for itself, such as secret batches, is drawn."""

@@ -6,7 +6,7 @@ x+  <- prox_{step g}( y - step v )
 y+  <- x+ + momentum (x+ - x)
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -17,13 +17,12 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import BROADCAST, Agents, NoiseHook, Residuals
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.fixed_point.blocks import check_unit
-from dpadmm.methods.method import ROWS, About, Method, Setting, Topology, WorstCase
+from dpadmm.methods.method import ROWS, About, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates.gradients import gradient_sum
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
-from dpadmm.problems import neighbours
+from dpadmm.privacy.protection import Relation, Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
@@ -126,21 +125,6 @@ class NoisyGradients(Method):
         """Primal: zero, all agents hold the same model. Dual: the movement in units of the step."""
         moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / self.step
         return Residuals(primal=np.zeros_like(moved), dual=moved)
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A Huber regression, margin losses, all of a user's records, a record that is there or not, and a person."""
-        method = cls(step=0.1)
-        user = neighbours.saturated(3, records=2, changed=2)
-        added = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
-        return (
-            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2, at=1), 5),
-            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
-            WorstCase(neighbours.SOFTMAX, method, neighbours.dragged_classes(records=2, step=0.1), 3),
-            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
-            WorstCase(neighbours.ADDED, method, neighbours.added(), 5, protection=added),
-            WorstCase(neighbours.PERSON, method, neighbours.person(), 5, protection=Protection(unit=Unit.PERSON)),
-        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """The noisy sum, once a round."""

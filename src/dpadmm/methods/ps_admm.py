@@ -29,14 +29,13 @@ from dpadmm.methods.batches import (
     correction_bound,
     whole_gradients,
 )
-from dpadmm.methods.method import About, Common, Method, Setting, Topology, WorstCase
+from dpadmm.methods.method import About, Common, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.noise.split import share_at
 from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import Certificate, Strength
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
@@ -242,16 +241,6 @@ class PSADMM(Method):
         distance = np.linalg.norm(after[0].x - after[1], axis=1)
         moved = self.rho * np.linalg.norm(after[1] - before[1], axis=1)
         return Residuals(primal=distance.max(axis=0), dual=moved.max(axis=0))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """The silo's other records are silent, so that the mixture over batches is known exactly."""
-        method = cls(rho=1.0, step=0.1, inner_steps=3, batches=Batches(1, seed), averaging=Averaging.PLAIN)
-        pair, inner = neighbours.saturated(2, records=4, at=1), "the attacker reads every noisy inner gradient"
-        return (
-            WorstCase(neighbours.PULLED, method, pair, 2),
-            WorstCase(f"{neighbours.PULLED}; {inner}, more than travels", method, pair, 2, is_inside=True),
-        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """The full gradient (Gaussian) and, from the second inner step on, the correction (sampled Gaussian)."""

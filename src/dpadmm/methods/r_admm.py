@@ -25,11 +25,10 @@ from dpadmm.methods.anatomy import Agents, NoiseHook
 from dpadmm.methods.decentralised import GraphMethod, degrees, dual_step, edge_penalty, revealed_gradient, zeros
 from dpadmm.methods.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
 from dpadmm.methods.m_admm import check_growth, check_theta, grown
-from dpadmm.methods.method import About, Setting, Topology, WorstCase
+from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.methods.recycled import RecycledState
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.objective import r_admm
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 
 
@@ -156,11 +155,6 @@ class RADMM(BareRADMM):
     def at_step(cls, setting: Setting, step: float) -> Self:
         """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
         return cls(eta=edge_penalty(setting, step))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Two noisy iterations and two free ones."""
-        return (WorstCase(neighbours.PULLED, cls(eta=50.0), neighbours.saturated(records=2, at=1), 4),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and odd iteration."""

@@ -25,10 +25,9 @@ from dpadmm.methods.decentralised import (
     revealed_gradient,
     zeros,
 )
-from dpadmm.methods.method import ROWS, About, Setting, Topology, WorstCase
+from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.methods.p_admm import gaussian_broadcasts
 from dpadmm.noise.promises import Promise
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 
 
@@ -102,11 +101,6 @@ class RecycledPADMM(GraphMethod):
     def at_step(cls, setting: Setting, step: float) -> Self:
         """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
         return cls(eta=edge_penalty(setting, step))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Free steps in between."""
-        return (WorstCase(neighbours.PULLED, cls(eta=0.5), neighbours.saturated(records=2, at=1), 6),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and odd round."""

@@ -11,10 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockDescent
-from dpadmm.methods.method import About, WorstCase
-from dpadmm.privacy.protection import Unit
-from dpadmm.problems import neighbours
-from dpadmm.problems.problem import Weighting
+from dpadmm.methods.method import About
 
 
 @dataclass(frozen=True)
@@ -46,14 +43,3 @@ class CentralisedADMM(BlockDescent):
         is_federated=False,
         why="one silo: the iterations stay inside, and only the final model is released (C5)",
     )
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A record, and a user."""
-        method = cls(gamma=1.0)
-        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
-        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
-        return (
-            WorstCase(neighbours.PULLED, method, pulled, 1),
-            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 4),
-        )

@@ -17,11 +17,10 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals
 from dpadmm.methods.batches import within_reach
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import About, Method, Setting, Topology, WorstCase
+from dpadmm.methods.method import About, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates.gradients import coordinate_gradient
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Box, ElasticNet
@@ -119,12 +118,6 @@ class CoordinateDescent(Method):
         """Primal: 0, there is one model. Dual: the movement over the step, of the active block only."""
         moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / self.step
         return Residuals(primal=np.zeros_like(moved), dual=moved)
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """All coordinates in turn."""
-        method = cls(step=0.1, blocks=Participation.in_turn(1, 3))
-        return (WorstCase(neighbours.PULLED, method, neighbours.saturated(1, records=2), 3),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C9: one Gaussian release per silo and round."""

@@ -8,7 +8,7 @@ lam <= 1/2 a block is a convex combination of points `z - gamma grad F_i(x)`, so
 `2 gamma L/N` at most, for ever: no clipping, no growth with the rounds.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -24,7 +24,7 @@ from dpadmm.methods.fixed_point.blocks import (
     kinds_of,
 )
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import ROWS, About, Method, Setting, Topology, WorstCase
+from dpadmm.methods.method import ROWS, About, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Custom, Family, Promise, Row
@@ -32,9 +32,8 @@ from dpadmm.privacy.calibration import optimal_gaussian_shape
 from dpadmm.privacy.certificates.hidden_state import fixed_point_mean_record, fixed_point_mean_user, relaxation_of
 from dpadmm.privacy.certificates.local import for_silos
 from dpadmm.privacy.protection import Certificate, Unit
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -134,19 +133,6 @@ class CoordinatorADMM(Method):
     ) -> Residuals:
         """As for noise in the blocks."""
         return block_residuals(self.lam, self.gamma, before, after)
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Blocks are hidden, and remember."""
-        method = cls(gamma=1.0)
-        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
-        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
-        return (
-            WorstCase(neighbours.PULLED, method, pulled, 1),
-            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2), 2),
-            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
-            WorstCase(neighbours.HIDDEN, method, neighbours.bent(), 5),
-        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C6: `mean u` leaves with Gaussian noise, once a round, under the certificate of the agent that moves it most.

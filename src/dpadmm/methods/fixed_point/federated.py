@@ -15,11 +15,8 @@ import numpy as np
 
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockDescent
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import About, Common, WorstCase
+from dpadmm.methods.method import About, Common
 from dpadmm.privacy.protection import Unit
-from dpadmm.problems import neighbours
-from dpadmm.problems.losses import SmoothedHinge
-from dpadmm.problems.problem import Weighting
 
 
 @dataclass(frozen=True)
@@ -72,24 +69,3 @@ class FederatedADMM(BlockDescent):
         array([3, 4])
         """
         return cls(gamma, lam, clip, unit, Participation.subsets(n_users, m, rounds, rng))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Records and users who are drawn, and a margin loss."""
-        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
-        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE, at=2)
-        drawn = _busiest_last(Participation.subsets(3, 2, 6, np.random.default_rng(seed)))
-        method, everyone = cls(1.0, participation=drawn), cls(1.0)
-        return (
-            WorstCase(neighbours.PULLED, method, pulled, 6),
-            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 6),
-            WorstCase(neighbours.HINGE, everyone, neighbours.dragged(SmoothedHinge(), 2), 2),
-        )
-
-
-def _busiest_last(drawn: Participation) -> Participation:
-    """Return the schedule with the last user and whoever takes part most often swapped: noise is calibrated to them."""
-    swap = np.arange(drawn.n_agents)
-    busiest = int(np.argmax(drawn.counts(drawn.rounds)))
-    swap[[-1, busiest]] = busiest, drawn.n_agents - 1
-    return Participation(drawn.n_agents, swap[drawn.table])

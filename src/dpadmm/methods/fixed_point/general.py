@@ -21,11 +21,10 @@ from numpy.typing import ArrayLike
 from dpadmm import checks
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals
-from dpadmm.methods.method import About, Method, Setting, Topology, WorstCase
+from dpadmm.methods.method import About, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.gradients import general_constraint
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -193,12 +192,6 @@ class GeneralADMM(Method):
         primal = np.linalg.norm(after[0].u[0] - before[0].u[0], axis=0) / (2 * self.lam)
         dual = np.linalg.norm(self.constraint.b @ (after[1][0] - before[1][0]), axis=0) / self.gamma
         return Residuals(primal=primal, dual=dual)
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """The constraint x = z."""
-        method = cls(gamma=1.0, constraint=Constraint(np.eye(1), -np.eye(1), np.zeros(1)))
-        return (WorstCase(neighbours.PULLED, method, neighbours.saturated(1, records=2), 3),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C9: `2 (Ax + Bz - c)` with Gaussian noise, once a round."""

@@ -17,12 +17,11 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import About, Common, Topology, WorstCase
+from dpadmm.methods.method import About, Common, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.networks.walks import WalkKind
 from dpadmm.privacy.protection import Unit
-from dpadmm.problems import neighbours
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -89,13 +88,6 @@ class RandomWalkADMM(BlockADMM):
     ) -> "RandomWalkADMM":
         """Return the method with the token on the edges of a connected network."""
         return cls(gamma, lam, clip, unit, Participation.walk(network, rounds, rng, kind=kind))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A user whom the token visits three times."""
-        holders = Participation.of(3, [[2], [1], [0], [2], [1], [2], [0], [1]])
-        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE, at=2)
-        return (WorstCase(neighbours.USER, cls(1.0, unit=Unit.USER, participation=holders), user, 8),)
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Where a network is given, the walk must keep to its edges."""
