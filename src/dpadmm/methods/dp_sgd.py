@@ -18,7 +18,7 @@ from dpadmm.methods.batches import Batches, Moment, batch_gradients
 from dpadmm.methods.gradient_method import GradientMethod, refuse_all_but_ridge
 from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.protection import Strength
 from dpadmm.problems.arrays import Floats
@@ -89,15 +89,11 @@ class DPProxSGD(GradientMethod):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One sampled Gaussian release per silo and round."""
-        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
-        rows = []
-        for i in range(functions.n_agents):
-            clip = math.inf if self.clip is None else self.clip
-            certificate = sampled_gradient(setting.evaluated(i, clip), batch_size=self.draws.size, clip=clip).weakened(
-                Strength.UP_TO_FLOATING_POINT
-            )
-            drawn = self.draws.sampling(int(functions.sizes[i]))
-            rows.append(Row(i, rounds, (certificate,) * len(rounds), drawn))
+        clip, rows = math.inf if self.clip is None else self.clip, []
+        for i, size in enumerate(setting.problem.functions.sizes):
+            found = sampled_gradient(setting.evaluated(i, clip), batch_size=self.draws.size, clip=clip)
+            found = found.weakened(Strength.UP_TO_FLOATING_POINT)
+            rows.append(setting.row(i, found, self.draws.sampling(int(size))))
         return (Promise(MESSAGE, Family.SAMPLED, tuple(rows)),)
 
 

@@ -22,6 +22,7 @@ from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Unit, View
+from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 
@@ -83,6 +84,12 @@ class Setting:
         """Return a row for each agent, with the same certificate in all these rounds (None: in every round)."""
         when = tuple(range(1, self.rounds + 1) if rounds is None else rounds)
         return tuple(Row(i, when, (certificate(i),) * len(when)) for i in range(self.problem.n_agents))
+
+    def row(
+        self, agent: int, certificate: Certificate, sampling: PoissonSampling | FixedSizeSampling | None = None
+    ) -> Row:
+        """Return the row of one agent with the same certificate in every round."""
+        return Row(agent, tuple(range(1, self.rounds + 1)), (certificate,) * self.rounds, sampling)
 
     def local(self, agent: int, tolerance: float | None = None, is_clipped: bool = False) -> LocalFunction:
         """Return the public side of one agent's function, with its share g/N of a ridge regulariser.

@@ -10,10 +10,10 @@ the place where the next solve starts, which its tolerance covers: C7.)
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from dpadmm.methods.anatomy import MESSAGE
-from dpadmm.methods.decentralised import DecentralisedADMM, edge_penalty
+from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.local import p_admm
@@ -44,11 +44,6 @@ class PADMM(DecentralisedADMM):
         units=ROWS,
         why="silos are peers: each sends a noisy model to its neighbours, and nobody has to be trusted (C1)",
     )
-
-    @classmethod
-    def at_step(cls, setting: Setting, step: float) -> Self:
-        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
-        return cls(eta=edge_penalty(setting, step))
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round."""

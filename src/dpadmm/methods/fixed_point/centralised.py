@@ -10,12 +10,12 @@ The x_i never leave: their last update touched the data without noise after it.
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockDescent
+from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM, PlannedBlocks
 from dpadmm.methods.method import About
 
 
 @dataclass(frozen=True)
-class CentralisedADMM(BlockDescent):
+class CentralisedADMM(PlannedBlocks, BlockADMM):
     """Fixed-point ADMM at a curator; a block is a silo, or a single record (`Silos.one_record_each`).
 
     Parameters: see `BlockADMM`. `participation` is the order of the blocks: None updates all of them against one z, as

@@ -7,20 +7,18 @@ user i:  x_i = prox_{gamma F_i}(2z - u_i)
 `zhat` is the mean of all blocks. (As printed, the server adds the changes to z: see `blocks`.)
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockDescent
+from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM, PlannedBlocks
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.method import About, Common
-from dpadmm.privacy.protection import Unit
 
 
 @dataclass(frozen=True)
-class FederatedADMM(BlockDescent):
+class FederatedADMM(PlannedBlocks, BlockADMM):
     """Fixed-point ADMM with users and a server that need not be trusted.
 
     Parameters: see `BlockADMM`; `sampled` draws the participation.
@@ -52,20 +50,10 @@ class FederatedADMM(BlockDescent):
         return cls(**numbers, participation=Participation.subsets(common.n_silos, sampled, common.rounds, rng))
 
     @classmethod
-    def sampled(
-        cls,
-        gamma: float,
-        n_users: int,
-        m: int,
-        rounds: int,
-        rng: np.random.Generator,
-        lam: float = 0.5,
-        clip: float = math.inf,
-        unit: Unit = Unit.RECORD,
-    ) -> "FederatedADMM":
-        """Return the method with m of N users drawn for each of `rounds` rounds.
+    def sampled(cls, gamma: float, n_users: int, m: int, rounds: int, rng: np.random.Generator, **more: Any) -> Self:
+        """Return the method with m of N users drawn for each of `rounds` rounds; more: lam, clip, unit.
 
         >>> FederatedADMM.sampled(1.0, n_users=5, m=2, rounds=3, rng=np.random.default_rng(0)).participants(1)
         array([3, 4])
         """
-        return cls(gamma, lam, clip, unit, Participation.subsets(n_users, m, rounds, rng))
+        return cls(gamma, participation=Participation.subsets(n_users, m, rounds, rng), **more)

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpadmm import checks
 from dpadmm.errors import InputError, SolverError
@@ -25,7 +24,7 @@ from dpadmm.methods.method import About, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.gradients import general_constraint
-from dpadmm.problems.arrays import Floats
+from dpadmm.problems.arrays import Floats, as_numbers
 from dpadmm.problems.problem import Problem
 
 _MOST_STEPS = 20_000
@@ -47,7 +46,7 @@ class Constraint:
 
     def __post_init__(self) -> None:
         """Check shapes and ranks."""
-        a, b, c = (_numbers(name, getattr(self, name)) for name in "abc")
+        a, b, c = (as_numbers(name, getattr(self, name)) for name in "abc")
         if a.ndim != 2 or b.ndim != 2 or c.ndim != 1 or not len(a) == len(b) == len(c) or 0 in (*a.shape, *b.shape):
             raise InputError(f"A, B, c must be (p, d), (p, q), (p,); got {a.shape}, {b.shape}, {c.shape}.")
         for name, matrix in (("A", a), ("B", b)):
@@ -235,13 +234,3 @@ def _majorised(
         f"A subproblem of the general form was not solved in {_MOST_STEPS} steps: the matrix has the condition number "
         f"{(top / least) ** 0.5:.1e}. Rescale the constraint."
     )
-
-
-def _numbers(name: str, values: ArrayLike) -> Floats:
-    try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"{name} must hold numbers, got something else ({problem}).") from problem
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} holds NaN or infinite values.")
-    return array

@@ -8,7 +8,6 @@ The token is `zhat`, the mean of all blocks; as printed it is z, from which the 
 paper walks on the complete graph; any connected graph will do, since the fixed point does not depend on the order.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -20,7 +19,6 @@ from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.method import About, Common, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.networks.walks import WalkKind
-from dpadmm.privacy.protection import Unit
 from dpadmm.problems.problem import Problem
 
 
@@ -61,18 +59,9 @@ class RandomWalkADMM(BlockADMM):
         return cls(**numbers, participation=walk)
 
     @classmethod
-    def on_complete_graph(
-        cls,
-        gamma: float,
-        n_users: int,
-        rounds: int,
-        rng: np.random.Generator,
-        lam: float = 0.5,
-        clip: float = math.inf,
-        unit: Unit = Unit.RECORD,
-    ) -> "RandomWalkADMM":
+    def on_complete_graph(cls, gamma: float, n_users: int, rounds: int, rng: np.random.Generator, **more: Any) -> Self:
         """Return the method with each holder uniform among all users, the present one included."""
-        return cls(gamma, lam, clip, unit, Participation.one_at_random(n_users, rounds, rng))
+        return cls(gamma, participation=Participation.one_at_random(n_users, rounds, rng), **more)
 
     @classmethod
     def on_network(
@@ -82,12 +71,10 @@ class RandomWalkADMM(BlockADMM):
         rounds: int,
         rng: np.random.Generator,
         kind: WalkKind = WalkKind.METROPOLIS_HASTINGS,
-        lam: float = 0.5,
-        clip: float = math.inf,
-        unit: Unit = Unit.RECORD,
-    ) -> "RandomWalkADMM":
-        """Return the method with the token on the edges of a connected network."""
-        return cls(gamma, lam, clip, unit, Participation.walk(network, rounds, rng, kind=kind))
+        **more: Any,
+    ) -> Self:
+        """Return the method with the token on the edges of a connected network; more: lam, clip, unit."""
+        return cls(gamma, participation=Participation.walk(network, rounds, rng, kind=kind), **more)
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Where a network is given, the walk must keep to its edges."""
