@@ -24,7 +24,7 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import BROADCAST, NoiseHook
 from dpadmm.methods.consensus import ConsensusADMM, StarState
-from dpadmm.methods.consensus_neighbours import RECORDS, Neighbours, StarFacts
+from dpadmm.methods.consensus_neighbours import RECORDS, Neighbours
 from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
@@ -106,7 +106,7 @@ class ConsensusDPADMM(ConsensusADMM):
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One release of the coordinator a round (C3)."""
-        certificates = self.neighbours.certificates(self.rho, setting.rounds, StarFacts.of(setting))
+        certificates = self.neighbours.certificates(self.rho, setting)
         if self.family is Family.SPHERICAL:
             certificates = tuple(with_spherical_noise(certificate) for certificate in certificates)
         row = Row(COORDINATOR, tuple(range(1, setting.rounds + 1)), certificates)

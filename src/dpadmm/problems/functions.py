@@ -87,31 +87,24 @@ class LocalFunctions(Protocol):
     @property
     def n_agents(self) -> int:
         """Number of agents N."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Dimension d."""
-        ...
 
     @property
     def sizes(self) -> Ints:
         """Records behind each function, n_i."""
-        ...
 
     @property
     def constants(self) -> Constants:
         """The public constants."""
-        ...
 
     def value(self, w: Floats) -> Floats:
         """Return f_i(w_i), (N, R), for w of shape (N, d, R), or (1, d, R) for one common point."""
-        ...
 
     def gradient(self, w: Floats) -> Floats:
         """Return grad f_i(w_i), (N, d, R), for w as in `value`."""
-        ...
 
     def take(self, agents: Ints) -> Self:
         """Return the functions of `agents` only; what one silo holds is `take([i])`."""
-        ...

@@ -96,43 +96,34 @@ class Loss(Protocol):
 
     def __hash__(self) -> int:
         """Return the same for equal losses."""
-        ...
 
     @property
     def target(self) -> LabelKind:
         """What the labels must be."""
-        ...
 
     @property
     def slope_bound(self) -> float:
         """Bound on |slope|; inf where there is none."""
-        ...
 
     @property
     def curvature_bound(self) -> float:
         """Bound on the second derivative."""
-        ...
 
     @property
     def form(self) -> SlopeForm:
         """The slope as the compiled kernels compute it."""
-        ...
 
     def value(self, t: Floats) -> Floats:
         """Return the loss."""
-        ...
 
     def slope(self, t: Floats) -> Floats:
         """Return the first derivative."""
-        ...
 
     def curvature(self, t: Floats) -> Floats:
         """Return the second derivative (a one-sided one at a kink of the slope)."""
-        ...
 
     def prox(self, t: Floats, step: Floats) -> Floats:
         """Return argmin_s loss(s) + (s - t)^2 / (2 step)."""
-        ...
 
 
 def certified_form(loss: Loss) -> SlopeForm:
@@ -169,7 +160,6 @@ class LinkedLoss(Loss, Protocol):
 
     def log_odds(self, t: Floats) -> Floats:
         """Return log(p / (1 - p)), p the probability of +1 at a score of t; odd, and it does not fall as t grows."""
-        ...
 
 
 def log_loss_of(loss: LinkedLoss, scores: Floats, labels: Floats) -> Floats:

@@ -180,8 +180,8 @@ class _Loss(Probe):
             np.abs(described - slope) > SLACK * size + self._rounding(t, slope),
             t,
             lambda i: (
-                f"the slope is {slope[i]:.6g}, its form says {described[i]:.6g}: the loss has another form, for which "
-                "no certificate exists"
+                f"the slope is {slope[i]:.12g}, its form says {described[i]:.12g}: the loss has another form, for "
+                "which no certificate exists"
             ),
             "certificates cover clipped lines, and logistic slopes with a floor",
         )

@@ -107,7 +107,7 @@ def insider_subjects(name: str, case: WorstCase) -> tuple[MethodSubject, ...]:
             pair=among(case.pair, colluders),
             worlds=problems,
             views={View.AGGREGATE: Insider(colluders)},
-            algorithm=case.algorithm.summed(),  # type: ignore[arg-type]
+            algorithm=case.algorithm.summed(),
             rounds=case.rounds,
             protection=Protection(view=View.AGGREGATE, colluders=colluders),
         )
