@@ -12,12 +12,12 @@ from dpadmm.noise import SimulatedSampler, exact, secure
 from dpadmm.noise.draws import Perturbed
 from dpadmm.noise.masks import PairwiseMasks
 from dpadmm.privacy.protection import Certificate
-from dpadmm.problems.neighbours import crossing, saturated
 from dpadmm_research.audit import batch_checks
 from dpadmm_research.audit.audit import STANDARD, examine, gather
 from dpadmm_research.audit.catalogue import all_subjects, subjects_of
 from dpadmm_research.audit.findings import FALSE_ALARM, Check
 from dpadmm_research.audit.inspection import broken, inspect
+from dpadmm_research.audit.neighbours import crossing, saturated
 from dpadmm_research.audit.noise_checks import Stream, _binomial, _scale, _smallest, size_of, streams_of
 from dpadmm_research.audit.sampler_checks import check_rounding, check_sampler
 from dpadmm_research.audit.sensitivity import check_sensitivity

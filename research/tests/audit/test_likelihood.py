@@ -23,7 +23,7 @@ from dpadmm.privacy.records import (
     SampledGaussianRelease,
     SphericalLaplaceRelease,
 )
-from dpadmm.problems import neighbours
+from dpadmm_research.audit import neighbours
 from dpadmm_research.audit.attacks import LikelihoodRatio
 from dpadmm_research.audit.audit import STANDARD, gather
 from dpadmm_research.audit.catalogue import all_subjects

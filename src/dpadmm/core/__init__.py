@@ -13,7 +13,6 @@ _HOMES = {
     "CurvatureRound": "curvature",
     "FinalModel": "local",
     "LocalEngine": "local",
-    "PrivateAlgorithm": "private",
     "PrivateRun": "private",
     "PublicRound": "witness",
     "ReleasedCurvature": "curvature",

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.methods.anatomy import Algorithm, Residuals, spread
+from dpadmm.methods.anatomy import Residuals, spread
+from dpadmm.methods.method import Method
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 
@@ -62,9 +63,7 @@ class History:
         return np.array([s.dual for s in self.snapshots])
 
 
-def snapshot(
-    k: int, algorithm: Algorithm[Any], problem: Problem, state: Any, inbox: Floats, residuals: Residuals
-) -> Snapshot:
+def snapshot(k: int, algorithm: Method, problem: Problem, state: Any, inbox: Floats, residuals: Residuals) -> Snapshot:
     """Measure the state after round k."""
     models = algorithm.models(state, inbox)
     return Snapshot(

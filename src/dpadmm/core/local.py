@@ -19,7 +19,8 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.core.history import History, snapshot
 from dpadmm.errors import InputError, ResumeError
-from dpadmm.methods.anatomy import Agents, Algorithm, NoiseHook, Residuals, Silence, check_fit, put, take
+from dpadmm.methods.anatomy import Agents, NoiseHook, Residuals, Silence, put, take
+from dpadmm.methods.method import Method, check_fit
 from dpadmm.networks.graph import Network
 from dpadmm.parsing import parse_json, read_arrays
 from dpadmm.problems.arrays import Floats
@@ -209,7 +210,7 @@ class LocalEngine:
 
     def run(
         self,
-        algorithm: Algorithm[Any],
+        algorithm: Method,
         problem: Problem,
         stopping: Stopping,
         network: Network | None = None,
@@ -252,7 +253,7 @@ class LocalEngine:
             run.checkpoint.save(save_to)
         return run
 
-    def _passport(self, algorithm: Algorithm[Any], problem: Problem, network: Network | None) -> str:
+    def _passport(self, algorithm: Method, problem: Problem, network: Network | None) -> str:
         """Return a short fingerprint of what makes two runs the same run."""
         edges = None if network is None else network.edges.tobytes()
         shape = (problem.n_agents, problem.dimension, self.replicas)
@@ -267,7 +268,7 @@ class _Trip:
     def __init__(
         self,
         engine: LocalEngine,
-        algorithm: Algorithm[Any],
+        algorithm: Method,
         problem: Problem,
         network: Network | None,
         noise: NoiseHook,

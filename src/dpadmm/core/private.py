@@ -6,7 +6,7 @@ reserves them in the ledgers, and only then draws and runs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from dpadmm.checks import plural, shown
 from dpadmm.core.bought import keep_profile
@@ -16,9 +16,9 @@ from dpadmm.core.reserving import Charged, reserved
 from dpadmm.core.round_zero import ProfileRound, Unencoded, draw_profile
 from dpadmm.core.witness import PublicRound, Witness, message_scales
 from dpadmm.errors import InputError, raise_alone
-from dpadmm.methods.anatomy import Algorithm, NoiseHook, check_fit
+from dpadmm.methods.anatomy import NoiseHook
 from dpadmm.methods.batches import Batches
-from dpadmm.methods.method import Method, Private, Setting
+from dpadmm.methods.method import Method, Setting, check_fit
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Sampler
@@ -45,10 +45,6 @@ _MOST_MASKED = 50  # silos
 _SEED_STEP = 2**64  # seeds of problems that are run together, apart from each other and from other users' seeds
 
 
-class PrivateAlgorithm(Algorithm[Any], Private, Protocol):
-    """An algorithm that declares its releases."""
-
-
 @dataclass(frozen=True)
 class RunSetting(Setting):
     """A setting that can be run: there is a network to send over, and a tolerance to solve to."""
@@ -68,7 +64,7 @@ class Course:
     curvature: what is released once after the last, for intervals; None for nothing.
     """
 
-    algorithm: PrivateAlgorithm
+    algorithm: Method
     setting: RunSetting
     target: Target | PureTarget
     schedule: Schedule | None = None
@@ -177,7 +173,7 @@ class Course:
         return self.whole_plan(is_secure=False).statement()
 
 
-def promises_of(algorithm: PrivateAlgorithm, setting: Setting) -> tuple[Promise, ...]:
+def promises_of(algorithm: Method, setting: Setting) -> tuple[Promise, ...]:
     """Return what the method will release; refuse a method that does not say so, or not for these neighbours."""
     hidden = setting.protection
     if not hidden.relation.has_public_sizes or hidden.unit is Unit.PERSON:
@@ -186,7 +182,7 @@ def promises_of(algorithm: PrivateAlgorithm, setting: Setting) -> tuple[Promise,
         if problem is not None:
             other = "replace-one neighbours" if not hidden.relation.has_public_sizes else "one record per person"
             raise InputError(f"{problem}. Use noisy-gradients, or {other}. Nothing was spent.")
-    found = algorithm.promises(setting) if hasattr(algorithm, "promises") else ()
+    found = algorithm.promises(setting)
     if not found:
         raise InputError(
             f"{type(algorithm).__name__} promises no noisy release, so it protects nobody: a private method lists in "
@@ -417,7 +413,7 @@ def simulate(course: Course, problem: Problem, runs: int, seed: int, noise: Nois
 
 
 def run_private(
-    algorithm: PrivateAlgorithm,
+    algorithm: Method,
     problem: Problem,
     rounds: int,
     target: Target | PureTarget,
@@ -450,7 +446,7 @@ def run_private(
 
 
 def plan_noise(
-    algorithm: PrivateAlgorithm,
+    algorithm: Method,
     problem: Problem,
     rounds: int,
     target: Target | PureTarget,
@@ -483,7 +479,7 @@ def _load_kernels() -> None:
     from dpadmm.solvers import batch_kernels, column_kernel, kernels  # noqa: F401
 
 
-def _check_batches(algorithm: PrivateAlgorithm, plan: NoisePlan) -> None:
+def _check_batches(algorithm: Method, plan: NoisePlan) -> None:
     """Refuse a release whose batches anyone could draw again: sampling hides nobody from those who know the batch."""
     if not any(isinstance(release, SampledGaussianRelease) for release in plan):
         return

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from dpadmm.core.private import PrivateAlgorithm
 from dpadmm.errors import InputError
+from dpadmm.methods.method import Method
 from dpadmm.noise.draws import Draw, Perturbed, Recipients, Releases, Sampler, Values
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import SampledGaussianRelease
@@ -66,7 +66,7 @@ class LikelihoodRatio:
 
     wire: Wire = Wire.MESSAGES
     penalty: Penalty | None = None
-    revealed: tuple[PrivateAlgorithm, float] | None = None
+    revealed: tuple[Method, float] | None = None
 
     def scores(self, evidence: Evidence) -> Scores:
         """Positive speaks for P: the threshold is 0."""

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpadmm.core.local import LocalEngine
-from dpadmm.core.private import PrivateAlgorithm, plan_noise
+from dpadmm.core.private import plan_noise
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Setting
+from dpadmm.methods.method import Method, Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Schedule
@@ -60,7 +60,7 @@ class Subject(ABC):
 class MethodSubject(Subject):
     """A method, by its name in the registry, on a pair of neighbouring problems."""
 
-    algorithm: PrivateAlgorithm
+    algorithm: Method
     rounds: int
     network: Network | None = None
     schedule: Schedule | None = None

@@ -8,7 +8,8 @@ import numpy as np
 
 from dpadmm.core.local import LocalEngine, Recording, Run, Stopping
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Algorithm, OneNoise
+from dpadmm.methods.anatomy import OneNoise
+from dpadmm.methods.method import Method
 from dpadmm.networks.graph import Network
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.draws import Slot
@@ -103,7 +104,7 @@ class Batch:
 
 
 def run_trials(
-    method: Algorithm[Any],
+    method: Method,
     problem: Problem,
     rounds: int,
     trials: Sequence[Trial],
@@ -124,7 +125,7 @@ def run_trials(
 
 
 def run_course(
-    method: Algorithm[Any],
+    method: Method,
     problem: Problem,
     marks: Sequence[int],
     trials: Sequence[Trial],

@@ -14,7 +14,7 @@ from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
-from dpadmm.methods.ps_admm import CORRECTION, FULL, PSADMM, Averaging, Output, criterion
+from dpadmm.methods.ps_admm import CORRECTION, FULL, PSADMM, Averaging, Output
 from dpadmm.noise import SimulatedSampler, Slot
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
@@ -22,6 +22,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
 from dpadmm_research.papers.ps_admm.theory import (
     Facts,
+    criterion,
     least_inner_steps,
     least_inner_steps_printed,
     theorem_3_corrected,
