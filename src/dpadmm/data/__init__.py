@@ -32,13 +32,11 @@ _HOMES = {
     "dirichlet_label_skew": "partition",
     "encode_table": "tables",
     "iid": "partition",
-    "label_skewed_silos": "generators",
     "load_breast_cancer": "breast_cancer",
     "logistic_table": "generators",
     "random_control": "control",
     "random_quadratics": "random_quadratics",
     "read_table": "tables",
-    "sparse_regression": "generators",
 }
 
 __all__, __getattr__, __dir__ = _offer(__name__, _HOMES)
