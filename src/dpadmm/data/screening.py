@@ -12,7 +12,7 @@ import numpy as np
 
 from dpadmm.checks import plural, setting
 from dpadmm.data.cells import Cells, Mask, ScreenedCells
-from dpadmm.data.columns import Column, Label
+from dpadmm.data.columns import CellReader, LabelReader
 from dpadmm.data.schema import EmptyCells, OutOfRange, Screening, UnlistedCells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Ints
@@ -74,7 +74,12 @@ class Findings:
 
 
 def read_cells(
-    columns: Sequence[Column], label: Label | None, frame: "pd.DataFrame", numbers: Ints, where: str, how: Screening
+    columns: Sequence[CellReader],
+    label: LabelReader | None,
+    frame: "pd.DataFrame",
+    numbers: Ints,
+    where: str,
+    how: Screening,
 ) -> tuple[ScreenedCells, Findings]:
     """Read every column, and the label if there is one, and mark the awkward cells; nothing is refused yet.
 
@@ -115,13 +120,13 @@ def _blanked(found: Cells, how: Screening, *, is_label: bool) -> Mask:
 
 
 def conclude(
-    files: Iterable[Findings], columns: Sequence[Column], label: Label | None, how: Screening, where: str
+    files: Iterable[Findings], columns: Sequence[CellReader], label: LabelReader | None, how: Screening, where: str
 ) -> tuple[str, ...]:
     """Refuse the files of one silo, called `where`, for what was found in them, or return notes for the data's holder.
 
     Messages quote no cell.
     """
-    known: list[Column | Label] = [*columns]
+    known: list[CellReader] = [*columns]
     known += [] if label is None else [label]
     files = list(files)
     faults, notes = [], []
@@ -147,7 +152,7 @@ def _in_order(item: tuple[tuple[int, Awkward], CellTally]) -> tuple[int, int]:
     return place, list(Awkward).index(kind)
 
 
-def _fault(kind: Awkward, column: Column | Label, how: Screening) -> str | None:
+def _fault(kind: Awkward, column: CellReader, how: Screening) -> str | None:
     """Say what is wrong and what to do, None where the policies allow such cells."""
     match kind:
         case Awkward.STRANGE:

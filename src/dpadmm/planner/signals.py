@@ -21,14 +21,13 @@ from dpadmm.planner.candidates import Settings
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import (
     Simulation,
-    best_model,
-    best_softmax,
+    best_of,
     judged_by,
     predicted,
     score_models,
     simulation_of,
     trained,
-    trivial_scores,
+    trivial_loss,
 )
 from dpadmm.planner.task import Task
 from dpadmm.planner.worlds import (
@@ -46,7 +45,6 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import PersonWeights, Silos
-from dpadmm.problems.softmax import SoftmaxRisk
 
 _CENSUS, _CLINIC, _LAB = WORLDS
 SIGNAL_WORLDS = (
@@ -175,12 +173,10 @@ def _non_private(plain: Simulation, world: SyntheticWorld, strength: float) -> _
     """Fit standardised columns without noise."""
     loss, labels = plain.loss, _labels_at(plain, world, strength)
     silos, test = _parts(plain, labels, _rows(plain, world, STANDARD))
-    risk = risk_of(silos, loss, (0.02 if plain.is_ample else 1.0) / plain.n_records)
-    best = best_softmax(risk) if isinstance(risk, SoftmaxRisk) else best_model(risk)
+    best = best_of(risk_of(silos, loss, (0.02 if plain.is_ample else 1.0) / plain.n_records))
     scores, losses, areas = score_models(loss, predicted(loss, test.rows, best[:, None]), test.labels, test.weights)
     chosen = scores if loss.target is LabelKind.REALS else areas
-    trivial = trivial_scores(loss, test.labels, test.weights)[1]
-    return _NonPrivate(strength, float(chosen[0]), float(losses[0]), trivial)
+    return _NonPrivate(strength, float(chosen[0]), float(losses[0]), trivial_loss(loss, test.labels, test.weights))
 
 
 def _drawn(plain: Simulation, world: SyntheticWorld) -> WorldTable:
