@@ -42,12 +42,9 @@ class Dataset:
     def __post_init__(self) -> None:
         """Check that the parts fit together."""
         checks.positive("row_norm", self.row_norm)
-        for part, length in (("labels", len(self.labels)), ("groups", self._group_count())):
-            if length != self.n_rows:
-                raise InputError(f"{self.name}: {self.n_rows} rows but {length} {part}; one per row is needed.")
-
-    def _group_count(self) -> int:
-        return self.n_rows if self.groups is None else len(self.groups)
+        for what, part in (("labels", self.labels), ("groups", self.groups)):
+            if part is not None and len(part) != self.n_rows:
+                raise InputError(f"{self.name}: {self.n_rows} rows but {len(part)} {what}; one per row is needed.")
 
     @property
     def n_rows(self) -> int:

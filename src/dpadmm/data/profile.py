@@ -220,15 +220,7 @@ class ColumnCounts:
         if self.is_number:
             order, left, right = _line(np.array(self.edges), NumberBins(self.edges[0], self.edges[-1]).anchor)
             counts = np.append(counts[order], self.empty)
-        return ColumnStatistics(
-            name=self.name,
-            counts=counts,
-            noise_std=self.noise_std,
-            records=records,
-            left=left,
-            right=right,
-            categories=self.categories,
-        )
+        return ColumnStatistics(self.name, counts, self.noise_std, records, left, right, self.categories)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,7 @@ from dpadmm.planner.worlds import (
     SyntheticWorld,
     WorldTable,
     draw,
+    encoded,
     positive_chances,
 )
 from dpadmm.problems.arrays import Floats
@@ -114,7 +115,8 @@ def run_signal(simulation: Simulation, world: SyntheticWorld, stated: float) -> 
     plain = replace(plain, rounds=1, tau=0.0, time=1.0, mu=0.0)
     found, loss = _calibrated(plain, world, stated), simulation.loss
     labels = _labels_at(plain, world, found.strength)
-    silos, test = _parts(plain, labels, _rows(plain, world, simulation.form), simulation.method.about.least_silos)
+    rows = encoded(_drawn(plain, world), simulation.form)
+    silos, test = _parts(plain, labels, rows, simulation.method.about.least_silos)
     scores, losses, areas = score_models(
         loss, predicted(loss, test.rows, trained(simulation, silos)), test.labels, test.weights
     )
@@ -172,7 +174,7 @@ def _distance(score: float, *, is_real: bool) -> float:
 def _non_private(plain: Simulation, world: SyntheticWorld, strength: float) -> _NonPrivate:
     """Fit standardised columns without noise."""
     loss, labels = plain.loss, _labels_at(plain, world, strength)
-    silos, test = _parts(plain, labels, _rows(plain, world, STANDARD))
+    silos, test = _parts(plain, labels, encoded(_drawn(plain, world), STANDARD))
     best = best_of(risk_of(silos, loss, (0.02 if plain.is_ample else 1.0) / plain.n_records))
     scores, losses, areas = score_models(loss, predicted(loss, test.rows, best[:, None]), test.labels, test.weights)
     chosen = scores if loss.target is LabelKind.REALS else areas
@@ -182,11 +184,6 @@ def _non_private(plain: Simulation, world: SyntheticWorld, strength: float) -> _
 def _drawn(plain: Simulation, world: SyntheticWorld) -> WorldTable:
     number = n_drawn(plain) + (0 if plain.is_ample else _TEST_ROWS)
     return draw(world, plain.table, number, plain.loss.target, None, plain.n_classes)
-
-
-@lru_cache(maxsize=16)
-def _rows(plain: Simulation, world: SyntheticWorld, form: RowForm) -> Floats:
-    return _drawn(plain, world).rows(form)
 
 
 def _labels_at(plain: Simulation, world: SyntheticWorld, strength: float) -> _Labels:

@@ -25,7 +25,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.planner.candidates import Settings, margin_scale, unit_noise
 from dpadmm.planner.plan import course_of
 from dpadmm.planner.task import TableShape, Task
-from dpadmm.planner.worlds import STANDARD, RowForm, SyntheticWorld, draw, shrunk
+from dpadmm.planner.worlds import STANDARD, RowForm, SyntheticWorld, draw, encoded, shrunk
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats
@@ -215,29 +215,14 @@ def synthetic_data(simulation: Simulation, world: SyntheticWorld, n_silos: int =
     """Return the world's rows, the same whenever they are asked for."""
     n_records, kind = simulation.n_records, simulation.loss.target
     number = n_records if simulation.is_ample else n_records + _TEST_ROWS
-    table, positive, classes = simulation.table, simulation.positive, simulation.n_classes
-    rows, labels = _encoded(world, table, number, kind, positive, classes, simulation.form)
+    drawn = draw(world, simulation.table, number, kind, simulation.positive, simulation.n_classes)
+    rows, labels = encoded(drawn, simulation.form), drawn.labels
     if kind is LabelKind.REALS:
         labels = 0.5 * simulation.loss.slope_bound * labels  # most of them lie within its slope bound
     parts = np.array_split(np.arange(n_records), n_silos)
     silos = Silos.from_parts([rows[p] for p in parts], [labels[p] for p in parts], row_norm=1.0)
     scored = slice(0 if simulation.is_ample else n_records, None)
     return SyntheticData(silos, rows[scored], labels[scored])
-
-
-@lru_cache(maxsize=32)
-def _encoded(
-    world: SyntheticWorld,
-    table: TableShape,
-    number: int,
-    kind: LabelKind,
-    positive: float | None,
-    classes: int,
-    form: RowForm,
-) -> tuple[Floats, Floats]:
-    """Candidates of one plan share tables."""
-    drawn = draw(world, table, number, kind, positive, classes)
-    return drawn.rows(form), drawn.labels
 
 
 def reference(simulation: Simulation, world: SyntheticWorld) -> tuple[float, float]:
