@@ -48,10 +48,10 @@ def _normal_rows(label: str, shape: tuple[int, int, int]) -> list[Row]:
     generator = np.random.default_rng(1)
 
     def perturb(sampler: Sampler, release: GaussianRelease | SphericalLaplaceRelease) -> Callable[[], object]:
-        return lambda: sampler.perturb(values, release, draw, out=values)
+        return lambda: sampler.perturb(values, release, draw)
 
     def numpy_normals() -> object:
-        return generator.standard_normal(out=values)
+        return generator.standard_normal(values.shape)
 
     one, two = SimulatedSampler(1), SimulatedSampler(1, threads=2)
     work = [numpy_normals, perturb(one, _gaussian()), perturb(one, _spherical())]

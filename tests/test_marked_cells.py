@@ -36,7 +36,7 @@ from dpadmm.estimators import (
 )
 from dpadmm.planner import planner
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.ledger import Budget, Ledger
 
 with warnings.catch_warnings():
@@ -100,9 +100,7 @@ def told_by(error: BaseException | None) -> str:
 @pytest.fixture(autouse=True)
 def instant_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the planner's simulations: no cell enters them."""
-    trial = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    trial = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
@@ -292,9 +290,7 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "public.csv").write_bytes(csv_of(rows))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        trial = SimulatedScores(
-            score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-        )
+        trial = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
         patch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
         patch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
         with warnings.catch_warnings():
@@ -652,9 +648,7 @@ def fitted() -> dict[str, Any]:
     done = {}
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
-        trial = SimulatedScores(
-            score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-        )
+        trial = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
         patch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
         patch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
         for kind in KINDS:

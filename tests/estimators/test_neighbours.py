@@ -19,7 +19,7 @@ from dpadmm.estimators.notices import LargeDeltaWarning
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.planner import Task, carry_out, plan, planner
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import TableShape, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, Ledger
@@ -34,9 +34,7 @@ SIZES = ((457, 881), (1319, 509))  # true ones, of two data sets
 
 @pytest.fixture(autouse=True)
 def _instant_forecasts(monkeypatch):
-    scores = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
@@ -103,9 +101,7 @@ def fitted(sizes, place):
 def both(tmp_path_factory):
     """Return fits of two data sets of other sizes, with the same nominal number."""
     patch = pytest.MonkeyPatch()
-    scores = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     patch.setattr(planner, "run_simulation", lambda *_: scores)
     patch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     place = tmp_path_factory.mktemp("ledgers")

@@ -32,10 +32,10 @@ class Replay:
         monkeypatch.setattr(uuid, "uuid4", lambda: "one-name")
         monkeypatch.setattr(outcome, "now", lambda: "one time")
 
-    def perturb(self, sampler, values, releases, draw, *, out=None):
+    def perturb(self, sampler, values, releases, draw):
         scales = np.broadcast_to(promised_noise(releases, draw).scales, len(values))
         if not self.is_second:
-            drawn = self.draw(sampler, values, releases, draw, out=out)
+            drawn = self.draw(sampler, values, releases, draw)
             self.left.append((draw.slot, draw.round, np.array(values), scales, replace(drawn, values=+drawn.values)))
             return drawn
         slot, when, before, noise, drawn = self.left.pop(0)

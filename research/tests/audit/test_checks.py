@@ -52,7 +52,7 @@ class Altered:
 
     how: object
 
-    def perturb(self, values, releases, draw, *, out=None):
+    def perturb(self, values, releases, draw):
         drawn = SimulatedSampler(7).perturb(values, releases, draw)
         return replace(drawn, values=values + self.how(draw, drawn.values - values))
 
@@ -65,11 +65,11 @@ def softer_in_one_round(draw, noise):
 class Reused:
     """Even rounds get the noise of the round before, which an eavesdropper subtracts."""
 
-    def perturb(self, values, releases, draw, *, out=None):
+    def perturb(self, values, releases, draw):
         once = replace(draw, round=draw.round - (draw.round % 2 == 0))
         louder = [replace(release, round=once.round) for release in releases]
         drawn = SimulatedSampler(7).perturb(values, louder, once)
-        return Perturbed(drawn.values, drawn.origin, drawn.idealisations)
+        return Perturbed(drawn.values, drawn.origin)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class TestBrokenBuilds:
 
         @dataclass(frozen=True)
         class Turned:
-            def perturb(self, values, releases, draw, *, out=None):
+            def perturb(self, values, releases, draw):
                 drawn = SimulatedSampler(7).perturb(values, releases, draw)
                 side = np.where(values > np.median(values, axis=2, keepdims=True), 1.0, -1.0)
                 return replace(drawn, values=values + side * np.abs(drawn.values - values))

@@ -113,7 +113,7 @@ class Softer:
     factor: float
     agents: tuple[int, ...] = tuple(range(SILOS))
 
-    def perturb(self, values, releases, draw, *, out=None):
+    def perturb(self, values, releases, draw):
         drawn = SimulatedSampler(7).perturb(values, releases, draw)
         factors = np.where(np.isin(draw.recipients.agents, self.agents), self.factor, 1.0)[:, None, None]
         return replace(drawn, values=values + factors * (drawn.values - values))

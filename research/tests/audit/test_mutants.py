@@ -63,7 +63,7 @@ class Softer:
 
     factor: float
 
-    def perturb(self, values, releases, draw, *, out=None):
+    def perturb(self, values, releases, draw):
         drawn = SimulatedSampler(7).perturb(values, releases, draw)
         return replace(drawn, values=values + self.factor * (drawn.values - values))
 

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from dpadmm.data.columns import BinaryLabel, Categorical, Label, ThresholdLabel
+from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
 from dpadmm.planner.planner import UtilityPoint
 from dpadmm.privacy.ledger.statement import version_words
 from dpadmm.privacy.protection import COVERED, Protection, View, covers
@@ -333,7 +333,7 @@ def _method_words(name: str) -> str:
     return "-".join(part.upper() if part in _SHORT or len(part) == 1 else part for part in parts)
 
 
-def _label_words(label: Label) -> str:
+def _label_words(label: Any) -> str:
     """Return what is predicted.
 
     >>> _label_words(BinaryLabel("sick", positive=("yes",), negative=("no", "never")))

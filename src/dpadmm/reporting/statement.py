@@ -10,10 +10,10 @@ from typing import Any
 from dpadmm.checks import plural
 from dpadmm.codec import encode
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import distribution_of
+from dpadmm.noise.draws import family_of
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.protection import Protection, Strength, covers, standing
-from dpadmm.privacy.records import Origin, Release, SummedGaussianRelease
+from dpadmm.privacy.records import NoisyRelease, Origin, Release, SummedGaussianRelease
 
 
 def _condition(declared: Sequence[str]) -> str:
@@ -164,11 +164,13 @@ class NoiseSummary:
     def of(cls, releases: Iterable[Release]) -> "NoiseSummary":
         """Return the summary of what releases promise."""
         listed = list(releases)
-        noises = [distribution_of(release) for release in listed]
+        families = {family_of(release).value for release in listed}
         summed = [release for release in listed if isinstance(release, SummedGaussianRelease)]
-        scales = [release.total_std for release in summed] or [noise.scale for noise in noises]
+        scales = [release.total_std for release in summed] or [
+            each.level for each in listed if isinstance(each, NoisyRelease)
+        ]
         return cls(
-            family=" and ".join(sorted({type(noise).__name__ for noise in noises})),
+            family=" and ".join(sorted(families)),
             least_scale=min(scales),
             greatest_scale=max(scales),
             releases=sum(release.count for release in listed),

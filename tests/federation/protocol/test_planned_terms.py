@@ -17,7 +17,7 @@ from dpadmm.networks import path
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, carry_out, plan, planner
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import ProfileRule, TableShape
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -34,9 +34,7 @@ MASKED = Protection(view=View.AGGREGATE)
 
 @pytest.fixture(autouse=True)
 def _instant_forecasts(monkeypatch):
-    scores = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 

@@ -21,7 +21,7 @@ from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planner import plan, planner
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk
@@ -134,9 +134,7 @@ def test_the_relation_of_terms_is_read_back(worlds, tmp_path):
 
 
 def test_a_plan_writes_the_relation_into_the_terms(monkeypatch):
-    scores = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     hidden = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)

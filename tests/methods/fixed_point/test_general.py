@@ -6,7 +6,6 @@ from sklearn.linear_model import Lasso
 
 from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.core.private import plan_noise, run_private
-from dpadmm.data import sparse_regression
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.fixed_point import CentralisedADMM, GeneralADMM
 from dpadmm.methods.fixed_point.general import Constraint
@@ -18,6 +17,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm_research.claims.registry import claims_of
+from dpadmm_research.datasets.generators import sparse_regression
 
 RNG = np.random.default_rng(0)
 SAME = Constraint(np.eye(5), -np.eye(5), np.zeros(5))

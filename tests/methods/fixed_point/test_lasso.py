@@ -9,7 +9,6 @@ from tests.contracts.centred_rows import centred
 
 from dpadmm.core.local import Stopping
 from dpadmm.core.private import plan_noise, run_private
-from dpadmm.data import sparse_regression
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.fixed_point import CentralisedADMM, LassoADMM, Participation
@@ -19,6 +18,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Huber, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
+from dpadmm_research.datasets.generators import sparse_regression
 
 
 @pytest.fixture(scope="module")
