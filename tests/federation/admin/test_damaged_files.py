@@ -10,9 +10,8 @@ from tests.contracts import damage
 
 from dpadmm.core.local import Checkpoint
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.coordinator_status import coordinator_status
 from dpadmm.federation.admin.invitations import Invitation
-from dpadmm.federation.admin.silo_status import silo_status
+from dpadmm.federation.admin.status import coordinator_status, silo_status
 from dpadmm.federation.agreement import Agreement, read_federation, write_federation
 from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.https.notice import CoordinatorNotice, SiloNotice

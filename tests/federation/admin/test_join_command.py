@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.cli.approval import confirm
-from dpadmm.cli.custody import left_words
+from dpadmm.cli.approval import confirm, left_words
 from dpadmm.cli.main import app
 from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError

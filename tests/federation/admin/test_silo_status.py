@@ -16,7 +16,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.errors import InputError, ResumeError, SolverError
 from dpadmm.federation import durable
-from dpadmm.federation.admin.silo_status import SHOWN_REFUSALS, RunState, silo_status
+from dpadmm.federation.admin.status import SHOWN_REFUSALS, RunState, silo_status
 from dpadmm.federation.https.notice import SiloNotice, telling
 from dpadmm.federation.locks import sole
 from dpadmm.federation.silo import Silo
