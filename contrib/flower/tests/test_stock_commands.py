@@ -104,4 +104,4 @@ def test_a_supernode_that_trusts_signed_apps_alone_refuses_this_one(stock, feder
     stock.run("flwr", "run", "dpadmm-flower", "federation", "--run-config", config)
     stock.wait("s0", "could not be verified")
     with closing(Silo(stock.place / "s0")) as silo:
-        assert [entry.event for entry in silo.log()] == ["confirmed", "approved"]
+        assert [entry.event for entry in silo.store.log()] == ["confirmed", "approved"]

@@ -133,7 +133,7 @@ def show(
             _print_participant(silo)
             with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
                 typer.echo(f"\n{ledger.statement()}")
-            for entry in silo.log() if log else ():
+            for entry in silo.store.log() if log else ():
                 typer.echo(f"{entry.time}  {entry.event}: {entry.detail}")
 
 
@@ -275,7 +275,7 @@ def _approve(guest: "Guest", terms: "Agreement", told: list[str], *, is_asked: b
     """Compare fingerprints where that matters, show the terms and their cost, and approve them on the owner's word."""
     from dpadmm.cli.approval import approve_terms
 
-    approved = guest.silo.agreements()
+    approved = guest.silo.store.agreements()
     if terms.digest in [each.digest for each in approved]:
         print_line(f"The terms of run {terms.run!r} are approved already.")
         return

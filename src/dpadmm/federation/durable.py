@@ -3,20 +3,20 @@
 import errno
 import io
 import json
-import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
+from dpadmm.atomic import write_atomic
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.parsing import read_arrays
-from dpadmm.privacy.ledger.store import sync_directory
 from dpadmm.problems.arrays import Floats
 
 VERSION = 4
@@ -161,20 +161,19 @@ def exclusive(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+def now(precision: str = "seconds") -> str:
+    """Return the time as files of silos and coordinators tell it."""
+    return datetime.now(UTC).isoformat(timespec=precision)
+
+
 def toml(plain: Mapping[str, Any]) -> str:
-    """Return plain values as TOML, a line each."""
+    """Return plain values as TOML, which knows JSON's values but not its way to escape signs beyond 16 bits."""
     return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in plain.items())
 
 
 def save_toml(path: Path, plain: Mapping[str, Any]) -> None:
     """Write plain values as TOML; the file is there whole, as it was or as it is now."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(toml(plain))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    sync_directory(path.parent)
+    write_atomic(path, toml(plain).encode())
 
 
 def is_machines(problem: BaseException) -> bool:

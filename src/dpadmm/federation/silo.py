@@ -20,7 +20,6 @@ from typing import cast
 from dpadmm.errors import DpadmmError
 from dpadmm.federation import durable, messages
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.answer_store import AnswerStore, digest_of, paid_labels
 from dpadmm.federation.columns import (
     check_bare_request,
     counts_to_send,
@@ -30,7 +29,6 @@ from dpadmm.federation.columns import (
 from dpadmm.federation.identity import check_key
 from dpadmm.federation.inbox import taken_inbox
 from dpadmm.federation.keys import SigningKey, open_envelope
-from dpadmm.federation.mask_store import MaskStore
 from dpadmm.federation.masking import answer_of
 from dpadmm.federation.messages import (
     Assured,
@@ -55,9 +53,8 @@ from dpadmm.federation.refusal import (
     reason_of,
     refusing_unexpected,
 )
-from dpadmm.federation.run_store import RunStore
 from dpadmm.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
-from dpadmm.federation.silo_log import LogEntry, SiloLog
+from dpadmm.federation.silo_store import SiloStore, digest_of, paid_labels
 from dpadmm.federation.step import State, make_step, seat
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.federation.vouching import Session, is_vouched_for, vouch_for
@@ -116,9 +113,7 @@ class Silo:
             self._connection.close()
             raise
         self.session = Session() if session is None else session
-        self.runs, self._log = RunStore(self._connection), SiloLog(self._connection)
-        self._answers = AnswerStore(self._connection, self.files.state, self.session.answers)
-        self._masks = MaskStore(self._connection)
+        self.store = SiloStore(self._connection, self.files.state, self.session.answers)
         self._read, self._held = read, cast("tuple[tuple[int, ...], Records] | None", None)
         self._seated: dict[tuple[str, int, bytes], Agents] = {}
         self._awaited: set[str] = set()
@@ -141,8 +136,8 @@ class Silo:
         """Let these terms be run, on the owner's word; refuse them now if the policy or the budget does."""
         self.check_terms(terms)
         with durable.exclusive(self._connection):
-            self.runs.approve(terms)
-            self._log.note("approved", f"run {terms.run!r}, digest {terms.digest}")
+            self.store.approve(terms)
+            self.store.note("approved", f"run {terms.run!r}, digest {terms.digest}")
 
     def check_terms(self, terms: Agreement) -> None:
         """Refuse terms that this silo would not run now. Nothing is reserved for them: others may spend it first."""
@@ -152,18 +147,18 @@ class Silo:
     def check_rules(self, terms: Agreement) -> None:
         """Refuse terms that the owner's rules or this silo's own facts rule out, before any noise is computed."""
         self.policy = Policy.load(self.files.policy)
-        self.runs.check_open(terms.digest)
+        self.store.check_open(terms.digest)
         self._checked(terms)
 
     def confirm_peer(self, name: str, told: str) -> None:
         """Keep the fingerprint of another participant's identity key, as its owner told it past the coordinator."""
         with durable.exclusive(self._connection):
-            self._masks.confirm(name, told)
-            self._log.note("confirmed", f"the identity key of {name}: {told}")
+            self.store.confirm(name, told)
+            self.store.note("confirmed", f"the identity key of {name}: {told}")
 
     def unconfirmed(self, terms: Agreement) -> list[str]:
         """Return whose identity keys in these terms the owner has not confirmed."""
-        return self._masks.unconfirmed(terms, self.policy.name)
+        return self.store.unconfirmed(terms, self.policy.name)
 
     def answer(self, envelope: bytes) -> bytes:
         """Return the signed answer to a signed request; a refusal is an answer, and is logged.
@@ -188,21 +183,13 @@ class Silo:
         is_waiting = isinstance(refusal, NotApproved)
         if not is_waiting or said not in self._awaited:
             with durable.exclusive(self._connection):
-                self._log.note("refused", said)
+                self.store.note("refused", said)
         if is_waiting:
             if len(self._awaited) >= MOST_AWAITED:  # whoever invents terms without end fills no memory
                 self._awaited.clear()
             self._awaited.add(said)
         kind = Unapproved if is_waiting else Refused
         return kind(messages.mark(envelope[messages.SIGNATURE_BYTES :]), public_reason(refusal))
-
-    def agreements(self) -> list[Agreement]:
-        """Return all terms that were approved here and are not closed."""
-        return self.runs.agreements()
-
-    def log(self) -> list[LogEntry]:
-        """Return what was approved, joined, answered and refused, oldest first."""
-        return self._log.entries()
 
     @singledispatchmethod
     def _dispatch(self, request: Message, envelope: bytes) -> bytes:
@@ -214,14 +201,14 @@ class Silo:
         open_envelope(envelope, agreement.coordinator)
         if request.terms != agreement.as_json():
             raise MessageError("The terms are not in their canonical form.")
-        self.runs.check_approved(agreement)
+        self.store.check_approved(agreement)
         terms, agent = self._admitted(agreement)
         with durable.exclusive(self._connection):
-            if self.runs.join(agreement):
-                self._log.note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
+            if self.store.join(agreement):
+                self.store.note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
             told = agreement.digest, agent, terms.mark
-            answer = Keyed(*told, self._masks.public(agreement.digest)) if terms.is_masked else Joined(*told)
-        self._masks.flush()
+            answer = Keyed(*told, self.store.mask_key(agreement.digest)) if terms.is_masked else Joined(*told)
+        self.store.flush()
         return self.key.seal(answer.encode())
 
     @_dispatch.register
@@ -233,29 +220,29 @@ class Silo:
         with self._ledger() as ledger:
             confirmed = ledger.confirm([records.table])
             with durable.exclusive(self._connection):
-                self._answers.check(ledger.answers())
+                self.store.check(ledger.answers())
                 self._settle(ledger)
-                if self._answers.find(request, asked) is None:
+                if self.store.find(request, asked) is None:
                     records.check_number(terms.agreement, agent)
                     self._due(terms, agent, request)  # mask keys that come with it are taken for good
                     if request.digest not in self.session.assured:
                         return self._unsure(request.digest, agent)
             with durable.exclusive(self._connection):
-                reply = self._answers.find(request, asked)
+                reply = self.store.find(request, asked)
                 if reply is None:
                     self._reserve(confirmed, terms, agent, request.round)
                     due = self._due(terms, agent, request)
                     reply = self._answer_round(terms, agent, records, secret, request, asked, due)
             ledger.mark_answer(run, request.round, digest_of(reply))
-        self._answers.has_left(request, reply)
-        self._masks.flush()
+        self.store.remember(request, reply)
+        self.store.flush()
         return reply
 
     @_dispatch.register
     def _(self, request: Vouch, envelope: bytes) -> bytes:
         terms, _ = self._joined(request.digest)
         open_envelope(envelope, terms.agreement.coordinator)
-        agent, answered = self._me(terms, request), self._answers.rounds()
+        agent, answered = self._me(terms, request), self.store.rounds()
         if len(request.relay) > len(terms.agreement.participants):
             raise MessageError("More silos ask for vouchers than take part.")
         told = [self.key.seal(vouch_for(terms, agent, answered, each).encode()) for each in request.relay]
@@ -267,7 +254,7 @@ class Silo:
         open_envelope(envelope, terms.agreement.coordinator)
         agent = self._me(terms, request)
         nonce, relay = self.session.nonce, request.relay
-        if not is_vouched_for(terms, agent, nonce, lambda digest: self._answers.last(digest)[0], relay):
+        if not is_vouched_for(terms, agent, nonce, lambda digest: self.store.last(digest)[0], relay):
             return self._unsure(request.digest, agent)  # perhaps they are for a process that has ended
         self.session.assured.add(request.digest)
         return self.key.seal(Assured(request.digest, agent).encode())
@@ -283,11 +270,11 @@ class Silo:
 
     def _due(self, terms: AgreedRun, agent: int, request: Step) -> Due:
         """Return what the round starts from; refuse a request that is not due or not as agreed."""
-        last, state = self._answers.last(request.digest)
+        last, state = self.store.last(request.digest)
         self._check_order(terms, agent, last, state, request.round)
         masks: Masks | None = None
         if terms.is_masked:
-            masks, request = self._masks.taken(terms, agent, request)
+            masks, request = self.store.take_masks(terms, agent, request)
         if not terms.has_profile:
             return Due(last, state, taken_inbox(terms, request), masks=masks)
         if request.round == PROFILE_ROUND:
@@ -300,11 +287,11 @@ class Silo:
 
     def unfinished(self) -> list[Agreement]:
         """Return the runs that were joined and wait for a further answer of this silo."""
-        return [each for each in self.runs.under_way() if self.due_rounds(each)]
+        return [each for each in self.store.agreements(are_joined=True) if self.due_rounds(each)]
 
     def due_rounds(self, agreement: Agreement) -> list[int]:
         """Return the rounds of a run that this silo has still to answer; none where one of them has ended it."""
-        last, state = self._answers.last(agreement.digest)
+        last, state = self.store.last(agreement.digest)
         if last is not None and state is None:
             return []
         mine = agreed_run(agreement).rounds_of(agreement.agent(self.policy.name))
@@ -314,10 +301,9 @@ class Silo:
         """End these runs here for good: nothing of them is answered any more, by this process or any later one."""
         with durable.exclusive(self._connection):
             for each in runs:
-                self.runs.close(each.digest, reason)
-                self._masks.erase(each.digest)
-                self._log.note("closed", f"run {each.run!r}, digest {each.digest}: {reason}")
-        self._masks.flush()
+                self.store.close(each.digest, reason)
+                self.store.note("closed", f"run {each.run!r}, digest {each.digest}: {reason}")
+        self.store.flush()
 
     def settle(self) -> None:
         """Pay and mark whatever was answered, before anything changes on which that depends."""
@@ -331,10 +317,10 @@ class Silo:
         Every request is checked again.
         """
         with self._ledger() as ledger:
-            self._answers.check(ledger.answers())
+            self.store.check(ledger.answers())
 
     def _settle(self, ledger: Ledger) -> None:
-        self._answers.settle(ledger, self.policy.name, lambda: self._records().table)
+        self.store.settle(ledger, self.policy.name, lambda: self._records().table)
 
     def _answer_round(
         self, terms: AgreedRun, agent: int, records: Records, secret: int, request: Step, asked: str, due: Due
@@ -348,22 +334,22 @@ class Silo:
             raise  # the machine's failure, not the step's
         except Exception as failure:  # noqa: BLE001 - whatever it is, it may depend on the records
             said = reason_of(failure)
-            self._log.note("refused", f"round {request.round} ended the run here: {said}")
+            self.store.note("refused", f"round {request.round} ended the run here: {said}")
             state, reply = None, self.key.seal(Refused(asked, ENDED).encode())
-        self._answers.store(request, asked, state, reply)
+        self.store.store(request, asked, state, reply)
         if state is not None:
             cost = f"epsilon {terms.epsilon(agent, request.round):.4g} so far"
-            self._log.note(
+            self.store.note(
                 "answered", f"round {request.round} of {terms.agreement.rounds}, run {terms.agreement.run!r}; {cost}"
             )
         if state is None or request.round == terms.agreement.rounds:
-            self._masks.erase(request.digest)
+            self.store.erase_masks(request.digest)
         return reply
 
     def _checked(self, agreement: Agreement) -> int:
         """Check terms against the policy and this silo's own facts; return its number."""
         self.policy.check_terms(agreement)
-        self._masks.check_peers(agreement, self.policy.name)
+        self.store.check_peers(agreement, self.policy.name)
         agent, records = agreement.agent(self.policy.name), self._records()
         me = agreement.participants[agent]
         if me.key != self.public_key:
@@ -384,16 +370,16 @@ class Silo:
         return terms, agent
 
     def _joined(self, digest: str) -> tuple[AgreedRun, int]:
-        agreement, secret = self.runs.joined(digest)
+        agreement, secret = self.store.joined(digest)
         self.policy.check_terms(agreement)  # the owner may have changed the rules since
-        self._masks.check_peers(agreement, self.policy.name)
+        self.store.check_peers(agreement, self.policy.name)
         terms = agreed_run(agreement)
         self.policy.check_trust(terms)
         return terms, secret
 
     def _check_order(self, terms: AgreedRun, agent: int, last: int | None, state: State | None, k: int) -> None:
         """The silo answers its rounds one after the other, each once, until one of them cannot be released."""
-        self.runs.check_open(terms.agreement.digest)
+        self.store.check_open(terms.agreement.digest)
         if last is not None and state is None:
             raise Refusal(ENDED)
         mine = terms.rounds_of(agent)

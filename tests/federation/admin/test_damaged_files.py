@@ -112,12 +112,12 @@ def test_state_files(federation, kind, number):
         at_rest(path)
         silo_status(federation.north.directory)
         with closing(Silo(federation.north.directory)) as silo:
-            silo.log()
-            silo._answers.marks()
-            silo._answers.rounds()
-            for terms in silo.agreements():
-                silo.runs.joined(terms.digest)
-                silo._answers.last(terms.digest)
+            silo.store.log()
+            silo.store.marks()
+            silo.store.rounds()
+            for terms in silo.store.agreements():
+                silo.store.joined(terms.digest)
+                silo.store.last(terms.digest)
 
     rest_in_one_file(federation.north.state)
     checked(load, federation.north.state, number, kind, least=0.2)

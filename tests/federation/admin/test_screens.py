@@ -20,7 +20,7 @@ from dpadmm.federation.admin.status import (
     SiloStatus,
 )
 from dpadmm.federation.https.notice import CoordinatorNotice, SiloNotice
-from dpadmm.federation.silo import LogEntry
+from dpadmm.federation.silo_store import LogEntry
 
 LONG = "/srv/" + "a-very-long-name" * 10
 ESCAPE = "north\x1b[2J" + "x" * 100

@@ -203,7 +203,7 @@ def _is_joining(rehearsal: Rehearsal) -> bool:
     with closing(rehearsal.coordinator.open_run(rehearsal.agreement)) as run:
         run.ask()
     with closing(Silo(rehearsal.silos["s0"].directory)) as silo:
-        return any(entry.event == "joined" for entry in silo.log())
+        return any(entry.event == "joined" for entry in silo.store.log())
 
 
 @pytest.mark.parametrize("whose", ["s0/state.db", "s0/rehearsal.ledger", "runs/"])

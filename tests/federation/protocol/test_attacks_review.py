@@ -106,7 +106,7 @@ def test_a_coordinator_cannot_try_inboxes_until_the_step_fails(worlds, tmp_path,
     reason = told(silo, ask(world, 1)).reason
     assert "own log" in reason
     assert "tolerance" not in reason  # how far the solver got is a matter of the records
-    assert "SolverError" in " ".join(entry.detail for entry in silo.log())
+    assert "SolverError" in " ".join(entry.detail for entry in silo.store.log())
     for _ in range(3):
         told(silo, ask(world, 1))
     assert len(steps) == 1
@@ -147,7 +147,7 @@ def test_an_older_state_beside_a_newer_ledger_draws_nothing(worlds, tmp_path, mo
     draws = counted(monkeypatch, SecureSampler, "perturb")
     for _ in range(2):
         assert isinstance(told(world.first, ask(world, 1)), Refused)
-    assert "older copy" in world.first.log()[-1].detail
+    assert "older copy" in world.first.store.log()[-1].detail
     assert not draws
 
 
@@ -277,7 +277,7 @@ def test_a_silo_with_empty_cells_keeps_all_its_rows(world, tmp_path):
 def test_a_stranger_cannot_write_to_the_owners_terminal(world):
     body = json.loads(ask(world, 1)[64:]) | {"\x1b[2J\napproved: run 'x'" + "y" * 10_000: 1}
     answer = told(world.first, world.key.seal(json.dumps(body).encode()))
-    detail = world.first.log()[-1].detail
+    detail = world.first.store.log()[-1].detail
     for text in (detail, answer.reason):
         assert text.isprintable()
         assert len(text) < 1000

@@ -75,7 +75,7 @@ def test_what_is_told_does_not_depend_on_the_sizes(worlds, tmp_path):
         model = federation_model(outcome, worlds.SCHEMA)
         statements = [str(world.statement(name)).split("Head")[0] for name in world.silos]
         logs = [
-            [(entry.event, entry.detail.replace(world.agreement.digest, "")) for entry in silo.log()]
+            [(entry.event, entry.detail.replace(world.agreement.digest, "")) for entry in silo.store.log()]
             for silo in world.silos.values()
         ]
         others = ("coefficients", "profile", "created")  # numbers of their own: a minute can be 59

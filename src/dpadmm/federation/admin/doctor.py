@@ -20,13 +20,13 @@ from dpadmm.federation.admin import dialling
 from dpadmm.federation.admin.checkups import Checkup, good, problem, tried, warning
 from dpadmm.federation.admin.screens import time_words
 from dpadmm.federation.admin.status import DriveState, RunState, SiloRun, SiloView, first_sentence, run_status, viewed
-from dpadmm.federation.answer_store import AnswerStore, paid_labels
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.https.notice import CoordinatorNotice, SiloNotice
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.locks import is_held
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo_files import SiloFiles, policy_records, schema_digest
+from dpadmm.federation.silo_store import paid_labels
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.ledger import open_for_reading
 
@@ -225,7 +225,7 @@ def _ledger(view: SiloView) -> Iterator[Checkup]:
         try:
             with open_for_reading(view.ledger) as ledger:
                 ledger.verify()
-                AnswerStore(view.connection, view.files.state, {}).check(ledger.answers())
+                view.store.check(ledger.answers())
                 said = ledger.statement()
             break
         except ResumeError:

@@ -18,16 +18,15 @@ from typing import Any
 
 from dpadmm.errors import DpadmmError
 from dpadmm.federation import durable
-from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.agreement import Agreement, stored_terms
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.https.notice import CoordinatorNotice, SiloNotice, SiloPresence
 from dpadmm.federation.locks import is_held
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.refusal import reason_of
-from dpadmm.federation.run_store import stored_terms
 from dpadmm.federation.silo_files import APPLICATION, TABLES, SiloFiles, policy_records
-from dpadmm.federation.silo_log import LogEntry
+from dpadmm.federation.silo_store import LogEntry, SiloStore
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.ledger import open_for_reading
 
@@ -184,7 +183,7 @@ class SiloView:
 
     files: SiloFiles
     policy: Policy
-    connection: sqlite3.Connection
+    store: SiloStore
 
     @property
     def ledger(self) -> Path:
@@ -193,7 +192,7 @@ class SiloView:
 
     def agreements(self) -> list[Agreement]:
         """Return the terms that were approved, the oldest first."""
-        return [stored_terms(text) for (text,) in self._rows("SELECT terms FROM approved ORDER BY rowid")]
+        return [stored_terms(text) for (text,) in self.store.rows("SELECT terms FROM approved ORDER BY rowid")]
 
     def runs(self) -> tuple[SiloRun, ...]:
         """Return every run, the oldest first."""
@@ -201,17 +200,17 @@ class SiloView:
 
     def rounds(self) -> int:
         """Return how many rounds were answered here, of all runs."""
-        return int(self._rows("SELECT COUNT(*) FROM answers")[0][0])
+        return int(self.store.rows("SELECT COUNT(*) FROM answers")[0][0])
 
     def refusals(self, number: int) -> tuple[LogEntry, ...]:
         """Return the latest refusals, the latest first."""
         query = "SELECT time, event, detail FROM log WHERE event = 'refused' ORDER BY rowid DESC LIMIT ?"
-        return tuple(LogEntry(*row) for row in self._rows(query, number))
+        return tuple(LogEntry(*row) for row in self.store.rows(query, number))
 
     def _run(self, terms: Agreement) -> SiloRun:
         # SQLite takes the other columns from the row of the greatest round.
         query = "SELECT MAX(round), state IS NULL FROM answers WHERE digest = ?"
-        ((last, is_ended),) = self._rows(query, terms.digest)
+        ((last, is_ended),) = self.store.rows(query, terms.digest)
         found = SiloRun(
             run=terms.run, digest=terms.digest, method=terms.method, round=last, rounds=terms.rounds, delta=terms.delta
         )
@@ -233,11 +232,8 @@ class SiloView:
     def _state(self, terms: Agreement, last: int | None, *, is_ended: bool, is_last: bool) -> RunState:
         if last is not None:
             return RunState.ENDED if is_ended else RunState.FINISHED if is_last else RunState.RUNNING
-        is_joined = self._rows("SELECT 1 FROM joined WHERE digest = ?", terms.digest)
+        is_joined = self.store.rows("SELECT 1 FROM joined WHERE digest = ?", terms.digest)
         return RunState.JOINED if is_joined else RunState.APPROVED
-
-    def _rows(self, query: str, *values: object) -> list[Any]:
-        return self.connection.execute(query, values).fetchall()  # at once: an open query would hold back a checkpoint
 
 
 @contextmanager
@@ -247,7 +243,7 @@ def viewed(directory: Path) -> Iterator[SiloView]:
     files.check()
     policy = Policy.load(files.policy)
     with closing(durable.connect_for_reading(files.state, APPLICATION, TABLES)) as connection:
-        yield SiloView(files, policy, connection)
+        yield SiloView(files, policy, SiloStore(connection, files.state, {}))
 
 
 def silo_status(directory: Path, *, is_data_checked: bool = False) -> SiloStatus:

@@ -17,9 +17,10 @@ import httpx
 
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
+from dpadmm.federation.durable import now
 from dpadmm.federation.https.app import POLL_SECONDS
 from dpadmm.federation.https.certificates import client_context
-from dpadmm.federation.https.notice import SiloNotice, now, telling
+from dpadmm.federation.https.notice import SiloNotice, telling
 from dpadmm.federation.https.processes import Ended, EndSignals
 from dpadmm.federation.https.trouble import CutOff, words_for
 from dpadmm.federation.keys import SigningKey
@@ -113,7 +114,7 @@ class Line:
         pause = RETRY_SECONDS[0]
         while not self.ending.is_asked:
             try:
-                terms = self.silo.agreements()
+                terms = self.silo.store.agreements()
                 if not terms:
                     raise CutOff("no terms are approved yet (`dpadmm silo approve`); waiting")
                 coordinators = {each.coordinator for each in terms}
@@ -168,7 +169,7 @@ class Line:
 
     def _read(self, answer: httpx.Response) -> bytes:
         """Return a letter that is no larger than any of the terms allow."""
-        return read_at_most(answer, max((largest_request(each) for each in self.silo.agreements()), default=0))
+        return read_at_most(answer, max((largest_request(each) for each in self.silo.store.agreements()), default=0))
 
     def _check_clock(self, answer: httpx.Response) -> None:
         """Tell once of clocks that differ; nothing depends on them but certificates and the times in logs."""
@@ -274,7 +275,7 @@ def run_silo(
         silo = Silo(files.directory, read=read)
         try:
             silo.check_ledger()
-            runs = ", ".join(repr(each.run) for each in silo.agreements()) or "none"
+            runs = ", ".join(repr(each.run) for each in silo.store.agreements()) or "none"
             line = Line(silo, address, ending)
             _log.info("silo %r is running; approved: %s; coordinator at %s", silo.policy.name, runs, address)
             with telling(files.status, line.notice):

@@ -19,10 +19,11 @@ from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
+from dpadmm.federation.durable import now
 from dpadmm.federation.https.app import Reception
 from dpadmm.federation.https.certificates import renew, server_context, trust
 from dpadmm.federation.https.door import Door
-from dpadmm.federation.https.notice import CoordinatorNotice, DrivenRun, SiloPresence, now, telling
+from dpadmm.federation.https.notice import CoordinatorNotice, DrivenRun, SiloPresence, telling
 from dpadmm.federation.https.post import Mailbox, PostOffice
 from dpadmm.federation.locks import sole
 from dpadmm.federation.refusal import refusing_unexpected
