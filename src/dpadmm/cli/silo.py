@@ -92,7 +92,7 @@ def init(
         files = SiloFiles(directory)
         records = files.create(policy, budget_epsilon, delta, is_summed=is_summed)
         print_reading({str(data): records.written})
-        print_notes(records.notes)
+        print_notes(records.cells.notes)
         typer.echo(
             f"Made {directory}. Edit policy.toml to change its rules. Send {files.entry} to whoever drafts the terms "
             "(`dpadmm federate draft`). For a federation file written by hand:"
@@ -235,7 +235,7 @@ def join(
                 trusts_coordinator=trust_coordinator,
             )
             records = joining.make_silo(asked, files.directory, rules)
-            print_notes(records.notes)
+            print_notes(records.cells.notes)
             print_reading({str(rules.data): records.written})
             words = "keys, ledger, policy.toml with its rules, schema.json with the public bounds"
             print_line(f"Made {files.directory}: {words}.")

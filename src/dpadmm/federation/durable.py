@@ -161,6 +161,15 @@ def exclusive(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+def stamp(path: Path) -> tuple[int, ...]:
+    """Return what tells that a file has not changed; nothing where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 def now(precision: str = "seconds") -> str:
     """Return the time as files of silos and coordinators tell it."""
     return datetime.now(UTC).isoformat(timespec=precision)

@@ -9,7 +9,6 @@ paid for ends the run here: if it could be asked for again, with fresh noise, ea
 records.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -102,7 +101,7 @@ class Silo:
         read: how the table is read, by the owner's rules and the schema's file.
         session: what earlier processes of the same service remember; a new one unless a transport keeps it in memory.
         """
-        self.files = SiloFiles(Path(directory))
+        self.files = SiloFiles(directory)
         self.files.check()
         self.policy = Policy.load(self.files.policy)
         self.key = SigningKey.load(self.files.key)
@@ -114,7 +113,7 @@ class Silo:
             raise
         self.session = Session() if session is None else session
         self.store = SiloStore(self._connection, self.files.state, self.session.answers)
-        self._read, self._held = read, cast("tuple[tuple[int, ...], Records] | None", None)
+        self._read, self._held = read, cast("tuple[object, Records] | None", None)
         self._seated: dict[tuple[str, int, bytes], Agents] = {}
         self._awaited: set[str] = set()
 
@@ -415,16 +414,10 @@ class Silo:
     def _records(self) -> Records:
         """Read the table, again whenever its files have changed."""
         data, schema = Path(self.policy.data), self.files.schema
-        try:
-            stamp = tuple(x for path in (data, schema) for x in _stamp(path))
-        except OSError as problem:
-            raise Refusal(f"The table of {self.policy.name} cannot be read.") from problem
+        stamp = durable.stamp(data), durable.stamp(schema)
+        if not all(stamp):
+            raise Refusal(f"The table of {self.policy.name} cannot be read.")
         if self._held is None or self._held[0] != stamp:
             self._held = stamp, self._read(self.policy, schema)
             self._seated.clear()
         return self._held[1]
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    found = os.stat(path)
-    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -481,7 +481,7 @@ def test_terms_are_drafted_for_what_was_announced_where_silos_ask_for_less(tmp_p
     entry = replace(SiloEntry.of(silo), colluders=0, records_per_person=1, silos_per_person=1)
     world.studies.register(world.invitation("north").key.public, world.told(silo, entry=entry.text()))
     (found,) = world.study.entries()
-    assert found.protection() == world.invitation("north").protection
+    assert found.protection == world.invitation("north").protection
     assert found.key == silo.public_key
 
 

@@ -262,11 +262,11 @@ def test_a_silo_with_empty_cells_keeps_all_its_rows(world, tmp_path):
     records = SiloFiles(tmp_path / "filled").create(policy, 1.0, 1e-5)
     assert records.number == len(table)
     schema = Schema.load(policy.schema)
-    features, middle = records.features(schema.by_bounds()), encode_table(schema, table.fillna(0.0))
+    features, middle = records.cells.rows(schema.by_bounds()), encode_table(schema, table.fillna(0.0))
     np.testing.assert_array_equal(features[1], 0.0)
     np.testing.assert_array_equal(features[0], middle.features[0])
-    assert "column 'a': 1 cell empty, filled" in records.notes[0]
-    assert "1 of 60 rows blanked" in records.notes[-1]
+    assert "column 'a': 1 cell empty, filled" in records.cells.notes[0]
+    assert "1 of 60 rows blanked" in records.cells.notes[-1]
     made = SiloFiles(tmp_path / "filled")
     assert Policy.load(made.policy) == replace(policy, schema=str(made.schema.resolve()))
 

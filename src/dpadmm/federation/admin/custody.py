@@ -88,7 +88,7 @@ def change_data(files: SiloFiles, policy: Policy, *, may_close: bool) -> DataCha
         if silo.policy != policy:
             policy.save(files.policy)
         number = records.number if policy.relation.has_public_sizes else None
-        return DataChange(is_new, number, closed, _unfit(silo, records), ledger.statement(), records.notes)
+        return DataChange(is_new, number, closed, _unfit(silo, records), ledger.statement(), records.cells.notes)
 
 
 def _unfit(silo: Silo, records: Records) -> tuple[str, ...]:
