@@ -45,9 +45,9 @@ def invite(
     """
     with clear_federation_failures():
         from dpadmm.data.schema import Schema
-        from dpadmm.federation.admin.invitations import Invitation, Studies
         from dpadmm.federation.coordinator_files import CoordinatorFiles
         from dpadmm.federation.https.line import Place
+        from dpadmm.federation.invitations import Invitation, Studies
         from dpadmm.federation.keys import SigningKey
         from dpadmm.privacy.protection import relation_of
 
@@ -109,14 +109,13 @@ def run(
     Example: dpadmm coordinator run coordinator --host 0.0.0.0 --port 9092
     """
     with clear_federation_failures():
-        from dpadmm.federation.admin.invitations import Studies
         from dpadmm.federation.coordinator_files import CoordinatorFiles
         from dpadmm.federation.https.processes import Ended, EndSignals
         from dpadmm.federation.https.service import LOOK_SECONDS, serving
 
         log_to_terminal()
         files, ending = CoordinatorFiles(directory), EndSignals()
-        with serving(files, host, port, Studies(files)) as service:
+        with serving(files, host, port) as service:
             typer.echo(
                 f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos connect, each "
                 f"recognised by its key).\nKey {service.key.public}\nTo start a run: `dpadmm federate --study NAME "

@@ -13,9 +13,9 @@ from dpadmm.cli.terminal import clear_federation_failures, print_line, say_elsew
 if TYPE_CHECKING:
     from dpadmm.data.schema import Schema, Screening
     from dpadmm.data.table_format import TableFormat
-    from dpadmm.federation.admin.invitations import Study
     from dpadmm.federation.coordinator import Progress
     from dpadmm.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.federation.invitations import Study
     from dpadmm.federation.outcome import FederationOutcome
     from dpadmm.privacy.calibration import Target
 
@@ -185,8 +185,8 @@ def _study_terms(
 ) -> tuple[Path, Path]:
     """Return terms and schema of a study; wait for its silos and draft the terms where there are none yet."""
     from dpadmm.errors import InputError
-    from dpadmm.federation.admin.invitations import Studies
     from dpadmm.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.federation.invitations import Studies
     from dpadmm.planner.drafting import draft as make_draft
 
     if coordinator is None:

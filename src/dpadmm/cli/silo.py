@@ -20,9 +20,9 @@ from dpadmm.cli.terminal import (
 
 if TYPE_CHECKING:
     from dpadmm.data.table_format import TableFormat
-    from dpadmm.federation.admin.invitations import Invitation
     from dpadmm.federation.admin.joining import Guest
     from dpadmm.federation.agreement import Agreement
+    from dpadmm.federation.invitations import Invitation
     from dpadmm.federation.silo import Silo
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
@@ -213,7 +213,7 @@ def join(
         from dpadmm.cli.approval import left_words
         from dpadmm.data.schema import Screening
         from dpadmm.federation.admin import joining
-        from dpadmm.federation.admin.invitations import Invitation
+        from dpadmm.federation.invitations import Invitation
         from dpadmm.federation.keys import fingerprint
         from dpadmm.federation.silo import Silo
         from dpadmm.federation.silo_files import SiloFiles

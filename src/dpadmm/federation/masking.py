@@ -138,7 +138,7 @@ class TakenSum:
         self._is_read = True
         return self._total
 
-    def check_read(self) -> None:
+    def check_drawn(self, *_: object) -> None:
         """Refuse an exchange that made something else of the messages than their noisy sum."""
         if not self._is_read:
             raise InputError("The method did not read the sum of its messages through noise.total (C12).")

@@ -10,11 +10,11 @@ from tests.contracts import damage
 
 from dpadmm.core.local import Checkpoint
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.invitations import Invitation
 from dpadmm.federation.admin.status import coordinator_status, silo_status
 from dpadmm.federation.agreement import Agreement, read_federation, write_federation
 from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.https.notice import CoordinatorNotice, SiloNotice
+from dpadmm.federation.invitations import Invitation
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo import Silo

@@ -18,7 +18,6 @@ from dpadmm.data import Numeric, Schema, Screening, ThresholdLabel
 from dpadmm.data.table_format import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.admin.invitations import Invitation, Studies
 from dpadmm.federation.admin.joining import Guest, OwnRules, check_silo, make_silo
 from dpadmm.federation.agreement import read_federation, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
@@ -27,6 +26,7 @@ from dpadmm.federation.https import app
 from dpadmm.federation.https.line import dialled
 from dpadmm.federation.https.service import free_port, serving
 from dpadmm.federation.https.trouble import CutOff
+from dpadmm.federation.invitations import Invitation, Studies
 from dpadmm.federation.keys import SigningKey, open_envelope
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.policy import FULLY_CERTIFIED, Policy
@@ -283,7 +283,7 @@ def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
 def served(world: World, port: int):
     """Serve the coordinator's port, and look for studies again and again."""
     stop = threading.Event()
-    with serving(world.files, "127.0.0.1", port, Studies(world.files)) as service:
+    with serving(world.files, "127.0.0.1", port) as service:
 
         def look():
             while not stop.wait(0.02):

@@ -14,10 +14,10 @@ from dpadmm.cli.approval import confirm, left_words
 from dpadmm.cli.main import app
 from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.invitations import Invitation, Studies
 from dpadmm.federation.admin.joining import Guest
 from dpadmm.federation.agreement import Aggregation, Agreement, Participant
 from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.invitations import Invitation, Studies
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.silo import Silo

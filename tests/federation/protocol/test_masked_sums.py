@@ -115,11 +115,11 @@ def test_a_silo_with_another_grid_is_refused_when_it_joins(world):
 def test_an_exchange_reads_the_sum_of_its_round_and_nothing_else():
     taken = TakenSum(Slot("sum"), 2, np.ones((1, 3, 1)))
     with pytest.raises(InputError, match="did not read the sum"):
-        taken.check_read()
+        taken.check_drawn(2, None)
     for slot, k in ((Slot("sum"), 1), (Slot("other"), 2)):
         with pytest.raises(InputError, match="silos sent the sum"):
             taken.total(slot, k, np.zeros((2, 3, 1)))
     with pytest.raises(InputError, match="the coordinator adds none"):
         taken.perturb(Slot("sum"), 2, np.array([-1]), np.zeros((1, 3, 1)))
     assert (taken.total(Slot("sum"), 2, np.zeros((2, 3, 1))) == 1.0).all()
-    taken.check_read()
+    taken.check_drawn(2, None)

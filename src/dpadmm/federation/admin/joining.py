@@ -12,9 +12,9 @@ from dpadmm.data.schema import Screening
 from dpadmm.data.table_format import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.admin.invitations import Invitation
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.entry import SiloEntry
+from dpadmm.federation.invitations import Invitation
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import LARGEST_BODY, Join, Register
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy

@@ -20,11 +20,11 @@ from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
 from dpadmm.federation.durable import now
-from dpadmm.federation.https.app import Reception
 from dpadmm.federation.https.certificates import renew, server_context, trust
 from dpadmm.federation.https.door import Door
 from dpadmm.federation.https.notice import CoordinatorNotice, DrivenRun, SiloPresence, telling
 from dpadmm.federation.https.post import Mailbox, PostOffice
+from dpadmm.federation.invitations import Studies
 from dpadmm.federation.locks import sole
 from dpadmm.federation.refusal import refusing_unexpected
 
@@ -45,7 +45,6 @@ class Service:
 
     files: CoordinatorFiles
     listener: socket.socket
-    reception: Reception | None = None
     _invited: set[str] = field(default_factory=set)
     _driven: dict[Path, threading.Thread] = field(default_factory=dict)
     _open: dict[Path, Coordinator] = field(default_factory=dict)
@@ -55,13 +54,13 @@ class Service:
 
     def start(self) -> None:
         """Open the port."""
-        self.key, self._started = self.files.key(), now()
+        self.key, self._started, self.studies = self.files.key(), now(), Studies(self.files)
         self._host, self._port = self.listener.getsockname()[:2]
         self._context = server_context(self.key, self.files.certificate)
         self._renewed = time.monotonic()
         self._loop = asyncio.new_event_loop()
         self.post = PostOffice(self._loop)
-        self._door = Door(self.post, self._context, self.listener, self.reception)
+        self._door = Door(self.post, self._context, self.listener, self.studies)
         self._server = threading.Thread(target=self._serve, name="https", daemon=True)
         self._server.start()
 
@@ -103,7 +102,7 @@ class Service:
 
     def _let_in(self) -> None:
         """Accept the certificates of invitations that are new."""
-        new = set() if self.reception is None else self.reception.keys() - self._invited
+        new = self.studies.keys() - self._invited
         if new:
             self._in_loop(partial(trust, self._context, new))
             self._invited |= new
@@ -192,14 +191,11 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 @contextlib.contextmanager
-def serving(files: CoordinatorFiles, host: str, port: int, reception: Reception | None = None) -> Iterator[Service]:
-    """Serve a coordinator, alone in its directory, while the block runs.
-
-    reception: for those who are invited.
-    """
+def serving(files: CoordinatorFiles, host: str, port: int) -> Iterator[Service]:
+    """Serve a coordinator, alone in its directory, while the block runs."""
     files.check()
     with sole(files.lock, "The coordinator of this directory"):
-        service = Service(files, listen(host, port), reception)
+        service = Service(files, listen(host, port))
         service.start()
         try:
             with telling(files.status, service.notice):

@@ -183,7 +183,7 @@ class Study:
 
 @dataclass
 class Studies:
-    """All studies of a coordinator, and what its port offers to who is invited (`engines.https.app.Reception`)."""
+    """All studies of a coordinator, and what its port offers to who is invited."""
 
     files: CoordinatorFiles
     _known: dict[Path, tuple[int, ...]] = field(default_factory=dict)
