@@ -17,8 +17,7 @@ from dpadmm.cli import terminal
 from dpadmm.cli.main import app
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import read_table
-from dpadmm.federation.admin.rehearsal import prepared, wait_until
-from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy, wait_until
 from dpadmm.federation.https.service import free_port
 
 RUN_KEYS = "run digest method round rounds delta state spent_epsilon epsilon reason"

@@ -9,8 +9,7 @@ pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 
 from tests.contracts.in_memory import InMemory
 
-from dpadmm.federation.admin.rehearsal import prepared
-from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy
 from dpadmm.federation.drive import Drive
 from dpadmm.federation.silo import Silo
 from dpadmm.reporting.model import ReleasedModel

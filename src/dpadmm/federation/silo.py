@@ -212,10 +212,8 @@ class Silo:
 
     @_dispatch.register
     def _(self, request: Step, envelope: bytes) -> bytes:
-        terms, secret = self._joined(request.digest)
-        body = open_envelope(envelope, terms.agreement.coordinator)
-        agent, run = self._me(terms, request), terms.agreement.paid_run
-        asked, records = messages.mark(body), self._records()
+        terms, secret, agent = self._requested(request, envelope)
+        asked, records = messages.mark(messages.split(envelope)[1]), self._records()
         with self._ledger() as ledger:
             confirmed = ledger.confirm([records.table])
             with durable.exclusive(self._connection):
@@ -232,16 +230,15 @@ class Silo:
                     self._reserve(confirmed, terms, agent, request.round)
                     due = self._due(terms, agent, request)
                     reply = self._answer_round(terms, agent, records, secret, request, asked, due)
-            ledger.mark_answer(run, request.round, digest_of(reply))
+            ledger.mark_answer(terms.agreement.paid_run, request.round, digest_of(reply))
         self.store.remember(request, reply)
         self.store.flush()
         return reply
 
     @_dispatch.register
     def _(self, request: Vouch, envelope: bytes) -> bytes:
-        terms, _ = self._joined(request.digest)
-        open_envelope(envelope, terms.agreement.coordinator)
-        agent, answered = self._me(terms, request), self.store.rounds()
+        terms, _, agent = self._requested(request, envelope)
+        answered = self.store.rounds()
         if len(request.relay) > len(terms.agreement.participants):
             raise MessageError("More silos ask for vouchers than take part.")
         told = [self.key.seal(vouch_for(terms, agent, answered, each).encode()) for each in request.relay]
@@ -249,9 +246,7 @@ class Silo:
 
     @_dispatch.register
     def _(self, request: Vouchers, envelope: bytes) -> bytes:
-        terms, _ = self._joined(request.digest)
-        open_envelope(envelope, terms.agreement.coordinator)
-        agent = self._me(terms, request)
+        terms, _, agent = self._requested(request, envelope)
         nonce, relay = self.session.nonce, request.relay
         if not is_vouched_for(terms, agent, nonce, lambda digest: self.store.last(digest)[0], relay):
             return self._unsure(request.digest, agent)  # perhaps they are for a process that has ended
@@ -261,11 +256,14 @@ class Silo:
     def _unsure(self, digest: str, agent: int) -> bytes:
         return self.key.seal(Unsure(digest, agent, self.session.nonce).encode())
 
-    def _me(self, terms: AgreedRun, request: Step | Vouch | Vouchers) -> int:
+    def _requested(self, request: Step | Vouch | Vouchers, envelope: bytes) -> tuple[AgreedRun, int, int]:
+        """Return the run that a request of its coordinator is about, with its secret and this silo's number."""
+        terms, secret = self._joined(request.digest)
+        open_envelope(envelope, terms.agreement.coordinator)
         agent = terms.agreement.agent(self.policy.name)
         if request.agent != agent:
             raise Refusal(f"The request is for silo {request.agent}; this is silo {agent}.")
-        return agent
+        return terms, secret, agent
 
     def _due(self, terms: AgreedRun, agent: int, request: Step) -> Due:
         """Return what the round starts from; refuse a request that is not due or not as agreed."""
@@ -306,8 +304,8 @@ class Silo:
 
     def settle(self) -> None:
         """Pay and mark whatever was answered, before anything changes on which that depends."""
-        self.check_ledger()
         with self._ledger() as ledger:
+            self.store.check(ledger.answers())
             self._settle(ledger)
 
     def check_ledger(self) -> None:

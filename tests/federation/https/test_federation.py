@@ -15,8 +15,7 @@ import pytest
 pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.core.local import LocalEngine, Stopping
-from dpadmm.federation.admin.rehearsal import Rehearsal, prepared, running, wait_until
-from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import Rehearsal, p_admm_terms, prepared, rehearsal_policy, running, wait_until
 from dpadmm.federation.admin.watch import watch
 from dpadmm.federation.agreement import Aggregation, NoiseOrigin, read_federation
 from dpadmm.federation.columns import encoding_of

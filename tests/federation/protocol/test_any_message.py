@@ -262,7 +262,7 @@ def test_stored_terms_that_cannot_be_used_are_damage(world, change):
     world.first.answer(world.invite())
     for table in ("approved", "joined"):
         world.first._connection.execute(f"UPDATE {table} SET terms = ?", (text,))
-    for read in (world.first.agreements, world.first.unfinished):
+    for read in (world.first.store.agreements, world.first.unfinished):
         with pytest.raises(ResumeError, match="damaged"):
             read()
     world.refuses(world.ask(1), "")

@@ -14,8 +14,7 @@ from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError, SolverError
 from dpadmm.federation import messages
-from dpadmm.federation.admin.rehearsal import prepared
-from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.keys import open_envelope

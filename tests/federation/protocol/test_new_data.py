@@ -128,7 +128,7 @@ def test_an_abandoned_run_is_never_answered_again(star, worlds, table):
         with pytest.raises(Refusal, match="closed at this silo"):
             star.first.store.join(star.agreement)  # by a process that had checked before it was closed
         change(star, star.place / "s0.csv")
-    assert star.agreement.digest not in [each.digest for each in star.first.agreements()]
+    assert star.agreement.digest not in [each.digest for each in star.first.store.agreements()]
     assert "closed: run 'test'" in " ".join(f"{each.event}: {each.detail}" for each in star.first.store.log())
 
 

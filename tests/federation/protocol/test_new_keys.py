@@ -169,7 +169,7 @@ def test_a_copy_from_before_under_old_terms_is_told_of_what_was_seen_under_the_o
     voucher = star.told("s1", star.key.seal(vouch.encode())).relay
     handed = star.key.seal(messages.Vouchers(star.agreement.digest, 0, voucher).encode())
     assert isinstance(messages.read(old.answer(handed)[64:]), Refused)
-    assert "its own files know of none" in old.log()[-1].detail
+    assert "its own files know of none" in old.store.log()[-1].detail
 
 
 def test_a_copy_from_before_under_old_open_terms_is_not_told_of_runs_under_the_new_key(worlds, star):

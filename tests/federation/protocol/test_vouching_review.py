@@ -155,7 +155,7 @@ def test_a_question_that_others_could_not_answer_in_a_message_of_allowed_size_is
         with pytest.raises(PeerError, match=r"s0(.|\n)*nonce"):
             coordinator.accept(0, world.first.key.seal(body.encode()))
         with pytest.raises(MessageError, match="nonce"):
-            Unsure(digest, 0, nonce)
+            messages.read(body.encode())
     with pytest.raises(PeerError, match=r"s0(.|\n)*canonical"):
         coordinator.accept(0, padded(world, "s0", plain))
     assert not coordinator._doubts.is_asking(0)

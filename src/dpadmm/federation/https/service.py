@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -73,7 +72,7 @@ class Service:
             host=self._host,
             port=self._port,
             silos=tuple(
-                SiloPresence(key=key, is_connected=key in connected, seen=_time_of(seen.get(key)))
+                SiloPresence(key=key, is_connected=key in connected, seen=seen.get(key))
                 for key in sorted(seen.keys() | connected)
             ),
             runs=tuple(DrivenRun(path.stem, *run.attendance()) for path, run in list(self._open.items())),
@@ -169,10 +168,6 @@ class Service:
         for thread in self._driven.values():
             thread.join(_JOIN_SECONDS)
         self._loop.close()
-
-
-def _time_of(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(round(seconds), UTC).isoformat()
 
 
 def listen(host: str, port: int) -> socket.socket:
