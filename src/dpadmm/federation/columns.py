@@ -101,9 +101,7 @@ def take_counts(terms: AgreedRun, request: Step) -> tuple[Floats, Step]:
         raise Refusal(
             f"There are {len(agreement.participants)} silos; the counts of {len(request.relay)} were relayed."
         )
-    found = [
-        read_step(envelope, agreement, agent, PROFILE_ROUND).vector for agent, envelope in enumerate(request.relay)
-    ]
+    found = [read_step(envelope, agreement, agent, PROFILE_ROUND) for agent, envelope in enumerate(request.relay)]
     return pooled_counts(terms, np.stack(found)), replace(request, relay=())
 
 

@@ -415,7 +415,7 @@ class Coordinator:
         if terms.is_masked:
             vectors = self._sum(k, [read_summand(answers[agent], terms, agent, k) for agent in asked])[None, :]
         else:
-            vectors = np.stack([read_step(answers[agent], self.agreement, agent, k).vector for agent in asked])
+            vectors = np.stack([read_step(answers[agent], self.agreement, agent, k) for agent in asked])
         if k == PROFILE_ROUND:
             self._store_round(k, vectors[0] if terms.is_masked else pooled_counts(terms, vectors), np.zeros(0))
             return

@@ -49,9 +49,7 @@ def create(path: Path, application: int, schema: str, first: tuple[str, tuple[An
 
 def connect(path: Path, application: int, tables: str = "") -> sqlite3.Connection:
     """Open a file made by `create` with these tables; anything else is refused by name."""
-    _check_file(path)
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-    return _checked(connection, path, application, tables, "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+    return _opened(path, application, tables, "mode=rw", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
 
 
 def connect_for_reading(path: Path, application: int, tables: str = "") -> sqlite3.Connection:
@@ -60,7 +58,6 @@ def connect_for_reading(path: Path, application: int, tables: str = "") -> sqlit
     While it is written, or where that was cut short, the index of its log (`-shm`) is there, and is read as it is;
     else the file is at rest.
     """
-    _check_file(path)
     log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
     is_at_rest = not index.exists()
     if is_at_rest and log.exists() and log.stat().st_size:
@@ -68,19 +65,14 @@ def connect_for_reading(path: Path, application: int, tables: str = "") -> sqlit
             f"{path} was not closed properly, and the index of its log is missing. Start the process that serves "
             "it: that repairs it."
         )
-    place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if is_at_rest else 'mode=ro&readonly_shm=1'}"
-    connection = sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
-    return _checked(connection, path, application, tables)
+    return _opened(path, application, tables, "immutable=1" if is_at_rest else "mode=ro&readonly_shm=1")
 
 
-def _check_file(path: Path) -> None:
+def _opened(path: Path, application: int, tables: str, how: str, *settings: str) -> sqlite3.Connection:
     if not path.is_file():
         raise ResumeError(f"There is no file {path}. Has the directory been initialised?")
-
-
-def _checked(
-    connection: sqlite3.Connection, path: Path, application: int, tables: str, *settings: str
-) -> sqlite3.Connection:
+    place = f"file:{quote(str(path.absolute()))}?{how}"
+    connection = sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
     connection.text_factory = _text
     try:
         (found,) = connection.execute("PRAGMA application_id").fetchone()

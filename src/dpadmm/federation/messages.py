@@ -68,7 +68,10 @@ class Message:
         odd = ", ".join(sorted(set(document) ^ {"kind", "version", *(field.name for field in fields(cls))}))
         if odd:
             raise MessageError(f"A {cls.kind!r} message has missing or unexpected fields: {odd:.200}.")
-        return cls(**{field.name: _FORMS[field.type][1](document[field.name]) for field in fields(cls)})
+        try:
+            return cls(**{field.name: _FORMS[field.type][1](document[field.name]) for field in fields(cls)})
+        except (KeyError, TypeError, ValueError) as problem:
+            raise MessageError(f"A {cls.kind!r} message has an array that cannot be read ({problem}).") from problem
 
 
 @dataclass(frozen=True)
@@ -270,35 +273,22 @@ def _rows_to_plain(rows: Floats) -> dict[str, Any]:
     return {"shape": list(array.shape), "data": _base64(array.tobytes())}
 
 
+def _bytes(value: Any) -> bytes:
+    return base64.b64decode(_text(value), validate=True)
+
+
 def _rows(value: Any) -> Floats:
-    try:
-        shape = tuple(_whole(size) for size in value["shape"])
-        data = np.frombuffer(base64.b64decode(value["data"], validate=True), dtype="<f8")
-        if len(value) != 2 or not 1 <= len(shape) <= 3 or int(np.prod(shape, dtype=object)) != data.size:
-            raise MessageError(f"A message has {data.size} numbers for an array of shape {shape}.")
-        return data.reshape(shape).astype(np.float64)  # no numbers in a shape too large to be counted is an error too
-    except (KeyError, TypeError, ValueError) as problem:
-        raise MessageError(f"A message has an array that cannot be read ({problem}).") from problem
-
-
-def _words(value: Any) -> Words:
-    try:
-        return np.frombuffer(base64.b64decode(_text(value), validate=True), dtype="<u8").astype(np.uint64)
-    except ValueError as problem:
-        raise MessageError(f"A message has words that cannot be read ({problem}).") from problem
+    shape = tuple(_whole(size) for size in value["shape"])
+    data = np.frombuffer(base64.b64decode(value["data"], validate=True), dtype="<f8")
+    if len(value) != 2 or not 1 <= len(shape) <= 3 or int(np.prod(shape, dtype=object)) != data.size:
+        raise MessageError(f"A message has {data.size} numbers for an array of shape {shape}.")
+    return data.reshape(shape).astype(np.float64)  # no numbers in a shape too large to be counted is an error too
 
 
 def _seen(value: Any) -> Seen:
     if not isinstance(value, dict):
         raise MessageError("A message has something else where named numbers were expected.")
     return tuple((_text(name), _whole(number)) for name, number in value.items())
-
-
-def _envelopes(value: Any) -> tuple[bytes, ...]:
-    try:
-        return tuple(base64.b64decode(_text(part), validate=True) for part in value)
-    except (TypeError, ValueError) as problem:
-        raise MessageError(f"A message has relayed envelopes that cannot be read ({problem}).") from problem
 
 
 def _base64(content: bytes) -> str:
@@ -310,8 +300,11 @@ _FORMS: dict[Any, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     Nonce: (str, _nonce),
     int: (int, _whole),
     Floats: (_rows_to_plain, _rows),
-    Words: (lambda words: _base64(np.ascontiguousarray(words, dtype="<u8").tobytes()), _words),
-    tuple[bytes, ...]: (lambda parts: [_base64(part) for part in parts], _envelopes),
+    Words: (
+        lambda words: _base64(np.ascontiguousarray(words, dtype="<u8").tobytes()),
+        lambda text: np.frombuffer(_bytes(text), dtype="<u8").astype(np.uint64),
+    ),
+    tuple[bytes, ...]: (lambda parts: [_base64(part) for part in parts], lambda parts: tuple(map(_bytes, parts))),
     Seen: (dict, _seen),
 }
 """By the type of a field, how it is written and read."""
