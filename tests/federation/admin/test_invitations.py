@@ -564,13 +564,12 @@ def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch):
     world = World(tmp_path, address=f"127.0.0.1:{port}")
     guest = Guest(world.invitation("north"), world.silo("north"))
 
-    def full(self, path):
-        path.write_text("half")
+    def full(_):
         raise OSError(28, "No space left on device")
 
     with served(world, port):
         with monkeypatch.context() as patch:
-            patch.setattr(SiloEntry, "save", full)
+            patch.setattr(os, "fsync", full)  # half of it is written
             with pytest.raises(CutOff, match="HTTP 503"):
                 guest.register()
         assert [name for name in os.listdir(world.study.directory) if "entry" in name] == []

@@ -42,7 +42,7 @@ def make(worlds, place, sizes=SIZES, **terms):
 def stacked(world, encoding):
     """Return all data in one place, with the nominal sizes."""
     records = [silo._records() for silo in world.silos.values()]
-    parts = [each.features(encoding) for each in records], [each.labels for each in records]
+    parts = [each.cells.rows(encoding) for each in records], [each.cells.labels for each in records]
     return Silos.from_parts(*parts, row_norm=1.0, nominal=[NOMINAL] * len(records))
 
 
