@@ -20,7 +20,6 @@ from dpadmm.errors import DpadmmError
 from dpadmm.federation import durable, messages
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.columns import (
-    check_bare_request,
     counts_to_send,
     encoding_of,
     take_counts,
@@ -275,7 +274,8 @@ class Silo:
         if not terms.has_profile:
             return Due(last, state, taken_inbox(terms, request), masks=masks)
         if request.round == PROFILE_ROUND:
-            check_bare_request(request)
+            if request.inbox.size or request.relay:
+                raise MessageError("Round 0 counts columns, so its request must be empty.")
             return Due(masks=masks)
         if state:  # the counts were taken with the first round of training, and stay
             return Due(last, state[1:], taken_inbox(terms, request), state[0], masks)

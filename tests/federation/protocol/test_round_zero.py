@@ -347,7 +347,7 @@ def check_model(world, coordinator):
     terms, schema, outcome = coordinator.terms, world.first._records().schema, outcome_of(coordinator)
     records = [world.silos[person.name]._records() for person in terms.agreement.participants]
     rows = [each.cells.rows(encoding_of(terms, schema, outcome.counts)) for each in records]
-    silos = Silos.from_parts(rows, [each.labels for each in records], 1.0)
+    silos = Silos.from_parts(rows, [each.cells.labels for each in records], 1.0)
     problem = Problem.of(EmpiricalRisk(silos, Logistic(), terms.agreement.mu))
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.agreement.seed))
     stopping = Stopping(rounds=terms.agreement.rounds)

@@ -124,7 +124,10 @@ def rotate_silo_key(files: SiloFiles, *, is_old_kept: bool, may_close: bool) -> 
     files.check()
     policy, before = Policy.load(files.policy), SigningKey.load(files.key).public
     closed, unfit = tuple[str, ...](), tuple[str, ...]()
-    if not _is_begun(files):
+    place = identity.next_place(files.key)
+    with closing(durable.connect(files.state, APPLICATION, TABLES)) as state:
+        is_begun = place.exists() and identity.known_key(state) == SigningKey.load(place).public
+    if not is_begun:  # or interrupted after the state was given to the next key
         with closing(Silo(files.directory)) as silo:
             silo.settle()
             closed = _close(silo, NEW_KEY, may_close=may_close)
@@ -145,13 +148,6 @@ def _told(files: SiloFiles, policy: Policy) -> SiloEntry:
     if known is None and policy.relation.has_public_sizes:
         known = policy_records(policy, files.schema).number
     return SiloEntry.told_by(files, policy, SigningKey.load(files.key).public, known or 0)
-
-
-def _is_begun(files: SiloFiles) -> bool:
-    """Return whether a change of the key was interrupted after the state was given to the next one."""
-    place = identity.next_place(files.key)
-    with closing(durable.connect(files.state, APPLICATION, TABLES)) as state:
-        return place.exists() and identity.known_key(state) == SigningKey.load(place).public
 
 
 def rotate_coordinator_key(files: CoordinatorFiles, *, is_old_kept: bool, may_close: bool) -> KeyChange:

@@ -89,7 +89,10 @@ class Service:
         if time.monotonic() - self._renewed > _RENEW_SECONDS:
             self._in_loop(partial(renew, self._context, self.key, self.files.certificate, is_server=True))
             self._renewed = time.monotonic()
-        self._let_in()
+        new = self.studies.keys() - self._invited
+        if new:  # accept the certificates of invitations
+            self._in_loop(partial(trust, self._context, new))
+            self._invited |= new
         for path in self.files.runs():
             thread = self._driven.get(path)
             if path in self._done or (thread is not None and thread.is_alive()) or not self._is_due(path):
@@ -98,13 +101,6 @@ class Service:
                 target=self._drive, args=(path,), name=f"run {path.stem[:8]}", daemon=True
             )
             self._driven[path].start()
-
-    def _let_in(self) -> None:
-        """Accept the certificates of invitations that are new."""
-        new = self.studies.keys() - self._invited
-        if new:
-            self._in_loop(partial(trust, self._context, new))
-            self._invited |= new
 
     def _is_due(self, path: Path) -> bool:
         try:
