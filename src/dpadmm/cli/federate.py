@@ -142,27 +142,25 @@ def run(
             screening = Screening.of(missing, unlisted, out_of_range)
             tables, shared = rehearsal_tables(local, data, schema, by, written=written, screening=screening)
             outcome, public = _rehearse(tables, shared, rounds, epsilon, weights, screening)
+        elif coordinator is None:
+            raise InputError("Give the coordinator's directory: --coordinator DIR.")
         else:
             if study is not None:
                 federation, schema = _study_terms(study, coordinator, weights, is_asked=not yes)
+            assert federation is not None
             outcome, public = _run(federation, coordinator, schema)
         _show_outcome(outcome)
         if public is not None:
             _write(outcome, public, out, page, is_rehearsal=local is not None)
 
 
-def _run(
-    federation: Path | None, coordinator: Path | None, schema: Path | None
-) -> "tuple[FederationOutcome, Schema | None]":
+def _run(federation: Path, coordinator: Path, schema: Path | None) -> "tuple[FederationOutcome, Schema | None]":
     from dpadmm.data.schema import Schema
-    from dpadmm.errors import InputError
     from dpadmm.federation.admin.watch import watch
     from dpadmm.federation.agreement import read_federation
     from dpadmm.federation.coordinator_files import CoordinatorFiles
     from dpadmm.reporting.federation import check_schema
 
-    if coordinator is None or federation is None:
-        raise InputError("Give the coordinator's directory: --coordinator DIR.")
     public = None if schema is None else Schema.load(schema)
     terms = read_federation(federation)
     if public is not None:
@@ -175,7 +173,7 @@ def _run(
 
 
 def _study_terms(
-    name: str, coordinator: Path | None, weights: dict[str, float] | None, *, is_asked: bool
+    name: str, coordinator: Path, weights: dict[str, float] | None, *, is_asked: bool
 ) -> tuple[Path, Path]:
     """Return terms and schema of a study; wait for its silos and draft the terms where there are none yet."""
     from dpadmm.errors import InputError
@@ -183,8 +181,6 @@ def _study_terms(
     from dpadmm.federation.invitations import Studies
     from dpadmm.planner.drafting import draft as make_draft
 
-    if coordinator is None:
-        raise InputError("Give the coordinator's directory: --coordinator DIR.")
     files = CoordinatorFiles(coordinator)
     files.check()
     study = Studies(files).find(name)
