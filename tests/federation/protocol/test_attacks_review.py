@@ -298,7 +298,7 @@ def test_nobody_else_reads_a_directory_that_was_there_before(worlds, world, tmp_
     for name in ("silo", "coordinator"):
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(0o755)
-    files = replace(world.first.files, directory=tmp_path / "silo")
+    files = SiloFiles(tmp_path / "silo")
     files.create(world.first.policy, 1.0, 1e-5)
     CoordinatorFiles(tmp_path / "coordinator").create()
     for name in ("silo", "coordinator"):

@@ -64,7 +64,7 @@ def test_words_that_are_no_part_of_the_sum_are_refused(world):
         (answered(world, 1, [1, 2, 3, 4]), "s1 sent 4 words, not 3"),
         (answered(world, 1, []), "s1 sent 0 words, not 3"),
         (answered(world, 1, [1, 2, 3], k=2), "replayed"),
-        (seal(Stepped(world.agreement.digest, 1, 1, np.zeros(3)).encode()), "masked sum was expected"),
+        (seal(Stepped(world.agreement.digest, 1, 1, np.zeros(3)).encode()), "'masked' one was expected"),
         (seal(json.dumps(body | {"words": body["words"][:-4]}).encode()), "cannot be read"),
         (seal(json.dumps(body | {"words": body["words"][:-1]}).encode()), "cannot be read"),
         (seal(json.dumps(body | {"words": [1, 2, 3]}).encode()), "where text was expected"),
