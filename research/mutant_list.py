@@ -1271,7 +1271,7 @@ FEDERATION = (
     Mutant(
         "federation",
         "a silo joins terms that its owner has not approved",
-        "federation/run_store.py",
+        "federation/silo_store.py",
         "        if found is None:\n            raise NotApproved(",
         "        if found is not None and not found:\n            raise NotApproved(",
         ("federation/protocol/test_refusals.py",),
@@ -1281,7 +1281,7 @@ FEDERATION = (
         "federation",
         "a silo draws again for a round that it has answered",
         "federation/silo.py",
-        "                reply = self._answers.find(request, asked)\n                if reply is None:\n"
+        "                reply = self.store.find(request, asked)\n                if reply is None:\n"
         "                    self._reserve",
         "                reply = None\n                if reply is None:\n                    self._reserve",
         ("federation/protocol/test_refusals.py", "federation/protocol/test_attacks_review.py"),
@@ -1326,7 +1326,7 @@ FEDERATION = (
     Mutant(
         "federation",
         "a silo's batches come from 16 bits of entropy",
-        "federation/run_store.py",
+        "federation/silo_store.py",
         "secrets.token_hex(16)",
         "secrets.token_hex(2)",
         ("federation/protocol/test_secret_batches.py",),
@@ -1335,7 +1335,7 @@ FEDERATION = (
     Mutant(
         "federation",
         "an answer that an older ledger has not paid for is marked as it is",
-        "federation/answer_store.py",
+        "federation/silo_store.py",
         "if paid is None or paid < k:",
         "if paid is None:",
         ("federation/protocol/test_older_copies.py", "-k", "not_marked"),

@@ -444,7 +444,7 @@ def test_a_silo_tells_nothing_of_a_step_that_failed() -> None:
 @pytest.mark.parametrize("name", ["headerless", "headerless text", "long row", "open quote", "latin-1", "semicolons"])
 def test_a_rehearsal_shows_no_cell(ear: Ear, name: str) -> None:
     pytest.importorskip("uvicorn")
-    from dpadmm.federation.admin.rehearsal_terms import rehearsal_tables
+    from dpadmm.federation.admin.rehearsal import rehearsal_tables
 
     ear.put("table.csv", CSV_TABLES[name])
     heard = heard_from(lambda: rehearsal_tables(2, Path("table.csv"), Path("schema.json"), "clinic"))

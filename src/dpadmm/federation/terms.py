@@ -231,7 +231,9 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
     hidden = replace(people, relation=agreement.neighbours)
     setting = RunSetting(_public_problem(agreement), agreement.rounds, tolerance, network, hidden)
     schedule = Tail(agreement.tail_power) if agreement.tail_power else None
-    course = Course(algorithm, setting, _target(agreement), schedule)
+    is_pure = agreement.delta == 0
+    target = PureTarget(agreement.epsilon * _ROOM) if is_pure else Target(agreement.epsilon, agreement.delta)
+    course = Course(algorithm, setting, target, schedule)
     if agreement.profile_share:
         course = _with_profile(course, agreement, method)
     made = AgreedRun(agreement, course, course.whole_plan(is_secure=agreement.noise is NoiseOrigin.SECURE))
@@ -296,14 +298,9 @@ def _check_settings(agreement: Agreement, method: type[Method]) -> None:
 def _public_problem(agreement: Agreement) -> Problem:
     """Return the problem as far as it is agreed: sizes and constants, no values."""
     sizes = np.array([participant.records for participant in agreement.participants], dtype=np.int64)
-    functions = PublicFunctions.of_loss(
-        sizes,
-        agreement.dimension // max(agreement.classes, 1),
-        loss_of(agreement),
-        agreement.row_norm,
-        agreement.mu,
-    )
-    return Problem.of(functions, _weighting(agreement), _penalty(agreement))
+    loss, size = loss_of(agreement), agreement.dimension // max(agreement.classes, 1)
+    functions = PublicFunctions.of_loss(sizes, size, loss, agreement.row_norm, agreement.mu)
+    return Problem.of(functions, _weighting(agreement), ElasticNet(l1=agreement.l1, l2=agreement.ridge))
 
 
 def loss_of(agreement: Agreement) -> AnyLoss:
@@ -351,13 +348,3 @@ def _weighting(agreement: Agreement) -> Weighting:
         meant = nearest(agreement.weighting, rules)
         raise InputError(f"weighting must be one of {', '.join(rules)}, got {agreement.weighting!r}.{meant}")
     return rules[agreement.weighting]
-
-
-def _penalty(agreement: Agreement) -> Regulariser:
-    return ElasticNet(l1=agreement.l1, l2=agreement.ridge)
-
-
-def _target(agreement: Agreement) -> Target | PureTarget:
-    if agreement.delta == 0:
-        return PureTarget(agreement.epsilon * _ROOM)
-    return Target(agreement.epsilon, agreement.delta)

@@ -124,7 +124,7 @@ def test_a_coordinator_cannot_offer_other_weights(worlds, tmp_path, weights, mat
     plain = json.loads(world.agreement.as_json()) | {"class_weights": list(weights)}
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     world.refuses(world.key.seal(worlds.Join(text).encode()), "")
-    assert any(entry.event == "refused" and re.search(match, entry.detail) for entry in world.first.log())
+    assert any(entry.event == "refused" and re.search(match, entry.detail) for entry in world.first.store.log())
     world.refuses(world.invite(replace(world.agreement, class_weights=(1.0, 0.5))), "approved")
 
 

@@ -162,10 +162,10 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tm
     monkeypatch.setattr(Policy, "check_observers", lambda *_: None)
     with pytest.raises(InputError, match="does not cover that"):
         silo.approve(terms)
-    silo.runs.approve(terms)  # however they came to be approved
+    silo.store.approve(terms)  # however they came to be approved
     invitation = world.key.seal(messages.Join(terms.as_json()).encode())
     assert isinstance(messages.read(silo.answer(invitation)[64:]), Refused)
-    assert "does not cover that" in silo.log()[-1].detail
+    assert "does not cover that" in silo.store.log()[-1].detail
     with pytest.raises(InputError, match="choose either --trust-coordinator or the view aggregate"):
         SiloFiles(tmp_path / "both").create(replace(silo.policy, trusts_coordinator=True), 1.0, 1e-5, is_summed=True)
 

@@ -183,7 +183,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
     records = [silo._records() for silo in world.silos.values()]
-    rows = RawSilos(worlds.SCHEMA, [r.cells for r in records], [[r.labels for r in records]])
+    rows = RawSilos(worlds.SCHEMA, [r.cells for r in records], [[r.cells.labels for r in records]])
     here = carry_out(made, rows, SimulatedSampler(seed=5), progress=False)
     model = federation_model(outcome, worlds.SCHEMA)
     assert outcome.rounds == len(outcome.estimates) == 6

@@ -42,7 +42,7 @@ def make(worlds, place, sizes=SIZES, **terms):
 def stacked(world, encoding):
     """Return all data in one place, with the nominal sizes."""
     records = [silo._records() for silo in world.silos.values()]
-    parts = [each.features(encoding) for each in records], [each.labels for each in records]
+    parts = [each.cells.rows(encoding) for each in records], [each.cells.labels for each in records]
     return Silos.from_parts(*parts, row_norm=1.0, nominal=[NOMINAL] * len(records))
 
 
@@ -75,7 +75,7 @@ def test_what_is_told_does_not_depend_on_the_sizes(worlds, tmp_path):
         model = federation_model(outcome, worlds.SCHEMA)
         statements = [str(world.statement(name)).split("Head")[0] for name in world.silos]
         logs = [
-            [(entry.event, entry.detail.replace(world.agreement.digest, "")) for entry in silo.log()]
+            [(entry.event, entry.detail.replace(world.agreement.digest, "")) for entry in silo.store.log()]
             for silo in world.silos.values()
         ]
         others = ("coefficients", "profile", "created")  # numbers of their own: a minute can be 59

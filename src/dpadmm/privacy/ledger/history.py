@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dpadmm.atomic import sync_directory
 from dpadmm.checks import setting
 from dpadmm.errors import InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import store
@@ -92,7 +93,7 @@ def create(
         with store.clear_errors(path):
             store.create_file(draft, entries)
         os.rename(draft, path)
-        store.sync_directory(path.parent)
+        sync_directory(path.parent)
     except BaseException:
         for file in made:
             file.unlink(missing_ok=True)
