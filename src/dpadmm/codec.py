@@ -119,7 +119,14 @@ def _converter() -> "Converter":
         def write(value: Any) -> dict[str, Any]:
             return {name: _at(f".{name}", conv.unstructure, getattr(value, name), hints[name]) for name in names}
 
-        return write, lambda value: read(_typed(value, dict, "an object"), kind)
+        def whole(value: Any) -> Any:
+            given = _typed(value, dict, "an object")
+            for name in names:  # with a default or without: what was written has every field
+                if name not in given:
+                    raise _Misfit("is missing", f".{name}")
+            return read(given, kind)
+
+        return write, whole
 
     def sequence(kind: Any) -> _Form:
         kinds = get_args(kind)
@@ -306,11 +313,9 @@ def _problem(cause: BaseException) -> str:
     from cattrs import ForbiddenExtraKeysError
 
     if isinstance(cause, _Misfit):
-        return f" {cause.what}."
+        return f"{cause.place} {cause.what}."
     if isinstance(cause, InputError):
         return f": {cause}"
-    if isinstance(cause, KeyError):
-        return " is missing."
     if isinstance(cause, ForbiddenExtraKeysError):
         return f" has unknown fields: {', '.join(map(shown, sorted(cause.extra_fields)))}."
     return f" cannot be read ({type(cause).__name__})."

@@ -87,7 +87,17 @@ def test_a_loss_that_does_not_fit_the_label_is_refused(model, classes, loss):
         of_array(model, classes, weights, loss)
 
 
-@pytest.mark.parametrize("loss", ["logistic regression", None, {"kind": "logistic"}, {"kind": "Logistic", "cap": 1.5}])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "logistic regression",
+        None,
+        {"kind": "logistic", "cap": 0.7},
+        {"kind": "Logistic"},
+        {"kind": "Logistic", "cap": 1.5},
+        {"kind": "SmoothedHinge"},
+    ],
+)
 def test_a_file_with_another_loss_is_refused(model, tmp_path, loss):
     (tmp_path / "m.json").write_bytes(signed(encode(model) | {"loss": loss}))
     with pytest.raises(InputError, match=r"m\.json\.loss"):
