@@ -23,10 +23,11 @@ from sklearn.metrics import log_loss
 from dpadmm import PrivateLogisticRegression
 from dpadmm.data import breast_cancer
 from dpadmm.data.draft import ColumnType, draft_schema
-from dpadmm.data.partition import Rows, iid, split
+from dpadmm.data.partition import Rows, iid
 from dpadmm.data.schema import Schema
 from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning, parameters
 from dpadmm_research.datasets import adult, heart, nist_acs
+from dpadmm_research.datasets.splits import split
 
 DELTA = 1e-5
 FIRST_SEED = 9000

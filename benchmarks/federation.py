@@ -2,11 +2,11 @@
 
 import re
 import statistics
+import tempfile
 import time
 from pathlib import Path
 
-from dpadmm.federation.admin.rehearsal import prepared, running, temporary_place
-from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy, rehearsal_tables
+from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy, rehearsal_tables, running
 from table import Row
 
 ROUNDS = 10
@@ -25,7 +25,8 @@ def _peak_megabytes(pid: int) -> float:
 def _rehearsed(silos: int) -> tuple[float, float, float]:
     """Return seconds from the first process to the model, seconds a round, and the most megabytes of a silo."""
     tables, schema = rehearsal_tables(silos, None, None, None)
-    with temporary_place() as place:
+    with tempfile.TemporaryDirectory(prefix="dpadmm-rehearsal-") as folder:
+        place = Path(folder)
         build = p_admm_terms(schema, ROUNDS, 1.0)
         began = time.perf_counter()
         rehearsal = prepared(place, tables, schema, build, rehearsal_policy, (2.0, 1e-5))

@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from dpadmm.federation.admin.rehearsal_terms import rehearsal_tables
+from dpadmm.federation.admin.rehearsal import rehearsal_tables
 from dpadmm.federation.https.service import free_port
 from table import Row
 

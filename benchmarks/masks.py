@@ -13,7 +13,7 @@ from dpadmm.noise import Draw, Recipients, SecureSampler, Slot, grid_for
 from dpadmm.noise.masks import MaskKey, PairwiseMasks
 from dpadmm.noise.sums import masked, to_words
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
-from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.records import SummedGaussianRelease
 from table import Row
 
@@ -50,7 +50,10 @@ def _set_up(publics: list[str]) -> PairwiseMasks:
 
 def _share(dimension: int) -> Callable[[], object]:
     plain = Certificate(
-        bound=1.0, unit=Unit.RECORD, view=View.PUBLIC, theorem="benchmark", assumptions=("none: nothing is released",)
+        bound=1.0,
+        protection=Protection(unit=Unit.RECORD, view=View.PUBLIC),
+        theorem="benchmark",
+        assumptions=("none: nothing is released",),
     )
     grid = grid_for(1.5)
     certificate = masked_sum(plain, shares=Shares(5, 1), grid=grid, dimension=dimension)

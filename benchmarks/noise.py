@@ -11,7 +11,7 @@ import numpy as np
 import opendp.prelude as dp
 
 from dpadmm.noise import Draw, Recipients, Sampler, SecureSampler, SimulatedSampler, Slot, grid_for
-from dpadmm.privacy.protection import Certificate, Norm, Unit, View
+from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
 from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, SphericalLaplaceRelease
 from table import Row
 
@@ -48,10 +48,10 @@ def _normal_rows(label: str, shape: tuple[int, int, int]) -> list[Row]:
     generator = np.random.default_rng(1)
 
     def perturb(sampler: Sampler, release: GaussianRelease | SphericalLaplaceRelease) -> Callable[[], object]:
-        return lambda: sampler.perturb(values, release, draw, out=values)
+        return lambda: sampler.perturb(values, release, draw)
 
     def numpy_normals() -> object:
-        return generator.standard_normal(out=values)
+        return generator.standard_normal(values.shape)
 
     one, two = SimulatedSampler(1), SimulatedSampler(1, threads=2)
     work = [numpy_normals, perturb(one, _gaussian()), perturb(one, _spherical())]
@@ -97,8 +97,7 @@ def _opendp(measurement: Callable[[list[int]], list[int]]) -> float:
 def _certificate(norm: Norm = Norm.L2) -> Certificate:
     return Certificate(
         bound=1.0,
-        unit=Unit.RECORD,
-        view=View.EAVESDROPPER,
+        protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER),
         theorem="benchmark",
         assumptions=("none: nothing is released",),
         norm=norm,

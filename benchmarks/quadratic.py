@@ -80,8 +80,8 @@ def rows() -> list[Row]:
 
 
 def _solve_each_round(solver: QuadraticSolver, task: Subproblem) -> float:
-    matrices = solver.functions.curvatures + RHO * np.eye(D)
-    return seconds(lambda: np.linalg.solve(matrices, RHO * task.centre - solver.functions.slopes[:, :, None]), 2)
+    matrices = solver.risk.curvatures + RHO * np.eye(D)
+    return seconds(lambda: np.linalg.solve(matrices, RHO * task.centre - solver.risk.slopes[:, :, None]), 2)
 
 
 def _memory() -> Row:

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from dpadmm.data import sparse_regression
 from dpadmm.problems.losses import Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers.closed_forms import RankOneSolver
 from dpadmm.solvers.solution import Subproblem
+from dpadmm_research.datasets.generators import sparse_regression
 from table import Row, seconds
 
 N, D, PULL = 1000, 64, 1.0

@@ -28,7 +28,7 @@ def main(n_records: int = 12_000, epsilon: float = 2.0) -> PrivateLinearRegressi
     )
     lasso.fit(X, y, groups=silo)
     print(lasso.plan_.method, "for", lasso.plan_.task.regulariser)
-    print(f"certified epsilon {lasso.privacy_.certified:.3f} at delta {lasso.privacy_.delta}")
+    print(f"certified epsilon {lasso.privacy_.epsilon:.3f} at delta {lasso.privacy_.delta}")
     largest = np.argsort(-np.abs(lasso.coef_))[:5]
     for j in largest:
         print(f"feature {j:2}: {lasso.coef_[j]:+.2f}   (truth {RELEVANT.get(int(j), 0.0):+.1f})")

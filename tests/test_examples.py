@@ -32,7 +32,7 @@ def test_lasso_with_huber(example):
     lasso = example("lasso_with_huber")(n_records=3000, epsilon=20.0)
     assert set(np.argsort(-np.abs(lasso.coef_))[:3]) == {0, 5, 11}
     assert lasso.privacy_.is_private_release
-    assert lasso.privacy_.certified <= 20.0
+    assert lasso.privacy_.epsilon <= 20.0
 
 
 def test_label_skew(example):

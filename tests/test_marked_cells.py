@@ -36,7 +36,7 @@ from dpadmm.estimators import (
 )
 from dpadmm.planner import planner
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.ledger import Budget, Ledger
 
 with warnings.catch_warnings():
@@ -100,9 +100,7 @@ def told_by(error: BaseException | None) -> str:
 @pytest.fixture(autouse=True)
 def instant_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the planner's simulations: no cell enters them."""
-    trial = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    trial = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
@@ -292,9 +290,7 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "public.csv").write_bytes(csv_of(rows))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        trial = SimulatedScores(
-            score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-        )
+        trial = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
         patch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
         patch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
         with warnings.catch_warnings():
@@ -448,7 +444,7 @@ def test_a_silo_tells_nothing_of_a_step_that_failed() -> None:
 @pytest.mark.parametrize("name", ["headerless", "headerless text", "long row", "open quote", "latin-1", "semicolons"])
 def test_a_rehearsal_shows_no_cell(ear: Ear, name: str) -> None:
     pytest.importorskip("uvicorn")
-    from dpadmm.federation.admin.rehearsal_terms import rehearsal_tables
+    from dpadmm.federation.admin.rehearsal import rehearsal_tables
 
     ear.put("table.csv", CSV_TABLES[name])
     heard = heard_from(lambda: rehearsal_tables(2, Path("table.csv"), Path("schema.json"), "clinic"))
@@ -652,9 +648,7 @@ def fitted() -> dict[str, Any]:
     done = {}
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
-        trial = SimulatedScores(
-            score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-        )
+        trial = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
         patch.setattr(planner, "run_simulation", lambda *_args, **_kwargs: trial)
         patch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
         for kind in KINDS:
@@ -841,7 +835,7 @@ def test_values_without_noise_are_not_in_messages() -> None:
     """A row above the norm, a value beyond the grid, a table of text: the refusals are told without the value."""
     from dpadmm.noise import Draw, Recipients, Slot
     from dpadmm.noise.secure import SecureSampler, grid_for
-    from dpadmm.privacy.protection import Certificate, Unit, View
+    from dpadmm.privacy.protection import Certificate, Protection, Unit, View
     from dpadmm.privacy.records import GaussianRelease
     from dpadmm.problems.silos import Silos
     from dpadmm.solvers.solution import Solution, Subproblem, require_converged
@@ -849,8 +843,7 @@ def test_values_without_noise_are_not_in_messages() -> None:
     grid = grid_for(1e-9)
     certificate = Certificate(
         bound=1.0,
-        unit=Unit.RECORD,
-        view=View.EAVESDROPPER,
+        protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER),
         theorem="C1",
         assumptions=("a",),
         grid=grid,

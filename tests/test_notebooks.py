@@ -31,7 +31,7 @@ def ran(tmp_path, monkeypatch):
 def test_the_analysts_goes_from_a_table_to_a_report(ran, tmp_path):
     names, outputs = ran("analyst")
     assert names["model"].privacy_.is_private_release
-    assert names["model"].privacy_.certified <= 1.0
+    assert names["model"].privacy_.epsilon <= 1.0
     assert names["model"].score(names["X"], names["y"]) > 0.8
     page = (tmp_path / "report.html").read_text()
     assert "to find out who needs an early appointment" in page

@@ -17,7 +17,8 @@ from dpadmm.core.release import open_release
 from dpadmm.core.spec import FinalModel, RunSetting, RunSpec, TrainingSpec
 from dpadmm.core.training import check_spec
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, Algorithm, NoiseHook, Residuals, Silence, check_fit, spread
+from dpadmm.methods.anatomy import Agents, NoiseHook, Residuals, Silence, spread
+from dpadmm.methods.method import Method, check_fit
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
@@ -125,9 +126,7 @@ class History:
         return np.array([s.dual for s in self.snapshots])
 
 
-def snapshot(
-    k: int, algorithm: Algorithm[Any], problem: Problem, state: Any, inbox: Floats, residuals: Residuals
-) -> Snapshot:
+def snapshot(k: int, algorithm: Method, problem: Problem, state: Any, inbox: Floats, residuals: Residuals) -> Snapshot:
     """Measure the state after round k."""
     models = algorithm.models(state, inbox)
     return Snapshot(
@@ -196,7 +195,7 @@ class LocalEngine:
 
     def run(
         self,
-        algorithm: Algorithm[Any],
+        algorithm: Method,
         problem: Problem,
         stopping: Stopping,
         network: Network | None = None,
@@ -227,7 +226,7 @@ class LocalEngine:
 
     def _recorded(
         self,
-        method: Algorithm[Any],
+        method: Method,
         agents: Agents,
         problem: Problem,
         done: Iterator[Round],
@@ -318,7 +317,7 @@ def run_private(
     label, n = type(method).__name__, problem.n_agents
     with open_release(plan, sampler, ledger, label=label, n_agents=n) as release:
         noise = release.noise(plan, replicas=engine.replicas)
-        run = engine.run(spec.algorithm, problem, Stopping(rounds), network, noise)
+        run = engine.run(spec.method, problem, Stopping(rounds), network, noise)
     history = tuple(noise.history)
     return PrivateRun(run, plan, plan.statement(), release.origin, history, release.receipts, release.run)
 

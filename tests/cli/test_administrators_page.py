@@ -145,7 +145,7 @@ def test_the_page_from_the_invitation_to_the_model_and_after(machines):
     assert watching.process.wait(90) == 0, watching.said
     assert "(private release)" in watching.said
     model = ReleasedModel.load("model.json")
-    assert (model.guarantee.view, model.guarantee.colluders) == ("aggregate", 1)
+    assert (model.guarantee.protection.view.value, model.guarantee.protection.colluders) == ("aggregate", 1)
     assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-6)
     for name in CLINICS:
         run(words(check, name))

@@ -185,7 +185,7 @@ def test_approve_refuses_at_once_what_the_budget_does_not_allow(cli, place, term
     assert refused.exit_code == 2
     assert "2 is left; the 3 requested releases would cost 2.5 alone" in refused.stderr
     assert "Approve these terms?" not in refused.output
-    assert not Silo(place / "north").agreements()
+    assert not Silo(place / "north").store.agreements()
 
 
 def test_a_silo_keeps_how_its_table_is_written(cli, place, terms):

@@ -12,7 +12,7 @@ def test_the_demonstration_ends_in_a_report(cli, study, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     folder = tmp_path / "dpadmm-demo"
     model = ReleasedModel.load(folder / "model.json")
-    assert model.guarantee.is_release
+    assert model.guarantee.is_private_release
     assert 0.999 < model.guarantee.epsilon <= 1.0 + 1e-9
     assert [silo.records for silo in model.silos] == [228, 171, 113, 57]
     with Ledger.open(folder / "study.ledger") as ledger:

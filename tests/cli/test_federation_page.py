@@ -105,7 +105,7 @@ def test_the_way_for_real(place, programs):
     assert "(private release)" in federated
     model = ReleasedModel.load("model.json")
     assert [column.name for column in model.profile.columns] == ["age", "dose"]
-    assert model.guarantee.is_release
+    assert model.guarantee.is_private_release
     assert [silo.name for silo in model.silos] == list(CLINICS)
     page = Path("report.html").read_text()
     assert f"{model.run}</code>" in page
@@ -185,7 +185,7 @@ def test_the_way_under_masks(cli, place, programs):
     for line in (open_port, serve, federate):
         machines.do(line)
     model = ReleasedModel.load("model.json")
-    assert model.guarantee.view == "aggregate"
+    assert model.guarantee.protection.view.value == "aggregate"
     assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-6)
     for name in CLINICS:
         model.verify(ledger=Path(name) / "ledger")

@@ -21,6 +21,7 @@ from dpadmm.data.tables import encode_table
 from dpadmm.errors import LedgerError
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.privacy.ledger import Ledger, open_for_reading
+from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.reporting import files
 from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.model import ReleasedModel
@@ -35,13 +36,8 @@ def test_a_model_is_certified_recorded_and_saved(trained, study):
     said = model.guarantee
     assert (said.epsilon, said.delta) == (pytest.approx(1.0, rel=1e-6), 1e-5)
     assert said.epsilon <= 1.0 + 1e-9
-    assert (said.unit, said.relation, said.view, said.strength) == (
-        "record",
-        "replace-one",
-        "eavesdropper",
-        "certified",
-    )
-    assert said.is_release
+    assert (said.protection, said.strength) == (Protection(), Strength.FULL)
+    assert said.is_private_release
     assert [(silo.name, silo.records) for silo in model.silos] == [("north", 300), ("south", 200)]
     with Ledger.open(trained.ledger) as ledger:
         spent = ledger.statement()
@@ -164,7 +160,7 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
     first = cli.run("fit", *study.words, "--simulate", "7", "--out", str(one))
     assert first.exit_code == 0
     assert "NOT a private release" in first.stdout
-    assert not ReleasedModel.load(one).guarantee.is_release
+    assert not ReleasedModel.load(one).guarantee.is_private_release
     split = pd.concat([pd.read_csv(f).assign(town=t) for f, t in zip(study.files, ("north", "south"), strict=True)])
     whole = tmp_path / "all.parquet"
     split.to_parquet(whole)

@@ -35,7 +35,7 @@ def done(cli, study, tmp_path_factory):
 def test_the_model_and_its_ledger_name_the_relation_and_tell_no_size(cli, done):
     place, _, result = done
     model = ReleasedModel.load(place / "m.json")
-    assert (model.guarantee.relation, model.records) == ("add-or-remove", 640)
+    assert (model.guarantee.protection.relation.value, model.records) == ("add-or-remove", 640)
     assert "a secret number of records (nominally 640) in 3 silos" in " ".join(result.stdout.split())
     assert not is_told(result.stdout)
     assert not is_told(model.statement)

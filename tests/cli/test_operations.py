@@ -17,8 +17,7 @@ from dpadmm.cli import terminal
 from dpadmm.cli.main import app
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import read_table
-from dpadmm.federation.admin.rehearsal import prepared, wait_until
-from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy, wait_until
 from dpadmm.federation.https.service import free_port
 
 RUN_KEYS = "run digest method round rounds delta state spent_epsilon epsilon reason"
@@ -62,7 +61,7 @@ def test_the_keys_of_json_stay(federation, cli, words):
     result = cli.run(what, command, "coordinator" if what == "coordinator" else "north", "--json")
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
-    assert " ".join(told) == KEYS[words]
+    assert sorted(told) == sorted(KEYS[words].split())
     assert all(f"`{key}`" in PAGE.read_text() for key in keys_of(told))
     if words == "silo status":
         assert set(told["runs"][0]) == set(RUN_KEYS.split())

@@ -55,7 +55,7 @@ def test_persons_are_counted_protected_and_recorded(cli, clinics):
     assert said["protects"] == "every person with all their rows (replace-one)"
     model = ReleasedModel.load(out)
     assert [(silo.name, silo.records) for silo in model.silos] == [("north", 150), ("south", 100)]
-    assert model.guarantee.unit == "person"
+    assert model.guarantee.protection.unit.value == "person"
     with open_for_reading(ledger) as book:
         assert book.protection.unit.value == "person"
     planned = cli.ask("plan", *words(clinics, "--person", "patient", "--no-curve"))

@@ -52,7 +52,7 @@ def test_several_visits_of_a_patient(cli, tmp_path, monkeypatch):
     report = (tmp_path / "report.html").read_text()
     assert "every person with all their rows" in report
     assert not re.search(rf"(?<![\d.]){len(names['rows'])}(?![\d.])", report)  # how many rows there are is secret
-    assert names["model"].privacy_.certified <= 1.0
+    assert names["model"].privacy_.epsilon <= 1.0
     assert not (tmp_path / "other.json").exists()
 
 

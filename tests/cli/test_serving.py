@@ -16,8 +16,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import read_table
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.rehearsal import prepared, wait_until
-from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy, wait_until
 from dpadmm.federation.https.line import Line
 from dpadmm.federation.https.service import free_port, listen
 from dpadmm.federation.locks import sole

@@ -29,7 +29,7 @@ def sums(cli, study, tmp_path_factory):
 def test_a_fit_says_whom_it_hides_from_and_what_more_would_see(cli, sums):
     folder, _, said = sums
     model = ReleasedModel.load(folder / "model.json")
-    assert model.guarantee.protected == Protection(view=View.AGGREGATE, colluders=1)
+    assert model.guarantee.protection == Protection(view=View.AGGREGATE, colluders=1)
     assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-6)
     assert model.guarantee.collusion.if_all == pytest.approx(1.84, abs=0.006)  # sqrt(3) m
     for words in (
@@ -40,7 +40,7 @@ def test_a_fit_says_whom_it_hides_from_and_what_more_would_see(cli, sums):
     ):
         assert words in said, words
     facts = cli.ask("report", str(folder / "model.json"))["guarantee"]
-    assert (facts["view"], facts["colluders"]) == ("aggregate", 1)
+    assert (facts["protection"]["view"], facts["protection"]["colluders"]) == ("aggregate", 1)
 
 
 def test_the_ledger_remembers_the_colluders(cli, sums):

@@ -72,7 +72,7 @@ class TransportContract:
 
         def answer(silo, envelope):
             heard[silo.policy.name].append(envelope)
-            return silo.policy.name.encode() + letter(len(envelope), largest_answer(silo.agreements()[0]) - 2)
+            return silo.policy.name.encode() + letter(len(envelope), largest_answer(silo.store.agreements()[0]) - 2)
 
         monkeypatch.setattr(Silo, "answer", answer)
         return heard

@@ -67,7 +67,7 @@ class TestNoise:
     def test_one_noise_for_all_silos(self):
         (one,) = planned(setting(protection=Protection(records_per_person=3, silos_per_person=2)), is_pooled=True)
         assert (one.agent, one.round, one.bound) == (COORDINATOR, 0, 12.0)
-        assert one.certificate.view is View.PUBLIC
+        assert one.certificate.protection.view is View.PUBLIC
         assert one.noise_std == pytest.approx(12.0 / M, rel=1e-6)
 
     def test_a_grid_costs_records_nothing_and_users_a_rounding(self):

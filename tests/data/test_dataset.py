@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dpadmm.data import partition
-from dpadmm.data.dataset import DATA_ROOT, Dataset, data_folder, find_file
+from dpadmm.data.dataset import Dataset
 from dpadmm.errors import InputError
+from dpadmm_research.datasets.source import DATA_ROOT, data_folder, find_file
+from dpadmm_research.datasets.splits import split, split_data
 
 
 def dataset(groups=None, make=np.asarray):
@@ -52,8 +53,8 @@ def test_bad_partitions_are_refused(parts, message):
 
 def test_split_keeps_rows_labels_and_groups_together():
     data = dataset(groups=np.array(list("abcdef")))
-    train, test = data.split(np.random.default_rng(3), train_fraction=0.5)
-    rows = partition.split(6, np.random.default_rng(3), train_fraction=0.5)
+    train, test = split_data(data, np.random.default_rng(3), train_fraction=0.5)
+    rows = split(6, np.random.default_rng(3), train_fraction=0.5)
     for part, chosen in zip((train, test), rows, strict=True):
         assert part.labels.tolist() == chosen.tolist()
         assert "".join(part.groups) == "".join("abcdef"[row] for row in chosen)

@@ -6,18 +6,15 @@ from scipy import sparse, stats
 from scipy.special import expit
 from sklearn.linear_model import LassoCV, LogisticRegression
 
-from dpadmm.data import (
-    label_skewed_silos,
-    logistic_table,
-    random_quadratics,
-    sparse_regression,
-)
+from dpadmm.data import logistic_table, random_quadratics
 from dpadmm.data.random_quadratics import BLOCK_NUMBERS, Entries, random_spd
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.problems.silos import row_norms
 from dpadmm_research.datasets.adult import SCHEMA
 from dpadmm_research.datasets.adult_synthetic import adult_like, adult_like_frame
+from dpadmm_research.datasets.generators import sparse_regression
+from dpadmm_research.datasets.splits import split_data
 
 
 def rng(seed=0):
@@ -125,15 +122,6 @@ def test_logistic_table_has_the_stated_probabilities():
     assert fit.coef_[0] == pytest.approx(planted.truth, abs=0.5)
 
 
-def test_label_skewed_silos_differ_in_their_rates():
-    data = logistic_table(3000, 4, rng=rng()).data
-    silos = label_skewed_silos(data, 6, rng=rng(1), alpha=0.3, least=20)
-    assert silos.sizes.sum() == 3000
-    assert silos.sizes.min() >= 20
-    rates = [(silos.part(i)[1] > 0).mean() for i in range(6)]
-    assert max(rates) - min(rates) > 0.4
-
-
 def test_adult_like_has_the_shape_of_adult():
     data = adult_like(20_000, seed=7)
     assert sparse.issparse(data.features)
@@ -143,7 +131,7 @@ def test_adult_like_has_the_shape_of_adult():
     assert 0.22 < (data.labels > 0).mean() < 0.28
     assert data.notes == ()
     assert (np.asarray(data.features.sum(axis=0)) > 0).all(), "every category occurs"
-    train, test = data.split(rng())
+    train, test = split_data(data, rng())
     accuracy = (
         LogisticRegression(C=100, max_iter=500).fit(train.features, train.labels).score(test.features, test.labels)
     )

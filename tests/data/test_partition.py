@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dpadmm.data import partition
 from dpadmm.errors import InputError
+from dpadmm_research.datasets.splits import split
 
 FAST = settings(deadline=None, derandomize=True, max_examples=60)
 
@@ -99,7 +100,7 @@ def test_the_same_seed_gives_the_same_deal_and_another_seed_another():
             *partition.iid(100, 3, rng(seed)),
             *partition.by_sizes(100, [50, 30, 20], rng(seed)),
             *partition.dirichlet_label_skew(labels, 3, 1.0, rng(seed)),
-            *partition.split(100, rng(seed)),
+            *split(100, rng(seed)),
         ]
 
     assert all(map(np.array_equal, deals(1), deals(1)))
@@ -111,15 +112,15 @@ def test_the_same_seed_gives_the_same_deal_and_another_seed_another():
 def test_split(n_rows, fraction, seed):
     if not 1 <= int(fraction * n_rows + 1e-9) < n_rows:
         with pytest.raises(InputError, match="leaves one side empty"):
-            partition.split(n_rows, rng(seed), train_fraction=fraction)
+            split(n_rows, rng(seed), train_fraction=fraction)
         return
-    train, test = partition.split(n_rows, rng(seed), train_fraction=fraction)
+    train, test = split(n_rows, rng(seed), train_fraction=fraction)
     assert_exact([train, test], n_rows)
     assert abs(len(train) - fraction * n_rows) < 1
 
 
 def test_split_of_ten_rows_is_seven_and_three():
-    assert [len(part) for part in partition.split(10, rng())] == [7, 3]
+    assert [len(part) for part in split(10, rng())] == [7, 3]
 
 
 @pytest.mark.parametrize(
@@ -134,8 +135,8 @@ def test_split_of_ten_rows_is_seven_and_three():
         (lambda: partition.by_column([1.0, np.nan]), "missing values"),
         (lambda: partition.by_column(np.array(["a", None], dtype=object)), "values of one kind"),
         (lambda: partition.dirichlet_label_skew([1, 2], 1, 0.0, rng()), "alpha must be greater than 0"),
-        (lambda: partition.split(10, rng(), train_fraction=1.0), "strictly between 0 and 1"),
-        (lambda: partition.split(1, rng()), "n_rows must be a whole number of at least 2"),
+        (lambda: split(10, rng(), train_fraction=1.0), "strictly between 0 and 1"),
+        (lambda: split(1, rng()), "n_rows must be a whole number of at least 2"),
     ],
 )
 def test_bad_input_is_refused(call, message):

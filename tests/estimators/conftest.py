@@ -6,7 +6,7 @@ import pytest
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.planner import planner
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 
 KINDS = {
     "logistic": PrivateLogisticRegression,
@@ -45,9 +45,7 @@ def instant_forecasts(request, monkeypatch):
     """
     if "real_plans" in request.fixturenames:
         return
-    scores = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     for name in ("run_simulation", "run_apart"):
         monkeypatch.setattr(planner, name, lambda *_args, **_kwargs: scores)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))

@@ -11,13 +11,14 @@ from scipy.special import expit
 
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.problems.losses import Logistic, log_loss_of
+from dpadmm_research.datasets.splits import split_data
 
 SEEDS = range(8)
 
 
 @pytest.fixture(scope="module")
 def train(adult):
-    return adult.split(np.random.default_rng(0))[0]
+    return split_data(adult, np.random.default_rng(0))[0]
 
 
 @pytest.mark.parametrize(("cap", "missed"), [(0.7, 0.015), (0.5, 0.05)])

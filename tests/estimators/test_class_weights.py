@@ -62,7 +62,7 @@ def test_the_heavier_class_is_found_more_often_for_the_same_price(table):
     assert plain.plan_.sensitivity.tolist() == weighted.plan_.sensitivity.tolist()
     assert any("sick: 4, well: 1" in text for text in weighted.privacy_.assumptions)
     with_persons = PrivateLinearSVC(**WORDS, class_weight={"sick": 4.0}).fit(X, y, persons=persons)
-    assert with_persons.privacy_.certified <= 5.0
+    assert with_persons.privacy_.epsilon <= 5.0
     three = np.digitize(X[:, 0], (-0.3, 0.3))
     shares = []
     for way in ("softmax", "one-vs-rest"):

@@ -96,7 +96,7 @@ def test_persons_are_counted_once_in_a_silo(trained, monkeypatch):
     found = private_confusion(model, X, y, 1.0, delta=1e-6, persons=persons, random_state=0)
     exact = confusion_matrix(y[::4], model.predict(X[::4]), labels=sorted(NAMES))
     assert np.array_equal(seen[0][0][2:].reshape(4, 4), exact)
-    assert (found.records, found.privacy.unit.value) == (500, "person")
+    assert (found.records, found.privacy.protection.unit.value) == (500, "person")
     assert seen[0][1].bound == pytest.approx(2.0, rel=1e-9)
     other, labels = X.copy(), y.copy()
     other[:4], labels[:4] = X[4:8], np.where(y[:4] == "low", "top", "low")

@@ -116,8 +116,8 @@ def test_the_noise_is_that_of_the_certificate_fresh_on_every_count(model):
     exact = counted(model, rows)
     found = [private_evaluation(model, rows, rows["sick"], 1.0, delta=1e-6) for _ in range(4)]
     assert all(each.privacy.origin is Origin.SECURE for each in found)
-    assert all(1.0 * (1 - 1e-5) <= each.privacy.certified <= 1.0 for each in found)
-    assert found[0].privacy.certificate == "C10 + C8"
+    assert all(1.0 * (1 - 1e-5) <= each.privacy.epsilon <= 1.0 for each in found)
+    assert found[0].privacy.theorems == ("C10 + C8",)
     noise = np.array([np.array(each.counts) - exact for each in found])
     std = found[0].noise_std
     assert stats.kstest(noise.ravel() / std, stats.norm.cdf).pvalue > 1e-6
@@ -192,7 +192,7 @@ def test_persons_are_counted_once_and_paid_for_as_persons(model, tmp_path):
     Ledger.create(place, data, Budget(epsilon=1.0, delta=1e-6), protection=Protection(unit=Unit.PERSON)).close()
     found = private_evaluation(model, rows, rows["sick"], 0.8, by="sex", ledger=place, **asked)
     assert found.records == 100
-    assert found.privacy.protected.unit is Unit.PERSON
+    assert found.privacy.protection.unit is Unit.PERSON
     assert found.noise_std == pytest.approx(
         private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, by="sex").noise_std, rel=1e-6
     )
@@ -216,7 +216,7 @@ def test_whoever_has_rows_in_two_silos_is_counted_and_paid_for_in_both(model):
     alone = private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, persons=persons)
     assert (found.records, alone.records) == (200, 100)
     assert found.noise_std == pytest.approx(2 * alone.noise_std, rel=1e-4)
-    assert found.privacy.protected == Protection(unit=Unit.PERSON, silos_per_person=2)
+    assert found.privacy.protection == Protection(unit=Unit.PERSON, silos_per_person=2)
 
 
 def test_what_is_told_has_the_shape_that_was_asked_for_whoever_the_records_are(model):
@@ -239,7 +239,7 @@ def test_under_masks_silos_share_the_noise(model):
     alone = private_evaluation(model, rows, rows["sick"], 1.0, **terms)
     masked = private_evaluation(model, rows, rows["sick"], 1.0, **terms, view="aggregate", colluders=1)
     assert masked.noise_std == pytest.approx(alone.noise_std * np.sqrt(4 / 3), rel=1e-4)
-    assert masked.privacy.protected == Protection(view=View.AGGREGATE, colluders=1)
+    assert masked.privacy.protection == Protection(view=View.AGGREGATE, colluders=1)
     off = (np.array(masked.counts) - counted(model, rows)) / masked.noise_std
     assert stats.kstest(off, stats.norm.cdf).pvalue > 1e-6
 

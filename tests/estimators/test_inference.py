@@ -42,7 +42,7 @@ def test_a_secure_fit_tells_intervals_and_pays_for_all(tmp_path):
     found = model.summary()
     assert found.has_intervals
     assert model.privacy_.is_private_release
-    assert "C14" in model.privacy_.certificate
+    assert "C14" in "".join(model.privacy_.theorems)
     with Ledger.open(tmp_path / "l.ledger") as book:
         assert book.statement().spent_epsilon == pytest.approx(2.0, rel=1e-5)
     for row, slope in zip(found.rows, [*SLOPES, -0.3], strict=True):
@@ -64,7 +64,7 @@ def test_another_profile_is_used_again(tmp_path):
     model = estimator(ledger=tmp_path / "l.ledger").fit(X, y)
     assert model.plan_.task.profile.is_bought
     assert model.summary().has_intervals
-    assert model.privacy_.certified == pytest.approx(2.0, rel=1e-5)
+    assert model.privacy_.epsilon == pytest.approx(2.0, rel=1e-5)
 
 
 def test_refusals_come_before_anything_is_spent(tmp_path):

@@ -291,7 +291,7 @@ def test_the_recipe_of_a_figure_runs(table, tmp_path, monkeypatch):
     (said,) = heard(NoLedgerWarning, lambda: private_accuracy(model, X, y, epsilon=1.0))
     monkeypatch.chdir(tmp_path)
     exec("\n".join(line.strip() for line in said.splitlines() if line.startswith("    ")), {"X": X, "y": y})
-    assert private_accuracy(model, X, y, epsilon=1.0, ledger="data.ledger").privacy.certified <= 1.0
+    assert private_accuracy(model, X, y, epsilon=1.0, ledger="data.ledger").privacy.epsilon <= 1.0
 
 
 def test_a_figure_with_a_large_delta_warns_before_anything_is_spent(table, tmp_path):

@@ -44,7 +44,7 @@ def test_fits_are_recorded_until_the_budget_is_spent(make, tmp_path, monkeypatch
     path = tmp_path / "book.ledger"
     Ledger.create(path, ledger_data(X, y), Budget(epsilon=1.2, delta=1e-5)).close()
     model = build(ledger=path).fit(X, y)
-    assert spent(path) == pytest.approx(model.privacy_.certified, rel=1e-6)
+    assert spent(path) == pytest.approx(model.privacy_.epsilon, rel=1e-6)
 
     def draw(*_args, **_kwargs):
         raise AssertionError("noise was drawn after the ledger refused")
@@ -150,7 +150,7 @@ def test_worker_processes_share_one_ledger(table, tmp_path):
 
         def attempt(estimator):
             try:
-                return estimator.fit(X, y).privacy_.certified
+                return estimator.fit(X, y).privacy_.epsilon
             except BudgetError:
                 return None
 
@@ -172,7 +172,7 @@ def test_several_classes_are_recorded_together_or_not_at_all(table, tmp_path):
     with Ledger.create(tmp_path / "b", ledger_data(X, y), Budget(epsilon=4.0, delta=1e-5)) as book:
         model = PrivateLogisticRegression(epsilon=4.0, delta=1e-5, feature_bounds=(-1, 1), ledger=book).fit(X, y)
         total = book.statement().spent_epsilon
-        assert total == pytest.approx(model.privacy_.certified, rel=1e-6)
+        assert total == pytest.approx(model.privacy_.epsilon, rel=1e-6)
         with pytest.raises(BudgetError):
             model.fit(X, y)
         assert book.statement().spent_epsilon == total
@@ -237,7 +237,7 @@ def test_a_metric_counts_people_of_one_silo_wherever_they_are(table, tmp_path):
         model = PrivateLogisticRegression(
             epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=book
         ).fit(X, y)
-        assert private_accuracy(model, X, y, 1.0, groups=groups, ledger=book).privacy.records_per_person == 2
+        assert private_accuracy(model, X, y, 1.0, groups=groups, ledger=book).privacy.protection.records_per_person == 2
 
 
 def test_groups_in_another_order_pay_for_themselves(table, tmp_path):
@@ -258,7 +258,7 @@ def test_groups_in_another_order_pay_for_themselves(table, tmp_path):
         except BudgetError:
             outcomes.append(None)
     assert [outcome is None for outcome in outcomes] == [False, True, True]
-    assert outcomes[0].unit is Unit.USER  # the ledger's, though nobody said so
+    assert outcomes[0].protection.unit is Unit.USER  # the ledger's, though nobody said so
     assert spent(path) == pytest.approx(1.0, rel=1e-6)
 
 
@@ -269,7 +269,7 @@ def test_a_ledger_remembers_what_it_assumes(make, table, tmp_path):
     with Ledger.create(tmp_path / "b", data, budget, protection=protection) as book:
         model = build(ledger=book).fit(X, y, groups=groups)
         said = model.privacy_
-        assert (said.records_per_person, said.silos_per_person) == (2, 3)
+        assert (said.protection.records_per_person, said.protection.silos_per_person) == (2, 3)
         assert book.statement().spent_epsilon == pytest.approx(1.0, rel=1e-6)  # for a person in three silos
         for less in ({"silos_per_person": 2}, {"records_per_person": 1}, {"view": "public"}):
             with pytest.raises(InputError, match="does not cover"):
@@ -289,7 +289,7 @@ def test_a_metric_takes_people_from_the_ledger(table, tmp_path):
             epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=book
         ).fit(X, y, groups=groups)
         score = private_accuracy(model, X, y, 1.0, groups=groups, ledger=book)
-        assert score.privacy.silos_per_person == 2
+        assert score.privacy.protection.silos_per_person == 2
         assert score.standard_error == pytest.approx(2 * np.sqrt(2) / 300, rel=1e-4)  # Laplace, two records move it
         before = book.statement().spent_epsilon
         with pytest.raises(InputError, match="does not cover"):

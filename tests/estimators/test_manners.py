@@ -26,6 +26,7 @@ from dpadmm.estimators import (
     PrivateSearchCV,
     SimulatedNoiseWarning,
 )
+from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.records import Origin
 
 simulated = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
@@ -44,11 +45,11 @@ def test_a_fit_states_its_privacy(make):
     build, X, y = make
     model = build(records_per_person=2).fit(X, y)
     said = model.privacy_
-    assert 0.99 < said.certified <= 1.0 + 1e-9
-    assert (said.delta, said.records_per_person, said.silos_per_person, said.problems) == (1e-5, 2, 1, 1)
+    assert 0.99 < said.epsilon <= 1.0 + 1e-9
+    assert (said.delta, said.problems) == (1e-5, 1)
     assert said.origin is Origin.SECURE
     assert said.is_private_release
-    assert (said.unit.value, said.relation.value, said.view.value) == ("record", "replace-one", "eavesdropper")
+    assert said.protection == Protection(records_per_person=2)
     assert said.noise.least_scale > 0
     assert said.strength.value == "certified"
     text = str(said)
@@ -61,7 +62,7 @@ def test_a_fit_states_its_privacy(make):
     plain = said.as_json()
     assert plain["covers"] in text
     assert plain["protects"] in text
-    assert plain["certified_epsilon"] == said.certified
+    assert plain["epsilon"] == said.epsilon
     assert plain["is_private_release"]
     assert len(model.history_) == 1
     assert model.plan_.task.target.epsilon == 1.0
@@ -157,8 +158,8 @@ def test_silos_and_their_messages_are_in_the_history(make, table):
     build, X, y = make
     names = np.array(["a", "b", "c", "d"])[table[3]]
     model = build(epsilon=20.0, silos_per_person=2).fit(X, y, groups=names)
-    assert model.privacy_.silos_per_person == 2
-    assert model.privacy_.certified <= 20.0 * (1 + 1e-9)
+    assert model.privacy_.protection.silos_per_person == 2
+    assert model.privacy_.epsilon <= 20.0 * (1 + 1e-9)
     assert len(model.history_[0]) >= 1
     assert all(norm >= 0 for each in model.history_[0] for norm in each.norms)
 
@@ -205,7 +206,7 @@ def test_several_classes_share_one_budget(table, options):
     model = PrivateLogisticRegression(epsilon=30.0, delta=1e-5, feature_bounds=(-1, 1), **options).fit(X, y)
     assert model.coef_.shape == (3, 3)
     assert model.privacy_.problems == (1 if is_one else 3)
-    assert 0.95 * 30 < model.privacy_.certified <= 30 * (1 + 1e-9)
+    assert 0.95 * 30 < model.privacy_.epsilon <= 30 * (1 + 1e-9)
     assert ("3 one-vs-rest models" in str(model.privacy_)) is not is_one
     assert ("C13" in str(model.privacy_)) is is_one
     assert ("3 in one model (softmax)" in model.released_.statement) is is_one

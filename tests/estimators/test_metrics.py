@@ -44,9 +44,9 @@ def test_secure_accuracy_is_a_private_release(records):
     X, y = records
     score = private_accuracy(Threshold(), X, y, epsilon=2.0)
     assert score.privacy.origin is Origin.SECURE
-    assert 2.0 * (1 - 1e-6) <= score.privacy.certified <= 2.0
+    assert 2.0 * (1 - 1e-6) <= score.privacy.epsilon <= 2.0
     assert score.privacy.delta == 0.0
-    assert score.privacy.certificate == "C10 + C8"
+    assert score.privacy.theorems == ("C10 + C8",)
     assert score.standard_error == pytest.approx(np.sqrt(2) / 2 / 200, rel=1e-5)
     assert score.standard_error * 200 / np.sqrt(2) * 2.0 > 1 + 0.9 * grid_for(0.5)  # rounding is paid for as well (C8)
     assert "accuracy" in str(score.privacy)
@@ -55,8 +55,8 @@ def test_secure_accuracy_is_a_private_release(records):
 def test_gaussian_form_spends_epsilon_at_delta(records):
     X, y = records
     score = private_accuracy(Threshold(), X, y, epsilon=0.7, delta=1e-6, records_per_person=3)
-    assert 0.7 * (1 - 1e-5) <= score.privacy.certified <= 0.7
-    assert score.privacy.records_per_person == 3
+    assert 0.7 * (1 - 1e-5) <= score.privacy.epsilon <= 0.7
+    assert score.privacy.protection.records_per_person == 3
     alone = private_accuracy(Threshold(), X, y, epsilon=0.7, delta=1e-6)
     assert score.standard_error == pytest.approx(3 * alone.standard_error, rel=1e-5)
 
@@ -67,7 +67,7 @@ def test_one_noise_hides_all_silos_of_a_person(records):
         private_accuracy(Threshold(), X, y, epsilon=0.7, groups=np.arange(len(y)) % 3, silos_per_person=silos)
         for silos in (1, 2)
     )
-    assert (alone.privacy.silos_per_person, twice.privacy.silos_per_person) == (1, 2)
+    assert (alone.privacy.protection.silos_per_person, twice.privacy.protection.silos_per_person) == (1, 2)
     assert twice.standard_error == pytest.approx(2 * alone.standard_error, rel=1e-5)
 
 
@@ -244,20 +244,20 @@ def test_under_masks_every_silo_adds_its_share_and_the_sum_is_certified(records,
     alone = private_accuracy(Threshold(), X, y, **terms)
     said = score.privacy
     assert said.origin is Origin.SECURE
-    assert said.certificate == "C10 + C12"
-    assert said.protected == sums
-    assert 1.0 * (1 - 1e-5) <= said.certified <= 1.0
+    assert said.theorems == ("C10 + C12",)
+    assert said.protection == sums
+    assert 1.0 * (1 - 1e-5) <= said.epsilon <= 1.0
     assert score.standard_error == pytest.approx(alone.standard_error * np.sqrt(5 / 4), rel=1e-5)
     assert said.collusion.if_all == pytest.approx(2.12, abs=0.006)  # 2 m, at this delta
     assert "a share of scale" in str(said)
     assert "from each of 5 silos" in str(said)
     with Ledger.open(path) as ledger:
-        assert ledger.statement().spent_epsilon == pytest.approx(said.certified, rel=1e-6)
+        assert ledger.statement().spent_epsilon == pytest.approx(said.epsilon, rel=1e-6)
     two = private_accuracy(Threshold(), X, y, **terms, view="aggregate", colluders=2)
-    assert two.privacy.colluders == 2
+    assert two.privacy.protection.colluders == 2
     assert two.standard_error == pytest.approx(alone.standard_error * np.sqrt(5 / 3), rel=1e-5)
     error = private_absolute_error(Threshold(is_real=True), X, y, **terms, largest=2.0, view="aggregate")
-    assert error.privacy.certificate == "C10 + C12"
+    assert error.privacy.theorems == ("C10 + C12",)
 
 
 @pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")

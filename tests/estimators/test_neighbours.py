@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
+from dpadmm.codec import encode
 from dpadmm.data.columns import Numeric, ThresholdLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import NumberRows, RawSilos
@@ -18,14 +19,13 @@ from dpadmm.estimators.notices import LargeDeltaWarning
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.planner import Task, carry_out, plan, planner
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import TableShape, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.files import encode
 
 ADDED = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
 NOMINAL = 1200
@@ -34,9 +34,7 @@ SIZES = ((457, 881), (1319, 509))  # true ones, of two data sets
 
 @pytest.fixture(autouse=True)
 def _instant_forecasts(monkeypatch):
-    scores = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
@@ -103,9 +101,7 @@ def fitted(sizes, place):
 def both(tmp_path_factory):
     """Return fits of two data sets of other sizes, with the same nominal number."""
     patch = pytest.MonkeyPatch()
-    scores = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     patch.setattr(planner, "run_simulation", lambda *_: scores)
     patch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     place = tmp_path_factory.mktemp("ledgers")
@@ -196,8 +192,8 @@ def test_one_silo_hides_alone_and_may_have_few_records():
         warnings.simplefilter("ignore")
         model = estimator(random_state=0).fit(X, y)
     assert model.plan_.method == "noisy-gradients"
-    assert model.privacy_.relation is Relation.ADD_OR_REMOVE
-    assert model.privacy_.view is View.EAVESDROPPER
+    assert model.privacy_.protection.relation is Relation.ADD_OR_REMOVE
+    assert model.privacy_.protection.view is View.EAVESDROPPER
 
 
 SCHEMA = Schema((Numeric("a", -1, 1), Numeric("b", -1, 1)), ThresholdLabel("y", 0))

@@ -151,7 +151,7 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
 
     def silo():
         records = read_records(place / "table.csv", place / "schema.json", screening)
-        return records.features(schema.by_bounds()), records.labels
+        return records.cells.rows(schema.by_bounds()), records.cells.labels
 
     def estimator():
         model = PrivateLogisticRegression(1.0, 1e-5, schema=schema, fit_intercept=False, **words)

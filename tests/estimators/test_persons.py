@@ -49,7 +49,7 @@ def test_one_row_each_is_the_fit_of_records_to_the_last_bit():
     assert ours.profile_ is not None
     assert [each.counts for each in ours.profile_.columns] == [each.counts for each in plain.profile_.columns]
     assert ours.plan_.task.sizes == plain.plan_.task.sizes
-    assert ours.privacy_.certified == plain.privacy_.certified
+    assert ours.privacy_.epsilon == plain.privacy_.epsilon
     assert "every person with all their rows" in str(ours.privacy_)
 
 
@@ -80,7 +80,7 @@ def test_what_is_released_does_not_tell_how_many_rows_there_are(tmp_path):
     saved = model.released_.save(tmp_path / "m.json")
     assert [silo.records for silo in ReleasedModel.load(saved).silos] == [PERSONS // 2] * 2
     assert not re.search(rf"(?<![\d.]){len(X)}(?![\d.])", saved.read_text() + str(model.privacy_))
-    assert ReleasedModel.load(saved).guarantee.protected == Protection(unit=Unit.PERSON)
+    assert ReleasedModel.load(saved).guarantee.protection == Protection(unit=Unit.PERSON)
     assert "400 persons" in model.released_.statement
     for measure in (private_accuracy, private_evaluation):  # a figure must not hide less than the model does, unasked
         for asked in (model, model.released_):
@@ -106,7 +106,7 @@ class TestLedger:
         named = [f"p{i}" for i in whose]  # whose rows are together counts, not how persons are called
         again = build(random_state=None, ledger=path, keep=2).fit(X, y, groups=whose % 2, persons=named)
         assert again.plan_.task.profile.is_bought
-        assert model.privacy_.certified <= 4.0 + 1e-9
+        assert model.privacy_.epsilon <= 4.0 + 1e-9
 
     def test_other_persons_and_records_are_refused_before_any_draw(self, tmp_path, monkeypatch):
         X, y, whose = visits(np.arange(PERSONS) % 3 + 1)
@@ -160,5 +160,5 @@ class TestRefusals:
         with pytest.raises(InputError, match="silos_per_person="):
             build().fit(X, y, groups=halves, persons=whose)
         counted = build(silos_per_person=2).fit(X, y, groups=halves, persons=whose)
-        assert counted.privacy_.protected == Protection(unit=Unit.PERSON, silos_per_person=2)
+        assert counted.privacy_.protection == Protection(unit=Unit.PERSON, silos_per_person=2)
         assert sum(counted.plan_.task.sizes) > PERSONS  # whoever is in both counts in both

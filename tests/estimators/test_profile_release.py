@@ -42,7 +42,7 @@ def test_a_user_counts_once_in_every_column_and_a_record_does(table, heard, unit
     ((plan, counts, _),) = heard
     each = 1.0 if unit == "user" else 5.0
     assert counts.sum(axis=1) == pytest.approx(np.full(60, 3 * each))  # three columns
-    assert all(one.certificate.unit is Unit(unit) for one in plan)
+    assert all(one.certificate.protection.unit is Unit(unit) for one in plan)
 
 
 @pytest.mark.filterwarnings("ignore::dpadmm.estimators.notices.SimulatedNoiseWarning")

@@ -32,10 +32,10 @@ class Replay:
         monkeypatch.setattr(uuid, "uuid4", lambda: "one-name")
         monkeypatch.setattr(outcome, "now", lambda: "one time")
 
-    def perturb(self, sampler, values, releases, draw, *, out=None):
+    def perturb(self, sampler, values, releases, draw):
         scales = np.broadcast_to(promised_noise(releases, draw).scales, len(values))
         if not self.is_second:
-            drawn = self.draw(sampler, values, releases, draw, out=out)
+            drawn = self.draw(sampler, values, releases, draw)
             self.left.append((draw.slot, draw.round, np.array(values), scales, replace(drawn, values=+drawn.values)))
             return drawn
         slot, when, before, noise, drawn = self.left.pop(0)
@@ -108,5 +108,5 @@ def test_noisy_values_tell_all_there_is_and_no_more_than_certified(
         second = make(**words).fit(*table(rows, replaced), groups=silos)
     assert not replay.left
     assert pickle.dumps(first) == pickle.dumps(second)
-    certified = float(m_of(first.privacy_.certified, DELTA))
+    certified = float(m_of(first.privacy_.epsilon, DELTA))
     assert least * certified <= replay.learned(honest) <= certified * (1 + 1e-9)

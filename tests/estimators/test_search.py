@@ -55,8 +55,8 @@ def test_it_fits_predicts_and_says_what_it_cost(rows):
     assert found.score(*rows) == found.best_estimator_.score(*rows)
     assert found.classes_.tolist() == [0, 1]
     assert found.privacy_.is_private_release
-    assert 3.99 < found.privacy_.certified <= 4.0
-    assert "C15" in found.privacy_.certificate
+    assert 3.99 < found.privacy_.epsilon <= 4.0
+    assert "C15" in "".join(found.privacy_.theorems)
     said = str(found.privacy_)
     assert "of 3 candidates (alpha=0.001; alpha=0.01; alpha=3.0): 2 were trained and compared by noisy scores" in said
     assert "epsilon 4 at delta 1e-05 for the model and the choice of its settings" in said
@@ -81,8 +81,8 @@ def test_one_candidate_compared_is_the_free_choice(rows):
     found = search(compared=1).fit(*rows)
     assert np.isnan(found.best_score_)
     assert "chosen in simulations on synthetic data, which cost nothing" in str(found.privacy_)
-    assert 3.99 < found.privacy_.certified <= 4.0
-    assert "C15" not in found.privacy_.certificate
+    assert 3.99 < found.privacy_.epsilon <= 4.0
+    assert "C15" not in "".join(found.privacy_.theorems)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_one_candidate_compared_is_the_free_choice(rows):
 def test_all_estimators_and_grids(model, grid, target, table):
     found = search(model, grid).fit(table[0], table[target])
     assert found.predict(table[0]).shape == (300,)
-    assert found.privacy_.certified <= 4.0
+    assert found.privacy_.epsilon <= 4.0
     assert set(found.best_params_) <= set(found.best_estimator_.get_params())
 
 
@@ -110,7 +110,7 @@ def test_more_than_two_classes(kind, table):
     model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1, 2), multi_class=kind)
     found = search(model).fit(table[0], three)
     assert found.predict_proba(table[0]).shape == (300, 3)
-    assert found.privacy_.certified <= 4.0
+    assert found.privacy_.epsilon <= 4.0
 
 
 @pytest.mark.parametrize("view", ["eavesdropper", "public", "aggregate"])
@@ -118,19 +118,19 @@ def test_silos(view, table):
     X, y, _, groups = table
     model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1), view=view)
     found = search(model).fit(X, y, groups=groups)
-    assert found.privacy_.view.value == view
-    assert 3.99 < found.privacy_.certified <= 4.0
+    assert found.privacy_.protection.view.value == view
+    assert 3.99 < found.privacy_.epsilon <= 4.0
 
 
 def test_persons_and_secret_sizes(rows):
     X, y = rows
     model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1))
     found = search(model).fit(X, y, persons=np.arange(300) // 2)
-    assert found.privacy_.unit.value == "person"
+    assert found.privacy_.protection.unit.value == "person"
     hidden = clone(model).set_params(neighbours="add-remove", nominal_records=250)
     again = search(hidden).fit(X, y)
-    assert again.privacy_.relation.value == "add-or-remove"
-    assert again.privacy_.certified <= 4.0
+    assert again.privacy_.protection.relation.value == "add-or-remove"
+    assert again.privacy_.epsilon <= 4.0
 
 
 def test_tables_share_one_profile_which_the_ledger_keeps(tmp_path):
@@ -144,14 +144,14 @@ def test_tables_share_one_profile_which_the_ledger_keeps(tmp_path):
     with Ledger.open(place) as ledger:
         (run,) = ledger.runs()
         assert run.run == found.released_.run
-        assert ledger.statement().spent_epsilon == pytest.approx(found.privacy_.certified, rel=1e-6)
+        assert ledger.statement().spent_epsilon == pytest.approx(found.privacy_.epsilon, rel=1e-6)
         assert len(ledger.profiles()) == 1
     again = search(PrivateLogisticRegression(schema=SCHEMA), ledger=place).fit(table, y)
     assert again.privacy_.profile.earlier_run == found.released_.run
-    assert again.privacy_.certified <= 4.0
+    assert again.privacy_.epsilon <= 4.0
     with Ledger.open(place) as ledger:
         assert len(ledger.profiles()) == 1
-        assert ledger.statement().spent_epsilon < 2 * found.privacy_.certified
+        assert ledger.statement().spent_epsilon < 2 * found.privacy_.epsilon
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -164,7 +164,7 @@ def test_a_search_counts_the_profile_that_it_rests_on_whoever_paid_for_it(rows, 
     assert second.privacy_.profile.earlier_run == first.released_.run
     with Ledger.open(book) as kept:
         spent = kept.statement().spent_epsilon
-    found = (first.privacy_.profile.epsilon, first.privacy_.certified, second.privacy_.certified, spent)
+    found = (first.privacy_.profile.epsilon, first.privacy_.epsilon, second.privacy_.epsilon, spent)
     profile, one, other, both = (float(m_of(epsilon, 1e-5)) ** 2 for epsilon in found)
     assert other == pytest.approx(both - one + profile, rel=1e-6)
     assert profile > 0.25 * other

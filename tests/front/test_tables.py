@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 
 import dpadmm
+from dpadmm.codec import encode
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
 from dpadmm.front import tables
 from dpadmm.front.training import Training
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, Relation, View
-from dpadmm.reporting.files import encode
 from dpadmm.reporting.model import ReleasedModel
 
 with warnings.catch_warnings():
@@ -126,7 +126,7 @@ def test_what_is_spent_is_recorded_by_both_in_one_ledger(place: Path) -> None:
     files = ["north.csv", "south.parquet"]
     model = dpadmm.fit(files, schema="schema.json", ledger="data.ledger", budget=7.0, **COST)
     assert model.spending is not None
-    assert model.guarantee.is_release
+    assert model.guarantee.is_private_release
     asked = "fit north.csv south.parquet --schema schema.json --epsilon 3 --delta 1e-5"
     shell(f"{asked} --ledger data.ledger --out two.json")
     with open_for_reading("data.ledger") as book:

@@ -20,13 +20,14 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
+from dpadmm_research.datasets.splits import split_data
 
 RUNS, SILOS = 10, 5
 
 
 @pytest.fixture(scope="module")
 def train(adult):
-    return adult.split(np.random.default_rng(0))[0]
+    return split_data(adult, np.random.default_rng(0))[0]
 
 
 def mean_loss(silos, train, epsilon, eta, mu, rounds=40):

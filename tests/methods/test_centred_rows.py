@@ -22,9 +22,10 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import LocalEngine, Recording, Stopping, run_private
+from dpadmm_research.audit.worst_cases import worst_cases
 
 EXACT = LocalEngine(progress=False, threads=1, recording=Recording(every=0), tolerance=1e-11)
-CASES = [case for method in METHODS for case in method.worst_cases(0)]
+CASES = [case for method in METHODS for case in worst_cases(method, 0)]
 ON_RECORDS = [case for case in CASES if isinstance(case.problems[0].functions, EmpiricalRisk)]
 
 

@@ -14,7 +14,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import BROADCAST, Agents, OneNoise, Silence
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, NoisePlace
-from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer, StarFacts
+from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.method import Setting, by_name
 from dpadmm.networks import ring
@@ -121,12 +121,14 @@ class TestBudget:
     def test_functions(self, family, place, neighbour):
         problem, target = quadratic_problem(), TARGETS[family]
         method = ConsensusDPADMM(2.0, neighbour, family, place)
-        facts = StarFacts.of(Setting(problem, 9, 1e-9))
+        facts = Setting(problem, 9, 1e-9)
         for schedule in (None, CaoOptimal(0.4), optimal_schedule(method, 9, facts)):
             plan = plan_noise(method, problem, 9, target, schedule=schedule)
             releases = list(plan)
             assert [(r.agent, r.round) for r in releases] == [(COORDINATOR, k) for k in range(1, 10)]
-            assert {(r.certificate.unit, r.certificate.view) for r in releases} == {(Unit.FUNCTION, View.PUBLIC)}
+            assert {(r.certificate.protection.unit, r.certificate.protection.view) for r in releases} == {
+                (Unit.FUNCTION, View.PUBLIC)
+            }
             assert target.epsilon * (1 - 1e-6) <= spent(target, releases) <= target.epsilon
             assert list(by_agent(plan)) == [COORDINATOR]
         words = " ".join(plan.statement().assumptions)
@@ -355,7 +357,7 @@ class TestPaper:
     @pytest.mark.parametrize(("neighbour", "reached"), [(FunctionsDiffer(1.0), 1e-6), (LinearTermsDiffer(1.0), 3e-7)])
     def test_certified_noise(self, lasso, neighbour, reached):
         method = ConsensusDPADMM(self.RHO, neighbour)
-        schedule = optimal_schedule(method, 32, StarFacts.of(Setting(lasso[0], 32, 1e-9)))
+        schedule = optimal_schedule(method, 32, Setting(lasso[0], 32, 1e-9))
         plan = plan_noise(method, lasso[0], 32, PureTarget(self.EPSILON), schedule=schedule)
         assert spent(PureTarget(0.1), plan) == pytest.approx(0.1, rel=1e-6)
         released, _ = self.errors(lasso, method, plan, 32)
@@ -363,7 +365,7 @@ class TestPaper:
         assert released.mean() <= reached
 
     def test_planned_penalty(self, lasso):
-        facts = StarFacts.of(Setting(lasso[0], 1, 1e-9))
+        facts = Setting(lasso[0], 1, 1e-9)
         plan = plan_consensus(facts, FunctionsDiffer(1.0), PureTarget(0.1), radius=45.0, gradient_radius=50.0)
         noise = plan_noise(plan.method, lasso[0], plan.rounds, PureTarget(0.1), schedule=plan.schedule)
         released = self.errors(lasso, plan.method, noise, plan.rounds)[0].mean()

@@ -19,12 +19,13 @@ from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.certificates.objective import objective_perturbation
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic
-from dpadmm.problems.neighbours import FAR
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.testing import plan_noise, run_private
 from dpadmm_research.audit.catalogue import _subject
+from dpadmm_research.audit.neighbours import FAR
 from dpadmm_research.audit.sensitivity import check_sensitivity
+from dpadmm_research.audit.worst_cases import worst_cases
 
 PERSON = Protection(unit=Unit.PERSON)
 TARGET = Target(1.0, 1e-5)
@@ -75,7 +76,7 @@ def misclassified(n_agents, mu, seed):
 
 def subject(name, pair):
     """The method as its own worst case runs it, on persons; at least as many silos as that has."""
-    case = by_name()[name].worst_cases(0)[0]
+    case = worst_cases(by_name()[name], 0)[0]
     mu = 0.1 if name == "output-perturbation" else 0.0
     worlds = pair(case.problems[0].n_agents, mu)
     algorithm = replace(case.algorithm, **OTHERWISE.get(name, {}))
@@ -106,7 +107,7 @@ class TestBounds:
             for ours, theirs in zip(mine.rows, plain.rows, strict=True):
                 bounds = [[c.bound for c in each.certificates] for each in (ours, theirs)]
                 np.testing.assert_allclose(*bounds, rtol=1e-9)
-                assert {c.unit for c in ours.certificates} == {Unit.PERSON}
+                assert {c.protection.unit for c in ours.certificates} == {Unit.PERSON}
                 assert any("all rows of one person" in text for text in ours.certificates[0].assumptions)
 
     def test_statement_says_person(self):
@@ -125,7 +126,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("name", REFUSED)
     def test_comes_before_anything_is_planned(self, name):
-        case = by_name()[name].worst_cases(0)[0]
+        case = worst_cases(by_name()[name], 0)[0]
         world = case.problems[0]
         network = complete(world.n_agents) if world.n_agents > 1 else None
         with pytest.raises(InputError, match="not certified for the unit person"):

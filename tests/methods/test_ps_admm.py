@@ -22,7 +22,6 @@ from dpadmm.methods.ps_admm import (
     FullNoise,
     Output,
     PSState,
-    criterion,
 )
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.planned import PlannedNoise
@@ -35,6 +34,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
+from dpadmm_research.papers.ps_admm.theory import criterion
 
 MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0))

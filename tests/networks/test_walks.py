@@ -17,11 +17,17 @@ from dpadmm.networks import (
     random_walk,
     ring,
     star,
-    stationary_law,
     uniform_walk,
 )
 
 KINDS = list(WalkKind)
+
+
+def stationary_law(network, kind):
+    """The long-run probability of each agent to hold the token."""
+    if kind is WalkKind.SIMPLE:
+        return network.degrees / (2.0 * network.n_edges)
+    return np.full(network.n_agents, 1.0 / network.n_agents)
 
 
 def generator(seed=0):

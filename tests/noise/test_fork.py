@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 
 from dpadmm.noise import Draw, Recipients, SecureSampler, Slot, grid_for
-from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.records import GaussianRelease, SphericalLaplaceRelease
 
 GRID = grid_for(2.0)
 CERTIFICATE = Certificate(
-    bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("-",), grid=GRID, grid_dimension=8
+    bound=1.0,
+    protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER),
+    theorem="C1",
+    assumptions=("-",),
+    grid=GRID,
+    grid_dimension=8,
 )
 RELEASES = (
     GaussianRelease(certificate=CERTIFICATE, noise_std=2.0, agent=0, round=1),

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import kstest, norm
+from tests.contracts.certificates import changed
 
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import BROADCAST
@@ -19,11 +20,13 @@ from dpadmm.noise.sums import from_words, sum_words
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.curves import m_of
-from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.records import Origin
 
 ONE = Target(epsilon=1.0, delta=1e-5)
-PLAIN = Certificate(bound=1.0, unit=Unit.RECORD, view=View.PUBLIC, theorem="C9", assumptions=("bounded",))
+PLAIN = Certificate(
+    bound=1.0, protection=Protection(unit=Unit.RECORD, view=View.PUBLIC), theorem="C9", assumptions=("bounded",)
+)
 D = 6
 
 
@@ -55,7 +58,7 @@ class TestPlan:
         assert release.bound == 1.0 + grid * math.sqrt(D)
 
     def test_the_rounding_of_all_silos_of_a_person(self):
-        release = the_release(plan_of(certificate=replace(PLAIN, silos_per_person=3)))
+        release = the_release(plan_of(certificate=changed(PLAIN, silos_per_person=3)))
         assert release.bound == 1.0 + 3 * release.certificate.grid * math.sqrt(D)
 
     def test_only_gaussian_noise_is_shared_out(self):

@@ -165,7 +165,6 @@ def test_simulated_noise_is_no_private_release(make):
     result = SimulatedSampler(1).perturb(np.zeros((1, 4, 1)), make(), message(agents=1))
     assert result.origin is Origin.SIMULATED
     assert not result.is_private_release
-    assert result.grids is None
 
 
 def test_the_kernels_are_compiled_once():

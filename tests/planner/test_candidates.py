@@ -221,4 +221,4 @@ def test_certificates_say_in_words_what_they_say_in_numbers(method, silos):
         said = [text for text in release.certificate.assumptions if text.startswith("neighbours differ")]
         where = "of one silo" if silos == 1 else "in each of at most 2 silos"
         assert said == [f"neighbours differ in at most 3 record(s) {where}, replaced by others"]
-        assert release.certificate.silos_per_person == silos
+        assert release.certificate.protection.silos_per_person == silos

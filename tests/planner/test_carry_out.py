@@ -118,8 +118,8 @@ def test_the_history_is_computed_from_released_messages_alone(make_silos, facts)
     """A sampler that returns noise in place of every value: the history must not be able to tell."""
 
     class Forget(SimulatedSampler):
-        def perturb(self, values, releases, draw, *, out=None):
-            return super().perturb(np.zeros_like(values), releases, draw, out=out)
+        def perturb(self, values, releases, draw):
+            return super().perturb(np.zeros_like(values), releases, draw)
 
     histories = []
     for seed in (0, 1):
@@ -196,10 +196,10 @@ def test_a_run_name_is_used_once(make_silos, tmp_path):
 
 def test_what_an_interrupted_run_reserved_stays_recorded(make_silos, ledger):
     class Interrupted(SecureSampler):
-        def perturb(self, values, releases, draw, *, out=None):
+        def perturb(self, values, releases, draw):
             if draw.round == 3:
                 raise KeyboardInterrupt
-            return super().perturb(values, releases, draw, out=out)
+            return super().perturb(values, releases, draw)
 
     with pytest.raises(KeyboardInterrupt, match="stays spent") as caught:
         carry_out(made(), make_silos(SIZES), Interrupted(), ledger, progress=False)
@@ -216,8 +216,8 @@ def test_noise_inside_an_objective_leaves_no_trace(make_silos, method):
     drawn = []
 
     class Overheard(SimulatedSampler):
-        def perturb(self, values, releases, draw, *, out=None):
-            found = super().perturb(values, releases, draw, out=out)
+        def perturb(self, values, releases, draw):
+            found = super().perturb(values, releases, draw)
             drawn.extend(np.abs(found.values).ravel().tolist())
             return found
 

@@ -11,7 +11,7 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete, ring
 from dpadmm.planner import Task, plan, planner, utility_curve
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
@@ -151,9 +151,7 @@ def test_utility_grows_with_epsilon():
 @pytest.mark.parametrize("method", ["dvp", "m-admm", "r-admm", "p-admm", "fp-federated"])
 def test_several_problems_together_stay_within_the_budget(method, monkeypatch):
     """Costs of pure methods do not add up in squares: three shares of that kind would spend 1.6 of an epsilon of 1."""
-    equal = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    equal = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_: equal)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     facts = {"sizes": (200, 200), "dimension": 4, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5}

@@ -12,7 +12,7 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.candidates import form_of, profile_noise, profile_share, reach_of, usual_share
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import ProfileRule, TableShape
 from dpadmm.planner.worlds import STANDARD
 from dpadmm.privacy.calibration import Target
@@ -24,8 +24,7 @@ TASK = Task(sizes=(4000,) * 3, dimension=13, loss=Logistic(), target=Target(1.0,
 
 
 def scores(loss):
-    reference = Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    return SimulatedScores(score=0.8, spread=0.01, loss=loss, norm=1.0, reference=reference)
+    return SimulatedScores(score=0.8, loss=loss, norm=1.0, loss_best=0.3, loss_trivial=0.7)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from dpadmm.core.training import simulate
 from dpadmm.data import breast_cancer, load_breast_cancer
 from dpadmm.data.breast_cancer import read_breast_cancer
 from dpadmm.data.encoding import CONSTANT
-from dpadmm.data.partition import iid, split
+from dpadmm.data.partition import iid
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import encode_table, screen_cells
@@ -30,6 +30,7 @@ from dpadmm.problems.losses import Logistic, log_loss_of
 from dpadmm_research.datasets import adult, heart
 from dpadmm_research.datasets.adult import read_adult
 from dpadmm_research.datasets.heart import load_heart, read_heart
+from dpadmm_research.datasets.splits import split, split_data
 
 RUNS = 10
 DELTA = 1e-5
@@ -53,7 +54,7 @@ def accuracy(silos, models):
 
 @pytest.fixture(scope="module")
 def adult_silos(adult):
-    train = adult.split(np.random.default_rng(0))[0]
+    train = split_data(adult, np.random.default_rng(0))[0]
     return train.silos(iid(train.n_rows, 5, np.random.default_rng(1)))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contracts.certificates import changed
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import (
@@ -18,7 +19,7 @@ from dpadmm.privacy.accounting import (
 )
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, PureCurve
-from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm, Relation, Strength, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm, Protection, Relation, Strength, Unit, View
 from dpadmm.privacy.records import (
     BareRelease,
     CoordinateLaplaceRelease,
@@ -33,22 +34,24 @@ from dpadmm.privacy.records import (
 )
 
 quick = settings(deadline=None, derandomize=True, max_examples=100)
-BASE = Certificate(bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("norm <= 1",))
+BASE = Certificate(
+    bound=1.0, protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER), theorem="C1", assumptions=("norm <= 1",)
+)
 
 
 def gaussian(bound=1.0, std=1.0, agent=0, count=1, **terms):
-    certificate = replace(BASE, bound=bound, **terms)
+    certificate = changed(BASE, bound=bound, **terms)
     return GaussianRelease(certificate=certificate, noise_std=std, agent=agent, round=0, count=count)
 
 
 def spherical(bound=1.0, rate=1.0, agent=0, count=1, **terms):
-    certificate = replace(BASE, bound=bound, **terms)
+    certificate = changed(BASE, bound=bound, **terms)
     return SphericalLaplaceRelease(certificate=certificate, rate=rate, agent=agent, round=0, count=count)
 
 
 def sampled(std=2.0, rate=0.1, agent=0, count=1, **terms):
     return SampledGaussianRelease(
-        certificate=replace(BASE, **terms),
+        certificate=changed(BASE, **terms),
         noise_std=std,
         sampling=PoissonSampling(rate=rate),
         agent=agent,
@@ -87,7 +90,7 @@ def test_noise_is_monotone():
 
 def test_pure_releases_add_up():
     coordinate = CoordinateLaplaceRelease(
-        certificate=replace(BASE, bound=3.0, norm=Norm.L1), scale=6.0, agent=0, round=0, count=2
+        certificate=changed(BASE, bound=3.0, norm=Norm.L1), scale=6.0, agent=0, round=0, count=2
     )
     curve = compose([spherical(bound=0.5, rate=0.4, count=3), coordinate])
     assert isinstance(curve, PureCurve)
@@ -97,7 +100,7 @@ def test_pure_releases_add_up():
 def test_objective_perturbation_pays_its_jacobian_only_below_the_free_rate():
     # C2, logistic: bound 2G/n, t = 1/(4 n s), free from alpha = 1/s on.
     n, s = 50, 0.2
-    certificate = replace(BASE, bound=2 / n, log_jacobian=math.log1p(0.25 / (n * s)), jacobian_free_rate=1 / s)
+    certificate = changed(BASE, bound=2 / n, log_jacobian=math.log1p(0.25 / (n * s)), jacobian_free_rate=1 / s)
     below, above = 0.99 / s, 1 / s
     assert objective_epsilon(certificate, below) == pytest.approx(below * 2 / n + math.log1p(0.25 / (n * s)))
     assert objective_epsilon(certificate, above) == pytest.approx(2 * above / n)
@@ -207,7 +210,7 @@ def test_worst_person_of_unlike_agents_is_the_envelope():
     worst = worst_person(releases)
     for delta in (0.2, 1e-2, 1e-6):
         assert worst.epsilon(delta) == max(curve.epsilon(delta) for curve in by_agent(releases).values())
-    pairs = worst_person([replace(r, certificate=replace(r.certificate, silos_per_person=2)) for r in releases])
+    pairs = worst_person([replace(r, certificate=changed(r.certificate, silos_per_person=2)) for r in releases])
     both = compose([spherical(rate=2.0, count=2)])
     assert pairs.epsilon(1e-6) == max(compose(releases[:2]).epsilon(1e-6), both.epsilon(1e-6))
 
@@ -240,7 +243,7 @@ def test_statement_names_everything():
 def summed(silos, colluders, epsilon=1.0, delta=1e-5, count=1):
     """A sum under masks that spends exactly (epsilon, delta), all `count` of them together."""
     (std,) = calibrate_gaussian(Target(epsilon, delta), [1.0], [1.0])
-    certificate = replace(BASE, view=View.AGGREGATE, colluders=colluders)
+    certificate = changed(BASE, view=View.AGGREGATE, colluders=colluders)
     noise = float(std) * math.sqrt(count)
     return SummedGaussianRelease(certificate=certificate, noise_std=noise, silos=silos, agent=-1, round=0, count=count)
 
@@ -263,7 +266,7 @@ def test_more_silos_that_look_see_more(silos, colluders, one, everyone):
 @given(silos=st.integers(3, 30), data=st.data())
 def test_as_many_lookers_as_are_certified_see_what_is_certified(silos, data):
     colluders = data.draw(st.integers(0, silos - 2))
-    own = replace(gaussian(std=3.0).certificate, view=View.AGGREGATE, colluders=colluders)
+    own = changed(gaussian(std=3.0).certificate, view=View.AGGREGATE, colluders=colluders)
     releases = [summed(silos, colluders), GaussianRelease(certificate=own, noise_std=3.0, agent=-1, round=1)]
     certified = worst_person(releases)
     assert with_lookers(releases, colluders).m == pytest.approx(certified.m, rel=1e-12)

@@ -18,7 +18,7 @@ OTHERS = [view for view in View if view is not View.AGGREGATE]
 
 
 def certified(view):
-    return Certificate(bound=0.1, unit=Unit.RECORD, view=view, theorem="C", assumptions=("-",))
+    return Certificate(bound=0.1, protection=Protection(unit=Unit.RECORD, view=view), theorem="C", assumptions=("-",))
 
 
 def masked(colluders):
@@ -36,7 +36,11 @@ def plan_of(release):
 
 def hidden_less(release, looking):
     """What m^2 is multiplied by for so many silos that look: of five shares, all but theirs hide."""
-    return (5 - release.certificate.colluders) / (5 - looking) if isinstance(release, SummedGaussianRelease) else 1.0
+    return (
+        (5 - release.certificate.protection.n_colluders) / (5 - looking)
+        if isinstance(release, SummedGaussianRelease)
+        else 1.0
+    )
 
 
 class TestCoverage:

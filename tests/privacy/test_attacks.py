@@ -1,12 +1,12 @@
 """Attacks on the accounting: releases that reach everybody, discrete noise, silos behind one noise, rounding."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contracts.certificates import changed
 from tests.contracts.local_facts import of
 
 from dpadmm.privacy.accounting import by_agent, compose, worst_person
@@ -17,7 +17,7 @@ from dpadmm.privacy.certificates.hidden_state import (
     hidden_drift,
 )
 from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, delta_of_epsilon, epsilon_of_delta
-from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.records import (
     BareRelease,
     FixedSizeSampling,
@@ -28,11 +28,13 @@ from dpadmm.privacy.records import (
 )
 
 quick = settings(deadline=None, derandomize=True, max_examples=100)
-BASE = Certificate(bound=1.0, unit=Unit.RECORD, view=View.PUBLIC, theorem="C", assumptions=("norm <= 1",))
+BASE = Certificate(
+    bound=1.0, protection=Protection(unit=Unit.RECORD, view=View.PUBLIC), theorem="C", assumptions=("norm <= 1",)
+)
 
 
 def gaussian(std, agent, silos=1, **terms):
-    certificate = replace(BASE, silos_per_person=silos, **terms)
+    certificate = changed(BASE, silos_per_person=silos, **terms)
     return GaussianRelease(certificate=certificate, noise_std=std, agent=agent, round=1)
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
+from tests.contracts.certificates import changed
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import compose, worst_person
@@ -22,7 +23,7 @@ from dpadmm.privacy.calibration import (
     optimal_gaussian_shape,
     optimal_pure_rates,
 )
-from dpadmm.privacy.protection import Certificate, Norm, Relation, Unit, View
+from dpadmm.privacy.protection import Certificate, Norm, Protection, Relation, Unit, View
 from dpadmm.privacy.records import (
     BareRelease,
     CoordinateLaplaceRelease,
@@ -35,7 +36,9 @@ from dpadmm.privacy.records import (
     objective_epsilon,
 )
 
-BASE = Certificate(bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("norm <= 1",))
+BASE = Certificate(
+    bound=1.0, protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER), theorem="C1", assumptions=("norm <= 1",)
+)
 many = settings(deadline=None, derandomize=True, max_examples=1000)
 epsilons = st.floats(-3, 2).map(lambda x: 10**x)
 deltas = st.floats(-12, -0.05).map(lambda x: 10**x)
@@ -48,7 +51,7 @@ def rows(*values):
 
 def gaussian(bound, std, agent=0, **terms):
     return GaussianRelease(
-        certificate=replace(BASE, bound=float(bound), **terms), noise_std=float(std), agent=agent, round=0
+        certificate=changed(BASE, bound=float(bound), **terms), noise_std=float(std), agent=agent, round=0
     )
 
 
@@ -73,7 +76,7 @@ def test_laplace_spends_exactly(epsilon, pairs):
     bounds, shape = np.array(pairs).T
     rates = calibrate_laplace(PureTarget(epsilon), bounds, shape)
     releases = [
-        SphericalLaplaceRelease(certificate=replace(BASE, bound=b), rate=r, agent=0, round=0)
+        SphericalLaplaceRelease(certificate=changed(BASE, bound=b), rate=r, agent=0, round=0)
         for b, r in zip(bounds.tolist(), rates.tolist(), strict=True)
     ]
     assert epsilon * (1 - 1e-6) <= compose(releases).epsilon(0.0) <= epsilon
@@ -102,7 +105,7 @@ def test_coordinate_laplace_from_the_rates():
     bounds = np.array([0.3, 0.7, 1.1])
     scales = 1 / calibrate_laplace(PureTarget(0.4), bounds)
     releases = [
-        CoordinateLaplaceRelease(certificate=replace(BASE, bound=b, norm=Norm.L1), scale=s, agent=0, round=0)
+        CoordinateLaplaceRelease(certificate=changed(BASE, bound=b, norm=Norm.L1), scale=s, agent=0, round=0)
         for b, s in zip(bounds.tolist(), scales.tolist(), strict=True)
     ]
     assert 0.4 * (1 - 1e-6) <= compose(releases).epsilon(0.0) <= 0.4
@@ -111,7 +114,7 @@ def test_coordinate_laplace_from_the_rates():
 @many
 @given(epsilons, st.floats(-4, 1).map(lambda x: 10**x), st.floats(0, 2), st.one_of(st.none(), positives))
 def test_objective_rate_is_the_largest_admissible(epsilon, bound, jacobian, free):
-    certificate = replace(BASE, bound=bound, log_jacobian=jacobian, jacobian_free_rate=free)
+    certificate = changed(BASE, bound=bound, log_jacobian=jacobian, jacobian_free_rate=free)
     payable = epsilon > jacobian * (1 + 1e-9) + 1e-11 * epsilon
     reachable = free is not None and free * bound <= epsilon * (1 - 1e-11)
     if payable or reachable:
@@ -124,7 +127,7 @@ def test_objective_rate_is_the_largest_admissible(epsilon, bound, jacobian, free
 
 
 def test_objective_rounds_spend_exactly():
-    certificates = [replace(BASE, bound=0.04, log_jacobian=0.01 * k, jacobian_free_rate=8.0) for k in range(1, 4)]
+    certificates = [changed(BASE, bound=0.04, log_jacobian=0.01 * k, jacobian_free_rate=8.0) for k in range(1, 4)]
     rates = calibrate_objective(PureTarget(0.9), certificates, [1.0, 1.0, 2.0])
     halves = calibrate_objective(PureTarget(0.9), certificates, [1.0, 1.0, 2.0], silos_per_person=2)
     assert sum(map(objective_epsilon, certificates, halves)) == pytest.approx(0.45, rel=1e-9)  # in each of two silos
@@ -150,7 +153,7 @@ def test_objective_rounds_spend_exactly():
     ids=["poisson", "add-or-remove", "fixed", "everyone"],
 )
 def test_sampled_spends_within_a_thousandth(sampling, relation, rounds, target):
-    certificate = replace(BASE, bound=0.02, relation=relation)
+    certificate = changed(BASE, bound=0.02, relation=relation)
     loud = [
         SampledGaussianRelease(certificate=certificate, noise_std=1.0, sampling=sampling, agent=0, round=k)
         for k in range(rounds)

@@ -11,7 +11,7 @@ from dp_accounting.rdp import RdpAccountant
 
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.curves import GaussianCurve, delta_of_epsilon, epsilon_of_delta
-from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.records import GaussianRelease, PoissonSampling, SampledGaussianRelease, SphericalLaplaceRelease
 from dpadmm.privacy.sampled import compose_losses, fft_slack
 
@@ -19,7 +19,12 @@ pytestmark = pytest.mark.skipif(version("dp-accounting") != "0.6.0", reason="sho
 
 
 def certificate(bound):
-    return Certificate(bound=bound, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="test", assumptions=("none",))
+    return Certificate(
+        bound=bound,
+        protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER),
+        theorem="test",
+        assumptions=("none",),
+    )
 
 
 def rdp_epsilon(relation):

@@ -105,9 +105,9 @@ class TestRefusals:
             QuadraticAgents(np.ones((1, 1, 1)), np.full((1, 1), bad))
 
     def test_no_numbers(self):
-        with pytest.raises(InputError, match="curvatures: expected numbers"):
+        with pytest.raises(InputError, match="curvatures must hold numbers"):
             QuadraticAgents([[["steep"]]], np.zeros((1, 1)))
-        with pytest.raises(InputError, match="slopes: expected numbers"):
+        with pytest.raises(InputError, match="slopes must hold numbers"):
             QuadraticAgents(np.ones((1, 1, 1)), [["down"]])
 
     def test_not_symmetric(self):

@@ -8,13 +8,11 @@ import pytest
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.data.schema import Schema
+from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
+from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.reporting.facts import (
-    Claim,
-    Expected,
-    ExpectedSignal,
-    Guarantee,
     MethodChoice,
     RoundCurve,
     SiloFacts,
@@ -23,6 +21,7 @@ from dpadmm.reporting.facts import (
 )
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.statement import Guarantee, NoiseSummary
 
 
 def curve(name: str, values: np.ndarray) -> RoundCurve:
@@ -51,16 +50,12 @@ def model() -> ReleasedModel:
         guarantee=Guarantee(
             epsilon=1.0,
             delta=1e-5,
-            unit="record",
-            relation="replace-one",
-            view="eavesdropper",
-            strength="certified",
-            certificates=("C1 + C8",),
+            protection=Protection(),
+            strength=Strength.FULL,
+            theorems=("C1 + C8",),
             assumptions=("rows have norm at most 1", "rounded to 1.25e-08", "rounded to 2.5e-08"),
-            records_per_person=1,
-            silos_per_person=1,
+            noise=NoiseSummary(family="Gaussian", least_scale=1.0, greatest_scale=2.0, releases=60),
             origin=Origin.SECURE,
-            claims=(Claim(epsilon=float("inf"), delta=1e-5, label="[claimed: P-ADMM, Theorem 3]"),),
         ),
         choice=MethodChoice(
             method="p-admm",
@@ -70,9 +65,11 @@ def model() -> ReleasedModel:
             reasons=("peers need no coordinator",),
             warnings=(),
             is_hopeless=False,
-            expected=Expected(
-                score="AUC",
-                signals=(ExpectedSignal(signal="stated", non_private=0.9, low=0.75, high=0.88),),
+            expected=Forecast(
+                score=ScoreKind.AUC,
+                signals=(
+                    SignalForecast(signal="stated", non_private=0.9, simulated=0.9, low=0.75, high=0.88, learned=0.7),
+                ),
                 runs=24,
             ),
         ),

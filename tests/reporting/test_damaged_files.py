@@ -8,13 +8,13 @@ import pytest
 from tests.contracts import damage
 
 from dpadmm.data.schema import Schema
-from dpadmm.privacy.protection import Relation, Strength, Unit, View
+from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.files import digest_of
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.score_bins import WIDTH
-from dpadmm.reporting.statement import NoiseSummary, PrivacyStatement
+from dpadmm.reporting.statement import Guarantee, NoiseSummary
 
 CELL = 73.125
 FRAME = pd.DataFrame({"age": [10, CELL], "sex": ["F", "M"]})
@@ -68,18 +68,14 @@ def test_schemas(model, tmp_path, number):
 
 @pytest.mark.parametrize("number", NUMBER)
 def test_evaluations(tmp_path, number):
-    statement = PrivacyStatement(
-        certified=0.2,
+    statement = Guarantee(
+        epsilon=0.2,
         delta=1e-6,
-        unit=Unit.RECORD,
-        relation=Relation.REPLACE_ONE,
-        view=View.EAVESDROPPER,
-        certificate="C10 + C8",
+        protection=Protection(),
+        theorems=("C10 + C8",),
         strength=Strength.FULL,
         noise=NoiseSummary(family="Gaussian", least_scale=1.0, greatest_scale=1.0, releases=1),
         origin=Origin.SECURE,
-        records_per_person=1,
-        silos_per_person=1,
         assumptions=("made up",),
     )
     made = PrivateEvaluation(

@@ -14,26 +14,22 @@ from dpadmm.cli.evaluation import measurement_of, text_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import cell_counts
-from dpadmm.privacy.protection import Relation, Strength, Unit, View
+from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import DEVIATIONS
 from dpadmm.reporting.figures import draw_evaluation
 from dpadmm.reporting.score_bins import BINS, RESOLUTIONS, WIDTH, ScoreBins, counts_of, least_squares
-from dpadmm.reporting.statement import NoiseSummary, PrivacyStatement
+from dpadmm.reporting.statement import Guarantee, NoiseSummary
 
-STATEMENT = PrivacyStatement(
-    certified=0.2,
+STATEMENT = Guarantee(
+    epsilon=0.2,
     delta=1e-6,
-    unit=Unit.RECORD,
-    relation=Relation.REPLACE_ONE,
-    view=View.EAVESDROPPER,
-    certificate="C10 + C8",
+    protection=Protection(),
+    theorems=("C10 + C8",),
     strength=Strength.FULL,
     noise=NoiseSummary(family="Gaussian", least_scale=1.0, greatest_scale=1.0, releases=1),
     origin=Origin.SECURE,
-    records_per_person=1,
-    silos_per_person=1,
     assumptions=("made up",),
 )
 LEVEL = 1e-6  # rate of false alarms

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError
 from dpadmm.reporting import files
-from dpadmm.reporting.files import check_writable, encode
+from dpadmm.reporting.files import check_writable
 from dpadmm.reporting.model import ReleasedModel
 
 
@@ -25,8 +26,13 @@ def test_a_model_comes_back_as_it_was(model, tmp_path, name):
     place = model.save(tmp_path / name)
     assert place == tmp_path / name
     assert ReleasedModel.load(place) == model
-    assert ReleasedModel.load(place).guarantee.claims[0].epsilon == float("inf")
     assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_an_infinite_epsilon_is_a_number(model, tmp_path):
+    unbounded = replace(model, guarantee=replace(model.guarantee, epsilon=float("inf")))
+    assert ReleasedModel.load(unbounded.save(tmp_path / "m.json")) == unbounded
+    assert "</span> = infinite</p>" in unbounded.report()
 
 
 @pytest.mark.parametrize("name", ["m.json", "m.npz"])
@@ -136,7 +142,7 @@ def test_a_document_with_other_types_is_refused_even_with_a_right_digest(model_d
     parent[key] = {"strange": 1} if not isinstance(node, dict) else "strange"
     content = files.signed(document)
     try:
-        loaded = files.decode(ReleasedModel, files.checked_facts(Path("m.json"), content), "m.json")
+        loaded = decode(ReleasedModel, files.checked_facts(Path("m.json"), content), "m.json")
     except InputError:
         return
     pytest.fail(f"accepted a strange value: {loaded}")
@@ -144,7 +150,7 @@ def test_a_document_with_other_types_is_refused_even_with_a_right_digest(model_d
 
 @pytest.fixture(scope="session")
 def model_document(model) -> str:
-    return json.dumps(files.encode(model))
+    return json.dumps(encode(model))
 
 
 def test_missing_files_and_wrong_endings(model, tmp_path):

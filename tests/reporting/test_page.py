@@ -11,9 +11,9 @@ import pytest
 
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planner.planner import UtilityPoint
-from dpadmm.privacy.protection import Protection, View
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.facts import Accountability, BudgetFacts, Custody
+from dpadmm.reporting.facts import Accountability, Custody
 from dpadmm.reporting.measurement import Basis, OtherFigure
 from dpadmm.reporting.page import best_guess, observers, report_page
 from dpadmm.reporting.statement import Collusion, merged
@@ -45,8 +45,6 @@ def test_the_page_says_the_figures(model):
         "73.1",
         "ε 1.25 of 3",
         "ε 1.75",
-        "infinite",
-        "[claimed: P-ADMM, Theorem 3]",
         "accuracy 0.812",
         "data declared public",
         "a published register",
@@ -92,14 +90,14 @@ def test_the_page_says_where_the_records_were(model):
             "differ in one person's up to 40 records in each of up to 2 silos are hard",
         ),
         (
-            {"unit": "user"},
+            {"unit": Unit.USER},
             "Protected: all records of one user (replace-one)",
             "differ in all records of one user are hard",
         ),
     ],
 )
 def test_the_headline_counts_a_persons_records(model, facts, headline, unit):
-    said = text(report_page(replace(model, guarantee=replace(model.guarantee, **facts))))
+    said = text(report_page(replace(model, guarantee=replace(model.guarantee, protection=Protection(**facts)))))
     assert headline in said
     assert unit in said
     assert ("all of them together by any others" in said) == bool(facts)
@@ -107,7 +105,7 @@ def test_the_headline_counts_a_persons_records(model, facts, headline, unit):
 
 
 def test_where_records_are_added_or_removed_their_number_is_nominal(model):
-    added = replace(model, guarantee=replace(model.guarantee, relation="add-or-remove"))
+    added = replace(model, guarantee=replace(model.guarantee, protection=Protection(relation=Relation.ADD_OR_REMOVE)))
     said = text(report_page(added))
     assert "Protected: one record (add-or-remove)" in said
     assert "adding or removing it changes its probability" in said
@@ -231,7 +229,7 @@ def test_the_page_names_whom_a_view_covers():
 @pytest.mark.parametrize("view", View)
 def test_the_picture_shows_who_looks_and_all_silos_are_listed(model, view):
     silos = tuple(replace(model.silos[0], name=f"<b>{k}", records=1000 + k) for k in range(30))
-    guarantee = replace(model.guarantee, view=view.value, colluders=0, collusion=None)
+    guarantee = replace(model.guarantee, protection=Protection(view=view))
     page = report_page(replace(model, guarantee=guarantee, silos=silos))
     (figure,) = re.findall(r'<figure class="network">.*?</figure>', page, flags=re.DOTALL)
     assert figure.count('class="eye"') == 1
@@ -260,7 +258,8 @@ def test_of_sums_the_page_names_the_silos_that_are_counted_and_those_that_are_no
 
 
 def summed(model, colluders: int, collusion: Collusion, custody: Custody):
-    guarantee = replace(model.guarantee, view="aggregate", colluders=colluders, collusion=collusion)
+    sums = Protection(view=View.AGGREGATE, colluders=colluders)
+    guarantee = replace(model.guarantee, protection=sums, collusion=collusion)
     return replace(model, guarantee=guarantee, custody=custody)
 
 
@@ -317,7 +316,8 @@ def test_other_budgets_stand_beside_this_one(model):
 def test_a_model_keeps_what_its_reports_show(model, tmp_path):
     """Words and forecasts that were given once are in every later report, and can be replaced in one."""
     about = Accountability(purpose="asthma", contact="the officer")
-    forecast = BudgetFacts(epsilon=0.5, method="p-admm", score="AUC", non_private=0.8, low=0.6, high=0.7, learned=0.25)
+    signal = SignalForecast("stated", non_private=0.8, simulated=0.8, low=0.6, high=0.7, learned=0.25)
+    forecast = UtilityPoint(0.5, "p-admm", Forecast(ScoreKind.AUC, (signal,), 24), is_hopeless=False)
     kept = replace(model, about=about, budgets=(forecast,))
     for suffix in ("json", "npz"):
         read = type(model).load(kept.save(tmp_path / f"model.{suffix}"))
@@ -329,8 +329,10 @@ def test_a_model_keeps_what_its_reports_show(model, tmp_path):
 
 
 def test_persons_of_several_silos_are_not_shown_as_different_ones(model):
-    both = replace(model, guarantee=replace(model.guarantee, unit="person", silos_per_person=2))
-    once = replace(model, guarantee=replace(model.guarantee, unit="person"))
+    both = replace(
+        model, guarantee=replace(model.guarantee, protection=Protection(unit=Unit.PERSON, silos_per_person=2))
+    )
+    once = replace(model, guarantee=replace(model.guarantee, protection=Protection(unit=Unit.PERSON)))
     note = "(counted once per silo)"
     assert f"Persons {both.records} {note} in {len(both.silos)} silos" in text(report_page(both))
     assert f"{both.records} persons {note} in" in both.statement

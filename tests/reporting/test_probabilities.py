@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from dpadmm.codec import encode
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import numbered_names
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.softmax import Softmax
-from dpadmm.reporting.files import encode, signed
+from dpadmm.reporting.files import signed
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
@@ -71,7 +72,7 @@ def test_the_file_holds_the_record_and_the_description_changes_nothing(model, tm
     wanted = made.predict_proba(ROWS).tolist()
     monkeypatch.setattr("dpadmm.reporting.model.loss_description", lambda _: "logistic something else")
     place = made.save(tmp_path / "m.json")
-    assert json.loads(place.read_text())["model"]["loss"] == {"kind": "logistic", "cap": 0.7}
+    assert json.loads(place.read_text())["model"]["loss"] == {"kind": "Logistic", "cap": 0.7}
     again = ReleasedModel.load(place)
     assert again.loss == Logistic(0.7)
     assert again.loss_description == "logistic something else"
@@ -86,7 +87,17 @@ def test_a_loss_that_does_not_fit_the_label_is_refused(model, classes, loss):
         of_array(model, classes, weights, loss)
 
 
-@pytest.mark.parametrize("loss", ["logistic regression", None, {"kind": "logistic"}, {"kind": "logistic", "cap": 1.5}])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "logistic regression",
+        None,
+        {"kind": "logistic", "cap": 0.7},
+        {"kind": "Logistic"},
+        {"kind": "Logistic", "cap": 1.5},
+        {"kind": "SmoothedHinge"},
+    ],
+)
 def test_a_file_with_another_loss_is_refused(model, tmp_path, loss):
     (tmp_path / "m.json").write_bytes(signed(encode(model) | {"loss": loss}))
     with pytest.raises(InputError, match=r"m\.json\.loss"):

@@ -148,7 +148,7 @@ def test_newton_finishes_what_is_left(monkeypatch, store):
     np.testing.assert_allclose(found.point, expected.point, rtol=0, atol=4e-8)
     for agent, kept in enumerate(solver._last):
         for r in range(2):
-            np.testing.assert_array_equal(kept.slope[:, r], solver._columns.slope(agent, kept.point[:, r].copy()))
+            np.testing.assert_array_equal(kept.slope[:, r], solver._singles.slope(agent, kept.point[:, r].copy()))
 
 
 def test_steps_that_go_too_far_are_shortened():

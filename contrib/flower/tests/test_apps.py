@@ -151,7 +151,7 @@ def test_a_directory_put_back_under_a_running_supernode_is_refused(nodes, world,
     reply = messages.read(envelope(asked(nodes, world.key.seal(third.encode())))[messages.SIGNATURE_BYTES :])
     assert isinstance(reply, Refused)
     with closing(Silo(place)) as silo:
-        assert "older copy while in use" in silo.log()[-1].detail
+        assert "older copy while in use" in silo.store.log()[-1].detail
 
 
 # --- the ServerApp ---------------------------------------------------------------------------------------------------

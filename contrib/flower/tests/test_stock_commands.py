@@ -9,8 +9,7 @@ pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 
 from tests.contracts.in_memory import InMemory
 
-from dpadmm.federation.admin.rehearsal import prepared
-from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy
 from dpadmm.federation.drive import Drive
 from dpadmm.federation.silo import Silo
 from dpadmm.reporting.model import ReleasedModel
@@ -104,4 +103,4 @@ def test_a_supernode_that_trusts_signed_apps_alone_refuses_this_one(stock, feder
     stock.run("flwr", "run", "dpadmm-flower", "federation", "--run-config", config)
     stock.wait("s0", "could not be verified")
     with closing(Silo(stock.place / "s0")) as silo:
-        assert [entry.event for entry in silo.log()] == ["confirmed", "approved"]
+        assert [entry.event for entry in silo.store.log()] == ["confirmed", "approved"]

@@ -223,7 +223,7 @@ def test_two_silos_behind_one_noise_move_the_broadcast_twice_as_far():
     assert one == pytest.approx(raw.bound, rel=1e-12)
     assert two > 1.5 * raw.bound
     assert two == pytest.approx(certificate.bound, rel=1e-12)
-    assert certificate.silos_per_person == 2
+    assert certificate.protection.silos_per_person == 2
     assert method.copies == 1
 
 
@@ -243,10 +243,10 @@ def test_any_split_of_ps_admm_is_accounted_and_the_default_is_near_the_best():
 
 
 def test_units_and_strengths_follow_the_settings():
-    assert EXAMPLES["consensus"].certificates[0].unit is Unit.FUNCTION
+    assert EXAMPLES["consensus"].certificates[0].protection.unit is Unit.FUNCTION
     walk = {**USERS, "participations": 4}
-    assert agent("fp-walk", **walk).certificates[0].unit is Unit.USER
-    assert agent("fp-walk", **walk, records=50).certificates[0].unit is Unit.RECORD
+    assert agent("fp-walk", **walk).certificates[0].protection.unit is Unit.USER
+    assert agent("fp-walk", **walk, records=50).certificates[0].protection.unit is Unit.RECORD
     assert agent("fp-walk", **walk, tolerance=1e-8).certificates[0].strength is Strength.FULL
     laplace = agent("output-perturbation", records=10, mu=1, noise=NoiseName.LAPLACE, tolerance=1e-8)
     assert laplace.certificates[0].strength is Strength.UP_TO_FLOATING_POINT

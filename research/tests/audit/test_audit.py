@@ -7,7 +7,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.registry import METHODS
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import View
-from dpadmm.problems import neighbours
+from dpadmm_research.audit import neighbours
 from dpadmm_research.audit.audit import STANDARD, audit, audit_all, examine, number_of_results
 from dpadmm_research.audit.catalogue import all_subjects, subjects_of
 from dpadmm_research.audit.estimates import How

@@ -12,12 +12,12 @@ from dpadmm.noise import SimulatedSampler, exact, secure
 from dpadmm.noise.draws import Perturbed
 from dpadmm.noise.masks import PairwiseMasks
 from dpadmm.privacy.protection import Certificate
-from dpadmm.problems.neighbours import crossing, saturated
 from dpadmm_research.audit import batch_checks
 from dpadmm_research.audit.audit import STANDARD, examine, gather
 from dpadmm_research.audit.catalogue import all_subjects, subjects_of
 from dpadmm_research.audit.findings import FALSE_ALARM, Check
 from dpadmm_research.audit.inspection import broken, inspect
+from dpadmm_research.audit.neighbours import crossing, saturated
 from dpadmm_research.audit.noise_checks import Stream, _binomial, _scale, _smallest, size_of, streams_of
 from dpadmm_research.audit.sampler_checks import check_rounding, check_sampler
 from dpadmm_research.audit.sensitivity import check_sensitivity
@@ -52,7 +52,7 @@ class Altered:
 
     how: object
 
-    def perturb(self, values, releases, draw, *, out=None):
+    def perturb(self, values, releases, draw):
         drawn = SimulatedSampler(7).perturb(values, releases, draw)
         return replace(drawn, values=values + self.how(draw, drawn.values - values))
 
@@ -65,11 +65,11 @@ def softer_in_one_round(draw, noise):
 class Reused:
     """Even rounds get the noise of the round before, which an eavesdropper subtracts."""
 
-    def perturb(self, values, releases, draw, *, out=None):
+    def perturb(self, values, releases, draw):
         once = replace(draw, round=draw.round - (draw.round % 2 == 0))
         louder = [replace(release, round=once.round) for release in releases]
         drawn = SimulatedSampler(7).perturb(values, louder, once)
-        return Perturbed(drawn.values, drawn.origin, drawn.idealisations)
+        return Perturbed(drawn.values, drawn.origin)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class TestBrokenBuilds:
 
         @dataclass(frozen=True)
         class Turned:
-            def perturb(self, values, releases, draw, *, out=None):
+            def perturb(self, values, releases, draw):
                 drawn = SimulatedSampler(7).perturb(values, releases, draw)
                 side = np.where(values > np.median(values, axis=2, keepdims=True), 1.0, -1.0)
                 return replace(drawn, values=values + side * np.abs(drawn.values - values))

@@ -17,12 +17,12 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import GaussianCurve, epsilon_of_delta
 from dpadmm.privacy.protection import View
 from dpadmm.privacy.records import SummedGaussianRelease
-from dpadmm.problems.neighbours import saturated
 from dpadmm.problems.problem import Weighting
 from dpadmm_research.audit import transcripts
 from dpadmm_research.audit.audit import audit, examine, gather
 from dpadmm_research.audit.catalogue import all_subjects, subjects_of
 from dpadmm_research.audit.insider import SILOS, Insider
+from dpadmm_research.audit.neighbours import saturated
 
 CONFIDENCE = 1 - 1e-6
 FOUR = Target(epsilon=4.0, delta=1e-5)
@@ -113,7 +113,7 @@ class Softer:
     factor: float
     agents: tuple[int, ...] = tuple(range(SILOS))
 
-    def perturb(self, values, releases, draw, *, out=None):
+    def perturb(self, values, releases, draw):
         drawn = SimulatedSampler(7).perturb(values, releases, draw)
         factors = np.where(np.isin(draw.recipients.agents, self.agents), self.factor, 1.0)[:, None, None]
         return replace(drawn, values=values + factors * (drawn.values - values))

@@ -12,7 +12,7 @@ from dpadmm.methods.dvp import DVP
 from dpadmm.networks import complete
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.records import (
     BareRelease,
     CoordinateLaplaceRelease,
@@ -23,7 +23,7 @@ from dpadmm.privacy.records import (
     SampledGaussianRelease,
     SphericalLaplaceRelease,
 )
-from dpadmm.problems import neighbours
+from dpadmm_research.audit import neighbours
 from dpadmm_research.audit.attacks import LikelihoodRatio
 from dpadmm_research.audit.audit import STANDARD, gather
 from dpadmm_research.audit.catalogue import all_subjects
@@ -31,7 +31,10 @@ from dpadmm_research.audit.likelihood import Lens, ReleasePair, log_determinant,
 from dpadmm_research.audit.transcripts import Wire, disagreement, replay
 
 CERTIFICATE = Certificate(
-    bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("unit-norm records",)
+    bound=1.0,
+    protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER),
+    theorem="C1",
+    assumptions=("unit-norm records",),
 )
 FACTS = {"certificate": CERTIFICATE, "agent": 0, "round": 1}
 RNG = np.random.default_rng(0)

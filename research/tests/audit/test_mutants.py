@@ -23,7 +23,7 @@ from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.plan import at_levels
 from dpadmm.privacy.curves import GaussianCurve, m_of
 from dpadmm.privacy.protection import View
-from dpadmm.problems import neighbours
+from dpadmm_research.audit import neighbours
 from dpadmm_research.audit.attacks import Afresh, RehearsedNoise
 from dpadmm_research.audit.audit import STANDARD, examine
 from dpadmm_research.audit.catalogue import subjects_of
@@ -63,7 +63,7 @@ class Softer:
 
     factor: float
 
-    def perturb(self, values, releases, draw, *, out=None):
+    def perturb(self, values, releases, draw):
         drawn = SimulatedSampler(7).perturb(values, releases, draw)
         return replace(drawn, values=values + self.factor * (drawn.values - values))
 

@@ -17,7 +17,7 @@ import dpadmm
 import dpadmm_research
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm_research.claims.base import (
     ClaimedEpsilon,
     ClaimedNoise,
@@ -74,8 +74,7 @@ def test_a_claim_is_refused_where_a_checked_number_or_a_bound_is_needed() -> Non
     with pytest.raises(InputError, match="bound must be a finite number"):
         Certificate(
             bound=bound,  # type: ignore[arg-type]
-            unit=Unit.RECORD,
-            view=View.EAVESDROPPER,
+            protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER),
             theorem="none",
             assumptions=("none",),
         )

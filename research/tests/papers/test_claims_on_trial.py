@@ -11,11 +11,11 @@ from dpadmm.methods.batches import Batches
 from dpadmm.methods.fixed_point import Participation, RandomWalkADMM
 from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.problems.losses import Huber
-from dpadmm.problems.neighbours import FAR, saturated
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm_research.audit import token
+from dpadmm_research.audit.neighbours import FAR, saturated
 from dpadmm_research.audit.renyi import renyi_bound
 from dpadmm_research.audit.transcripts import RunSetup, record
 from dpadmm_research.claims import trials

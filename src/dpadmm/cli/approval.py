@@ -1,5 +1,6 @@
 """What an owner sees of terms before approving them, and the comparison of fingerprints."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import typer
@@ -7,6 +8,7 @@ import typer
 from dpadmm.cli.terminal import print_line
 
 if TYPE_CHECKING:
+    from dpadmm.federation.admin.joining import Guest
     from dpadmm.federation.agreement import Agreement
     from dpadmm.federation.silo import Silo
     from dpadmm.federation.terms import AgreedRun
@@ -30,32 +32,66 @@ def show_cost(silo: "Silo", agreement: "Agreement") -> None:
 
     To compute it may take long: terms that the owner's rules do not allow are refused before.
     """
-    from dpadmm.cli.custody import room_words
+    from dpadmm.federation.admin.custody import open_runs
     from dpadmm.federation.terms import agreed_run
 
     silo.check_rules(agreement)
     agent, terms = agreement.agent(silo.policy.name), agreed_run(agreement)
+    others = [each for each in open_runs(silo) if each.agreement.digest != agreement.digest]
+    lines = ["None of it is reserved. Other runs that are approved and not finished, with what each would still cost:"]
+    lines += [f"  {each.agreement.run!r}: epsilon {each.epsilon:.6g}" for each in others]
     print_line(
         f"{_encoding_words(terms, agent)}\n"
         f"Who sees what:\n  {_sight_words(terms)}\n"
         f"Certified cost to a record here: epsilon {terms.epsilon(agent, agreement.rounds):.6g} "
-        f"at delta {agreement.delta:.3g}\n{room_words(silo, agreement)}"
+        f"at delta {agreement.delta:.3g}\n" + "\n".join([left_words(silo), *(lines if others else ())])
     )
 
 
-def ask_fingerprints(silo: "Silo", agreement: "Agreement") -> None:
+def left_words(silo: "Silo") -> str:
+    """Say what is left of a silo's budget."""
+    from dpadmm.privacy.ledger import open_for_reading
+
+    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
+        stated = ledger.statement()
+    left = f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"
+    # without this an approval of more than what is left looks like a fault
+    return left + " (runs are composed, so their epsilons do not simply add up)" * (stated.spent_epsilon > 0)
+
+
+def approve_terms(
+    silo: "Silo", terms: "Agreement", told: Iterable[str], *, is_asked: bool, guest: "Guest | None" = None
+) -> None:
+    """Show terms and their cost, and approve them on the owner's word.
+
+    told: fingerprints, NAME=FINGERPRINT. guest: of a silo that was invited; it is asked for the others', and its terms
+    must protect as announced.
+    """
+    for each in told:
+        confirm(silo, terms, each)
+    if is_asked and guest is not None:
+        _ask_fingerprints(silo, terms)
+    show_terms(silo, terms)
+    show_cost(silo, terms)
+    if guest is not None:
+        guest.check_protection(terms)
+    silo.check_terms(terms)
+    if is_asked:
+        typer.confirm("Approve these terms?", abort=True)
+    silo.approve(terms)
+    print_line("Approved.")
+
+
+def _ask_fingerprints(silo: "Silo", agreement: "Agreement") -> None:
     """Ask for the fingerprint of everybody who is not confirmed yet, where messages leave under masks."""
     from dpadmm.errors import InputError
 
-    if not agreement.is_masked:
-        return
-    for name in silo.unconfirmed(agreement):
-        while name in silo.unconfirmed(agreement):
-            told = typer.prompt(f"Fingerprint of {name}, as its owner reads it to you")
-            try:
-                confirm(silo, agreement, f"{name}={told}")
-            except InputError as problem:
-                print_line(str(problem))
+    while agreement.is_masked and (names := silo.unconfirmed(agreement)):
+        digits = typer.prompt(f"Fingerprint of {names[0]}, as its owner reads it to you")
+        try:
+            confirm(silo, agreement, f"{names[0]}={digits}")
+        except InputError as problem:
+            print_line(str(problem))
 
 
 def confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:

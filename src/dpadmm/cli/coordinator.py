@@ -1,22 +1,90 @@
 """`dpadmm coordinator`: invite silos to a study; or make a coordinator; and serve."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from dpadmm.cli import custody, joining, operations
-from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal
+from dpadmm.cli import administration as admin
+from dpadmm.cli import options
+from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_line
 
 app = typer.Typer(help="Bring silos together. They connect to one port of the coordinator.", no_args_is_help=True)
 
-app.command()(joining.invite)
-
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator's directory.")]
+_STUDY = "The study"
 
 
 @app.command()
-def init(directory: Directory) -> None:
+def invite(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The coordinator's directory; created if it does not exist.")
+    ],
+    study: Annotated[str, typer.Option(help="Name of the study, and of its run.", rich_help_panel=_STUDY)],
+    silo: Annotated[list[str], typer.Option(help="Name of a silo; repeat for each silo.", rich_help_panel=_STUDY)],
+    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where silos will reach the coordinator.")],
+    schema: Annotated[Path, typer.Option(help="The public schema (JSON) that all silos share.")],
+    epsilon: options.Epsilon,
+    delta: options.Delta,
+    view: Annotated[
+        Literal["eavesdropper", "aggregate", "public"],
+        typer.Option(
+            help="Whom records are protected from: eavesdropper sees every message, aggregate sees only sums of masked "
+            "messages, public sees only the model (the coordinator is trusted with messages without noise)."
+        ),
+    ] = "eavesdropper",
+    colluders: admin.Colluders = None,
+    neighbours: admin.Neighbours = "replace-one",
+    nominal_records: options.NominalRecords = None,
+    records_per_person: admin.RecordsPerPerson = 1,
+    silos_per_person: Annotated[int, typer.Option(help="Most silos in which one person has records.")] = 1,
+) -> None:
+    """Announce a study: write an invitation for each silo, with which it registers and gets the terms.
+
+    Example: dpadmm coordinator invite coordinator --study asthma --silo north --silo south --schema schema.json
+    --epsilon 1 --delta 1e-6 --address federation.example.org:9092
+    """
+    with clear_federation_failures():
+        from dpadmm.data.schema import Schema
+        from dpadmm.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.https.line import Place
+        from dpadmm.federation.invitations import Invitation, Studies
+        from dpadmm.federation.keys import SigningKey
+        from dpadmm.privacy.protection import relation_of
+
+        Place.of(address)
+        files = CoordinatorFiles(directory)
+        is_new = not files.is_made()
+        key = SigningKey.new() if is_new else files.key()
+        asked = Invitation(
+            study=study,
+            address=address,
+            coordinator=key.public,
+            epsilon=epsilon,
+            delta=delta,
+            schema=Schema.load(schema).to_json(),
+            view=view,
+            colluders=colluders,
+            relation=relation_of(neighbours).value,
+            nominal_records=nominal_records,
+            records_per_person=records_per_person,
+            silos_per_person=silos_per_person,
+        )
+        studies = Studies(files)
+        studies.check(asked, silo)
+        if is_new:
+            files.create(key)
+        made = studies.invite(asked, silo)
+        print_line("Send each owner the silo's invitation. Whoever has it can register in the silo's name:")
+        for name in silo:
+            print_line(f"  {made.invitation(name)}")
+        print_line(
+            f"They join with `dpadmm silo join NAME.invite --data TABLE`.\nHere: `dpadmm coordinator run {directory}`, "
+            f"and `dpadmm federate --study {study} --coordinator {directory} --out model.json --page report.html`."
+        )
+
+
+@app.command()
+def init(directory: admin.CoordinatorDirectory) -> None:
     """Make a coordinator: a directory with the key by which silos recognise it.
 
     Example: dpadmm coordinator init coordinator
@@ -30,7 +98,7 @@ def init(directory: Directory) -> None:
 
 @app.command()
 def run(
-    directory: Directory,
+    directory: admin.CoordinatorDirectory,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")
     ] = "127.0.0.1",
@@ -41,14 +109,13 @@ def run(
     Example: dpadmm coordinator run coordinator --host 0.0.0.0 --port 9092
     """
     with clear_federation_failures():
-        from dpadmm.federation.admin.invitations import Studies
         from dpadmm.federation.coordinator_files import CoordinatorFiles
         from dpadmm.federation.https.processes import Ended, EndSignals
         from dpadmm.federation.https.service import LOOK_SECONDS, serving
 
         log_to_terminal()
         files, ending = CoordinatorFiles(directory), EndSignals()
-        with serving(files, host, port, Studies(files)) as service:
+        with serving(files, host, port) as service:
             typer.echo(
                 f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos connect, each "
                 f"recognised by its key).\nKey {service.key.public}\nTo start a run: `dpadmm federate --study NAME "
@@ -63,5 +130,56 @@ def run(
         typer.echo("Stopped. All runs are kept where they are.")
 
 
-custody.add_to_coordinator(app)
-operations.add_to_coordinator(app)
+@app.command()
+def rotate_key(
+    directory: admin.CoordinatorDirectory, forget: admin.Forget = False, abandon: admin.Abandon = False
+) -> None:
+    """Give a coordinator a new identity key. Stop its process first. If the command is interrupted, run it again.
+
+    Example: dpadmm coordinator rotate-key coordinator
+    """
+    with clear_federation_failures():
+        from dpadmm.federation.admin.custody import rotate_coordinator_key
+        from dpadmm.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.locks import sole
+
+        files = CoordinatorFiles(directory)
+        files.check()
+        with sole(files.lock, "The coordinator of this directory"):
+            change = rotate_coordinator_key(files, is_old_kept=not forget, may_close=abandon)
+        typer.echo(
+            f'{directory} has a new key. For federation files:\ncoordinator = "{change.key.public}"\n'
+            f"{admin.key_words(change)}"
+            "Now tell the owners of the silos: later terms name the new key. Where policy.toml lists `coordinators`, "
+            "add the new key. If the old key may have been stolen, remove it there: silos would still answer whoever "
+            "has it in runs that were approved under it."
+        )
+
+
+@app.command()
+def status(directory: admin.CoordinatorDirectory, json: options.Json = False, watch: admin.Watch = False) -> None:
+    """Show the state of this coordinator: serving, every run, who has joined, who has answered, who is missing.
+
+    Changes nothing, and works whether or not it is serving. Example: dpadmm coordinator status coordinator
+    """
+    with clear_federation_failures():
+        from dpadmm.federation.admin.screens import coordinator_screen
+        from dpadmm.federation.admin.status import coordinator_status
+
+        command = "coordinator status"
+        admin.show_status(
+            command, lambda: coordinator_status(directory), coordinator_screen, is_json=json, is_watched=watch
+        )
+
+
+@app.command()
+def doctor(directory: admin.CoordinatorDirectory, json: options.Json = False) -> None:
+    """Find out why this coordinator does not work: files, disk, clock, and its port as silos see it.
+
+    Safe while the coordinator is serving. Exit code 1 if anything must be fixed.
+    Example: dpadmm coordinator doctor coordinator
+    """
+    with clear_federation_failures():
+        from dpadmm.federation.admin.doctor import examine_coordinator
+
+        admin.show_findings("coordinator doctor", directory, examine_coordinator(directory), is_json=json)

@@ -84,7 +84,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     from dpadmm.data.tables import read_silos
     from dpadmm.estimators.wishes import Books
     from dpadmm.front.training import Training, budgets_around
-    from dpadmm.reporting.facts import Accountability, BudgetFacts
+    from dpadmm.reporting.facts import Accountability
 
     console = Console(highlight=False, quiet=is_json)
     files = []
@@ -119,7 +119,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     model = replace(
         model,
         measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),),
-        budgets=tuple(map(BudgetFacts.of, budgets_around(words.task(prepared.rows.sizes, SCHEMA)))),
+        budgets=tuple(budgets_around(words.task(prepared.rows.sizes, SCHEMA))),
     )
     model.save(place)
     page = folder / "report.html"

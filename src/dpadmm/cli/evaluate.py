@@ -143,13 +143,14 @@ def evaluate(
         from dpadmm.cli.evaluation import Questions, bought, keep, measurement_of, show
         from dpadmm.cli.scoring import labelled_rows
         from dpadmm.cli.terminal import print_json, print_line, print_reading
+        from dpadmm.codec import encode
         from dpadmm.data.schema import Screening
         from dpadmm.data.tables import check_split, read_silos
         from dpadmm.estimators.noisy_sums import check_sizes, check_unit
         from dpadmm.estimators.wishes import Books
         from dpadmm.front.asked import TaskWords, check_person, persons_of, protection_of
         from dpadmm.privacy.protection import Protection
-        from dpadmm.reporting.files import check_apart, check_writable, encode
+        from dpadmm.reporting.files import check_apart, check_writable
         from dpadmm.reporting.model import ReleasedModel
 
         asked = Questions(threshold, by, plot, out)
@@ -177,7 +178,7 @@ def evaluate(
             protection = protection_of(ledger, None, view, *counts, has_persons=person is not None)
             if person is None:
                 is_counted = records_per_person is not None or (ledger is not None and ledger.exists())
-                check_unit(protection, saved.guarantee.protected.unit, is_counted=is_counted)
+                check_unit(protection, saved.guarantee.protection.unit, is_counted=is_counted)
             elif saved.schema.label.is_real:
                 raise InputError("--person is for models of classes. Nothing was spent. Give one row per person.")
             check_sizes(protection)
@@ -354,7 +355,7 @@ def _private(
         records=len(rows.labels),
         on=what_is_counted(words, books),
         basis=Basis.ACCOUNTED,
-        epsilon=privacy.certified,
+        epsilon=privacy.epsilon,
         delta=privacy.delta,
         time=now(),
         uncertainty=noise,

@@ -170,7 +170,7 @@ def measurement_of(found: PrivateEvaluation, *, is_recorded: bool) -> Measuremen
         records=found.records,
         on=found.on,
         basis=Basis.ACCOUNTED,
-        epsilon=found.privacy.certified,
+        epsilon=found.privacy.epsilon,
         delta=found.privacy.delta,
         time=found.time,
         uncertainty=accuracy.noise_error if accuracy.is_visible else 0.5,
@@ -200,8 +200,8 @@ def text_of(found: PrivateEvaluation, threshold: float | None) -> str:
     """Return the table, group by group, the confusion matrix and the calibration of all records."""
     said = found.privacy
     lines = [
-        f"{found.records} {said.protected.counted}{said.protected.counting_note}, "
-        f"cost: epsilon {said.certified:.4g} at delta {said.delta:.3g}.",
+        f"{found.records} {said.protection.counted}{said.protection.counting_note}, "
+        f"cost: epsilon {said.epsilon:.4g} at delta {said.delta:.3g}.",
         f"({found.on})" if found.on else "",
         "",
         _HEADER,

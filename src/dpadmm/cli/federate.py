@@ -1,9 +1,10 @@
 """`dpadmm federate`: draft the terms of a federation, run them, or rehearse on this machine."""
 
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,24 +12,14 @@ from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_federation_failures, print_line, say_elsewhere
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpadmm.data.schema import Schema, Screening
     from dpadmm.data.table_format import TableFormat
-    from dpadmm.federation.admin.invitations import Study
     from dpadmm.federation.coordinator import Progress
     from dpadmm.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.federation.invitations import Study
     from dpadmm.federation.outcome import FederationOutcome
-    from dpadmm.privacy.calibration import Target
-
-
-class DealtTable(NamedTuple):
-    """A table to rehearse with, how it is dealt out, what is done with its awkward cells, and what classes count."""
-
-    data: Path | None
-    schema: Path | None
-    by: str | None
-    written: "TableFormat"
-    screening: "Screening"
-    weights: dict[str, float] | None
 
 
 class RunByDefault(typer.core.TyperGroup):
@@ -49,8 +40,8 @@ app = typer.Typer(
 def draft(
     entries: Annotated[list[Path], typer.Argument(metavar="ENTRY...", help="The silos' entries, NAME.entry.")],
     schema: Annotated[Path, typer.Option(help="The public schema that all silos were made with.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of this run, > 0.")],
-    delta: Annotated[float, typer.Option(help="Probability that the epsilon bound fails, in (0, 1).")],
+    epsilon: options.Epsilon,
+    delta: options.Delta,
     coordinator: Annotated[
         Path, typer.Option(help="The coordinator's directory; created if it does not exist.")
     ] = Path("coordinator"),
@@ -129,6 +120,7 @@ def run(
     with clear_federation_failures():
         from dpadmm.data.schema import Screening
         from dpadmm.errors import InputError
+        from dpadmm.federation.admin.rehearsal import rehearsal_tables
         from dpadmm.reporting.files import check_apart, check_writable, checked_suffix
 
         if [local, federation, study].count(None) != 2:
@@ -148,27 +140,27 @@ def run(
                 check_writable(place, may_replace=force)
         if local is not None:
             screening = Screening.of(missing, unlisted, out_of_range)
-            table = DealtTable(data, schema, by, written, screening, weights)
-            outcome, public = _rehearse(local, table, rounds, epsilon)
+            tables, shared = rehearsal_tables(local, data, schema, by, written=written, screening=screening)
+            outcome, public = _rehearse(tables, shared, rounds, epsilon, weights, screening)
+        elif coordinator is None:
+            raise InputError("Give the coordinator's directory: --coordinator DIR.")
         else:
             if study is not None:
                 federation, schema = _study_terms(study, coordinator, weights, is_asked=not yes)
+            assert federation is not None
             outcome, public = _run(federation, coordinator, schema)
-        _finish(outcome, public, out, page, is_rehearsal=local is not None)
+        _show_outcome(outcome)
+        if public is not None:
+            _write(outcome, public, out, page, is_rehearsal=local is not None)
 
 
-def _run(
-    federation: Path | None, coordinator: Path | None, schema: Path | None
-) -> "tuple[FederationOutcome, Schema | None]":
+def _run(federation: Path, coordinator: Path, schema: Path | None) -> "tuple[FederationOutcome, Schema | None]":
     from dpadmm.data.schema import Schema
-    from dpadmm.errors import InputError
     from dpadmm.federation.admin.watch import watch
     from dpadmm.federation.agreement import read_federation
     from dpadmm.federation.coordinator_files import CoordinatorFiles
     from dpadmm.reporting.federation import check_schema
 
-    if coordinator is None or federation is None:
-        raise InputError("Give the coordinator's directory: --coordinator DIR.")
     public = None if schema is None else Schema.load(schema)
     terms = read_federation(federation)
     if public is not None:
@@ -181,16 +173,14 @@ def _run(
 
 
 def _study_terms(
-    name: str, coordinator: Path | None, weights: dict[str, float] | None, *, is_asked: bool
+    name: str, coordinator: Path, weights: dict[str, float] | None, *, is_asked: bool
 ) -> tuple[Path, Path]:
     """Return terms and schema of a study; wait for its silos and draft the terms where there are none yet."""
     from dpadmm.errors import InputError
-    from dpadmm.federation.admin.invitations import Studies
     from dpadmm.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.federation.invitations import Studies
     from dpadmm.planner.drafting import draft as make_draft
 
-    if coordinator is None:
-        raise InputError("Give the coordinator's directory: --coordinator DIR.")
     files = CoordinatorFiles(coordinator)
     files.check()
     study = Studies(files).find(name)
@@ -227,38 +217,37 @@ def _await_silos(study: "Study", files: "CoordinatorFiles") -> None:
         time.sleep(1.0)
 
 
-def _rehearse(silos: int, table: DealtTable, rounds: int, epsilon: float) -> "tuple[FederationOutcome, Schema | None]":
+def _rehearse(
+    tables: "dict[str, pd.DataFrame]",
+    schema: "Schema",
+    rounds: int,
+    epsilon: float,
+    weights: dict[str, float] | None,
+    screening: "Screening",
+) -> "tuple[FederationOutcome, Schema | None]":
+    """Run P-ADMM among these silos; rows are encoded as the planner would."""
     from dpadmm.data.class_weights import shares_of
-    from dpadmm.federation.admin.rehearsal import prepared, running, temporary_place
-    from dpadmm.federation.admin.rehearsal_terms import DELTA, p_admm_terms, rehearsal_policy, rehearsal_tables
-    from dpadmm.federation.https.processes import ended_by_signals
-    from dpadmm.privacy.calibration import Target
-
-    tables, public = rehearsal_tables(
-        silos, table.data, table.schema, table.by, written=table.written, screening=table.screening
-    )
-    weights = shares_of(public.label, table.weights)
-    policy = partial(rehearsal_policy, screening=table.screening)
-    typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: not a private release.")
-    with ended_by_signals(), temporary_place() as place:
-        reach, share = _encoding(public, [len(each) for each in tables.values()], Target(epsilon, DELTA))
-        terms = p_admm_terms(public, rounds, epsilon, reach=reach, profile_share=share, class_weights=weights)
-        rehearsal = prepared(place, tables, public, terms, policy, (2 * epsilon, DELTA))
-        with running(rehearsal):
-            return rehearsal.federate(_show), public
-
-
-def _encoding(schema: "Schema", sizes: list[int], target: "Target") -> tuple[float, float]:
-    """Return how the planner would encode: the reach of rows, and the share of the budget for a column profile."""
     from dpadmm.data.profile import ProfileForm
+    from dpadmm.federation.admin import rehearsal
+    from dpadmm.federation.https.processes import ended_by_signals
     from dpadmm.methods.p_admm import PADMM
     from dpadmm.planner.candidates import profile_share, reach_of
     from dpadmm.planner.task import TableShape, Task
+    from dpadmm.privacy.calibration import Target
     from dpadmm.problems.losses import Logistic
 
-    table = TableShape.of(ProfileForm(schema.columns))
-    task = Task(sizes=tuple(sizes), dimension=schema.dimension, loss=Logistic(), target=target, table=table)
-    return reach_of(task) or 0.0, profile_share(task, PADMM)
+    shares = shares_of(schema.label, weights)
+    policy = partial(rehearsal.rehearsal_policy, screening=screening)
+    typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: not a private release.")
+    with ended_by_signals(), tempfile.TemporaryDirectory(prefix="dpadmm-rehearsal-") as place:
+        sizes, shape = tuple(map(len, tables.values())), TableShape.of(ProfileForm(schema.columns))
+        target = Target(epsilon, rehearsal.DELTA)
+        task = Task(sizes=sizes, dimension=schema.dimension, loss=Logistic(), target=target, table=shape)
+        reach, share = reach_of(task) or 0.0, profile_share(task, PADMM)
+        terms = rehearsal.p_admm_terms(schema, rounds, epsilon, reach=reach, profile_share=share, class_weights=shares)
+        made = rehearsal.prepared(Path(place), tables, schema, terms, policy, (2 * epsilon, rehearsal.DELTA))
+        with rehearsal.running(made):
+            return made.federate(_show), schema
 
 
 def _show(progress: "Progress") -> None:
@@ -268,9 +257,7 @@ def _show(progress: "Progress") -> None:
     typer.echo(f"{where}{waiting}; epsilon: {spent}")
 
 
-def _finish(
-    outcome: "FederationOutcome", schema: "Schema | None", out: Path | None, page: Path | None, *, is_rehearsal: bool
-) -> None:
+def _show_outcome(outcome: "FederationOutcome") -> None:
     from dpadmm.federation.terms import agreed_run
 
     observer = agreed_run(outcome.agreement).plan.statement().protection.observer
@@ -284,8 +271,6 @@ def _finish(
         )
     if outcome.seconds_per_round:
         typer.echo(f"  {sum(outcome.seconds_per_round) / len(outcome.seconds_per_round):.2f} seconds per round")
-    if schema is not None:
-        _write(outcome, schema, out, page, is_rehearsal=is_rehearsal)
 
 
 def _write(

@@ -229,17 +229,17 @@ def _show(training: "Training", done: "Trained", *, is_json: bool) -> None:
         print_model(model, place, report)
     if place != wanted:
         say_elsewhere(wanted, place)
-    if not model.guarantee.is_release and not is_json:
+    if not model.guarantee.is_private_release and not is_json:
         print_warning("Simulated noise: this model is NOT a private release. Keep it to yourself.")
 
 
 def model_json(model: "ReleasedModel") -> dict[str, Any]:
     """Return everything about the model but its curves and schema, with what is covered and protected in words."""
+    from dpadmm.codec import encode
     from dpadmm.privacy.protection import covers
-    from dpadmm.reporting.files import encode
 
     document = encode(model)
-    protected = model.guarantee.protected
+    protected = model.guarantee.protection
     words = {"covers": covers("the model"), "protects": str(protected), "observer": protected.observer}
     return words | {key: value for key, value in document.items() if key not in ("noise", "history", "schema")}
 
@@ -256,10 +256,10 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     table = Table(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    label = "Certified" if said.is_release else "NOT PRIVATE, would cost"
+    label = "Certified" if said.is_private_release else "NOT PRIVATE, would cost"
     table.add_row("Model", cell(place))
     table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.standing})")
-    table.add_row("Protects", f"{said.protected} from {said.protected.observer}")
+    table.add_row("Protects", f"{said.protection} from {said.protection.observer}")
     for heading, words in model.collusion_lines:
         table.add_row(heading, words)
     table.add_row("Covers", covers("the model"))

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpadmm.cli.terminal import clear_failures
+from dpadmm.cli.terminal import cell, clear_failures, json_number, print_json, print_line
+from dpadmm.codec import encode
+from dpadmm.errors import InputError, without_controls
 
 if TYPE_CHECKING:
     from dpadmm.privacy.ledger import KeptProfile, Ledger, LedgerStatement, RunSpending
@@ -35,7 +37,7 @@ def show(file: File, expected_head: Head = None, json: Json = False) -> None:
     with clear_failures(), _open(file, expected_head) as ledger:
         said, runs, profiles = ledger.statement(), ledger.runs(), ledger.profiles()
         if json:
-            _print_json({"command": "ledger show", **_as_json(said, runs, profiles)})
+            print_json({"command": "ledger show", **_as_json(said, runs, profiles)})
         else:
             _print_statement(said, runs)
             _print_profiles(profiles)
@@ -56,9 +58,6 @@ def export(
 
         check_apart({"OUT.json": out}, [], file)
     with clear_failures(), _open(file, expected_head) as ledger:
-        from dpadmm.cli.terminal import print_line
-        from dpadmm.errors import InputError
-
         if out.exists() or not out.parent.is_dir():
             raise InputError(f"{out} exists already, or its folder does not. Give a new file in an existing folder.")
         ledger.export_json(out)
@@ -105,15 +104,13 @@ def _as_json(
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from dpadmm.cli.terminal import json_number
-
     return {
         "budget": asdict(said.budget),
         "spent_epsilon": json_number(said.spent_epsilon),
         "left_epsilon": said.left_epsilon,
         "releases": said.releases,
         "refusals": said.refusals,
-        **said.protection.content(),
+        **encode(said.protection),
         "strength": said.strength.value,
         "standing": said.standing,
         "declared": list(said.declared),
@@ -124,14 +121,8 @@ def _as_json(
         "data_since": said.version_since,
         "silos": [asdict(silo) | {"spent_epsilon": json_number(silo.spent_epsilon)} for silo in said.silos],
         "runs": [asdict(run) | {"alone_epsilon": json_number(run.alone_epsilon)} for run in runs],
-        "profiles": [{key: value for key, value in kept.content().items() if key != "data"} for kept in profiles],
+        "profiles": [{key: value for key, value in encode(kept).items() if key != "data"} for kept in profiles],
     }
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    from dpadmm.cli.terminal import print_json
-
-    print_json(document)
 
 
 def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -> None:
@@ -139,9 +130,6 @@ def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -
 
     from rich.console import Console
     from rich.table import Table
-
-    from dpadmm.cli.terminal import cell, print_line
-    from dpadmm.errors import without_controls
 
     silos = tuple(replace(each, silo=without_controls(each.silo)) for each in said.silos)
     declared = tuple(map(without_controls, said.declared))
@@ -164,8 +152,6 @@ def _print_statement(said: "LedgerStatement", runs: "tuple[RunSpending, ...]") -
 def _print_profiles(profiles: "tuple[KeptProfile, ...]") -> None:
     from rich.console import Console
     from rich.table import Table
-
-    from dpadmm.cli.terminal import cell
 
     if not profiles:
         return

@@ -29,7 +29,8 @@ def report(
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_json, print_line
-        from dpadmm.reporting.files import check_apart, check_writable, encode
+        from dpadmm.codec import encode
+        from dpadmm.reporting.files import check_apart, check_writable
         from dpadmm.reporting.model import ReleasedModel
 
         place = out if out is not None or json else model.with_suffix(".html")

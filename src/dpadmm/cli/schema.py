@@ -8,7 +8,7 @@ import typer
 
 from dpadmm.checks import plural
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_failures, print_notes, print_reading
+from dpadmm.cli.terminal import clear_failures, print_json, print_line, print_notes, print_reading
 from dpadmm.errors import InputError, without_controls
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def init(
     Example: dpadmm schema init north.csv south.csv --target sick --leave-out patient --out schema.json
     """
     with clear_failures():
-        from dpadmm.cli.terminal import print_line
         from dpadmm.data.draft import ColumnType, TargetKind, column_types, draft_schema
         from dpadmm.data.schema import unfilled
         from dpadmm.reporting.files import check_apart, check_writable, write_file
@@ -82,7 +81,7 @@ def init(
         if out is not None:
             write_file(out, f"{text}\n".encode())
         if json:
-            _print_json({"command": "schema init", "out": out and str(out), "schema": draft, "to_fill_in": left})
+            print_json({"command": "schema init", "out": out and str(out), "schema": draft, "to_fill_in": left})
         elif out is None:
             typer.echo(text)
         else:
@@ -112,7 +111,6 @@ def check(
     Example: dpadmm schema check schema.json north.csv south.csv --missing fill
     """
     with clear_failures():
-        from dpadmm.cli.terminal import print_line
         from dpadmm.data.schema import Schema
 
         filled = Schema.load(schema)
@@ -126,7 +124,7 @@ def check(
             sizes = _checked_sizes(filled, files, split_by, written, screening, is_quiet=json)
         if json:
             found = {"features": list(filled.feature_names), "dimension": filled.dimension, "silos": sizes}
-            _print_json({"command": "schema check", "schema": loads(filled.to_json())} | found)
+            print_json({"command": "schema check", "schema": loads(filled.to_json())} | found)
             return
         print_line(filled.describe())
         typer.echo(f"{filled.dimension} features after encoding.")
@@ -193,9 +191,3 @@ def _common(tables: "Mapping[str, Mapping[str, Any]]", apart: set[str], *, has_h
         raise InputError(f"{lacks(next(iter(tables)), sorted(apart), first)} {remedy(has_header)}")
     same = {name: kind if all(o[name] is kind for o in others) else ColumnType.TEXT for name, kind in first.items()}
     return {name: kind for name, kind in same.items() if name not in apart}
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    from dpadmm.cli.terminal import print_json
-
-    print_json(document)

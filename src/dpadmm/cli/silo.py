@@ -1,26 +1,39 @@
-"""`dpadmm silo`: join a study; or make a silo, show it, approve a federation, serve."""
+"""`dpadmm silo`: join a study; or make a silo, show it, approve a federation; serve, and look after it."""
 
-import json
+import json as json_text
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dpadmm.cli import custody, joining, operations, options
-from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_notes, print_reading
+from dpadmm.cli import administration as admin
+from dpadmm.cli import options
+from dpadmm.cli.terminal import (
+    clear_federation_failures,
+    log_to_terminal,
+    print_line,
+    print_notes,
+    print_reading,
+    print_warning,
+)
 
 if TYPE_CHECKING:
     from dpadmm.data.table_format import TableFormat
+    from dpadmm.federation.admin.joining import Guest
+    from dpadmm.federation.agreement import Agreement
+    from dpadmm.federation.invitations import Invitation
+    from dpadmm.federation.silo import Silo
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="The silo's directory.")]
+_AS_BEFORE = "Default: as the policy says."
 
 
 @app.command()
 @options.reads_tables
 def init(
-    directory: Directory,
+    directory: admin.SiloDirectory,
     written: "TableFormat",
     data: Annotated[Path, typer.Option(help="The private table: CSV or other text, Parquet, Arrow, Excel.")],
     schema: Annotated[Path, typer.Option(help="The public schema (JSON) that all silos share.")],
@@ -32,28 +45,20 @@ def init(
         list[str] | None,
         typer.Option(help="Public key of an allowed coordinator; may be repeated. Default: those approved."),
     ] = None,
-    least_noise: Annotated[float, typer.Option(help="Lowest noise/sensitivity allowed in any single release.")] = 0.0,
-    trust_coordinator: Annotated[
-        bool, typer.Option("--trust-coordinator", help="Allow messages without noise to the coordinator, who adds it.")
-    ] = False,
+    least_noise: admin.LeastNoise = 0.0,
+    trust_coordinator: admin.TrustCoordinator = False,
     missing: options.MissingWord = "error",
     unlisted: options.UnlistedWord = "error",
     out_of_range: options.OutOfRangeWord = "clip",
-    records_per_person: Annotated[int, typer.Option(help="Most records that one person has in a silo.")] = 1,
+    records_per_person: admin.RecordsPerPerson = 1,
     view: Annotated[
-        str,
+        Literal["eavesdropper", "aggregate"],
         typer.Option(
             help="Whom the budget protects from: eavesdropper, or aggregate, who sees only sums of masked messages."
         ),
     ] = "eavesdropper",
-    colluders: Annotated[
-        int | None,
-        typer.Option(help="With --view aggregate: how many silos may collude with the coordinator. Default: 1."),
-    ] = None,
-    neighbours: Annotated[
-        Literal["replace-one", "add-remove"],
-        typer.Option(help="Neighbouring data sets: one record replaced, or one added or removed (sizes are secret)."),
-    ] = "replace-one",
+    colluders: admin.Colluders = None,
+    neighbours: admin.Neighbours = "replace-one",
 ) -> None:
     """Make a silo: policy, keys, ledger and state in a new directory.
 
@@ -61,11 +66,15 @@ def init(
     """
     with clear_federation_failures():
         from dpadmm.data.schema import Screening
+        from dpadmm.errors import InputError
         from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
+        from dpadmm.federation.silo import Silo
         from dpadmm.federation.silo_files import SiloFiles
         from dpadmm.privacy.protection import relation_of
 
-        is_summed = _is_summed(view, colluders)
+        is_summed = view == "aggregate"
+        if colluders is not None and not is_summed:
+            raise InputError("--colluders is for --view aggregate, in which silos see only sums. Leave it out.")
         policy = Policy(
             name=name or directory.resolve().name,
             data=str(data.resolve()),
@@ -83,17 +92,34 @@ def init(
         files = SiloFiles(directory)
         records = files.create(policy, budget_epsilon, delta, is_summed=is_summed)
         print_reading({str(data): records.written})
-        print_notes(records.notes)
+        print_notes(records.cells.notes)
         typer.echo(
             f"Made {directory}. Edit policy.toml to change its rules. Send {files.entry} to whoever drafts the terms "
             "(`dpadmm federate draft`). For a federation file written by hand:"
         )
-        _print_participant(directory)
+        with closing(Silo(directory)) as silo:
+            _print_participant(silo)
+
+
+def _print_participant(silo: "Silo") -> None:
+    from dpadmm.data.schema import Schema
+    from dpadmm.federation.columns import profile_terms
+    from dpadmm.federation.keys import fingerprint
+
+    is_public, schema = silo.policy.relation.has_public_sizes, Schema.load(silo.files.schema)
+    records = f"records = {silo.records}" if is_public else "# records = its part of the agreed nominal number"
+    numbers = ", ".join(f"{name} = {number}" for name, number in profile_terms(schema).items())
+    typer.echo(
+        f"\n[[participants]]\nname = {json_text.dumps(silo.policy.name, ensure_ascii=False)}\n"
+        f'{records}\nkey = "{silo.public_key}"\n# schema = "{schema.digest}"\n'
+        f"# dimension = {schema.dimension}; with a profile_share also: {numbers}\n\n"
+        f"Fingerprint, for the other owners but not through the coordinator: {fingerprint(silo.public_key)}"
+    )
 
 
 @app.command()
 def show(
-    directory: Directory, log: Annotated[bool, typer.Option("--log", help="Show the silo's log.")] = False
+    directory: admin.SiloDirectory, log: Annotated[bool, typer.Option("--log", help="Show the silo's log.")] = False
 ) -> None:
     """Show what the coordinator needs to know about this silo, its ledger, and with --log its log.
 
@@ -103,56 +129,39 @@ def show(
         from dpadmm.federation.silo import Silo
         from dpadmm.privacy.ledger import open_for_reading
 
-        _print_participant(directory)
-        silo = Silo(directory)
-        with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
-            typer.echo(f"\n{ledger.statement()}")
-        if log:
-            for entry in silo.log():
+        with closing(Silo(directory)) as silo:
+            _print_participant(silo)
+            with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
+                typer.echo(f"\n{ledger.statement()}")
+            for entry in silo.store.log() if log else ():
                 typer.echo(f"{entry.time}  {entry.event}: {entry.detail}")
-        silo.close()
 
 
 @app.command()
 def approve(
-    directory: Directory,
+    directory: admin.SiloDirectory,
     federation: Annotated[
         Path, typer.Argument(metavar="FEDERATION.toml", help="The terms that all participants have.")
     ],
-    peer: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=FINGERPRINT",
-            help="Fingerprint of a participant, as its owner told you (not through the coordinator); may be repeated.",
-        ),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Approve the terms without being asked.")] = False,
+    peer: admin.Peers = None,
+    yes: admin.Yes = False,
 ) -> None:
     """Show the terms of a federation and what they cost this silo, and approve them.
 
     Example: dpadmm silo approve clinic federation.toml
     """
     with clear_federation_failures():
-        from dpadmm.cli.approval import confirm, show_cost, show_terms
+        from dpadmm.cli.approval import approve_terms
         from dpadmm.federation.agreement import read_federation
         from dpadmm.federation.silo import Silo
 
-        silo, agreement = Silo(directory), read_federation(federation)
-        for told in peer or ():
-            confirm(silo, agreement, told)
-        show_terms(silo, agreement)
-        show_cost(silo, agreement)
-        silo.check_terms(agreement)
-        if not yes:
-            typer.confirm("Approve these terms?", abort=True)
-        silo.approve(agreement)
-        silo.close()
-        typer.echo("Approved.")
+        with closing(Silo(directory)) as silo:
+            approve_terms(silo, read_federation(federation), peer or (), is_asked=not yes)
 
 
 @app.command()
 def run(
-    directory: Directory,
+    directory: admin.SiloDirectory,
     coordinator: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Where the coordinator listens. Default: as in the invitation."),
@@ -173,40 +182,253 @@ def run(
         run_silo(directory, address)
 
 
-app.command()(joining.join)
+@app.command()
+@options.reads_tables
+def join(
+    written: "TableFormat",
+    invitation: Annotated[Path, typer.Argument(metavar="INVITE", help="The invitation that the coordinator sent.")],
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="The silo's directory. Default: its name, in this folder.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="For a new silo: the private table.")] = None,
+    budget_epsilon: Annotated[
+        float | None, typer.Option(help="The most epsilon these data may ever spend. Default: the command asks.")
+    ] = None,
+    least_noise: admin.LeastNoise = 0.0,
+    trust_coordinator: admin.TrustCoordinator = False,
+    missing: options.MissingWord = "error",
+    unlisted: options.UnlistedWord = "error",
+    out_of_range: options.OutOfRangeWord = "clip",
+    peer: admin.Peers = None,
+    yes: admin.Yes = False,
+    serve: Annotated[bool, typer.Option("--run/--no-run", help="Serve the run once it is approved.")] = True,
+) -> None:
+    """Join a study, step by step: make the silo, register, compare fingerprints, see the cost, approve, and serve.
+
+    The command may be interrupted at any time; run it again to continue.
+
+    Example: dpadmm silo join clinic.invite --data patients.csv
+    """
+    with clear_federation_failures():
+        from dpadmm.cli.approval import left_words
+        from dpadmm.data.schema import Screening
+        from dpadmm.federation.admin import joining
+        from dpadmm.federation.invitations import Invitation
+        from dpadmm.federation.keys import fingerprint
+        from dpadmm.federation.silo import Silo
+        from dpadmm.federation.silo_files import SiloFiles
+
+        asked = Invitation.load(invitation)
+        files = SiloFiles(Path(asked.silo) if directory is None else directory)
+        _show_study(asked)
+        if not files.is_made():
+            rules = joining.OwnRules(
+                data=data or Path(typer.prompt("The private table (text, Parquet, Arrow or Excel)")),
+                budget_epsilon=typer.prompt(
+                    "The most epsilon these data may ever spend", type=float, default=asked.epsilon
+                )
+                if budget_epsilon is None
+                else budget_epsilon,
+                screening=Screening.of(missing, unlisted, out_of_range),
+                written=written,
+                least_noise=least_noise,
+                trusts_coordinator=trust_coordinator,
+            )
+            records = joining.make_silo(asked, files.directory, rules)
+            print_notes(records.cells.notes)
+            print_reading({str(rules.data): records.written})
+            words = "keys, ledger, policy.toml with its rules, schema.json with the public bounds"
+            print_line(f"Made {files.directory}: {words}.")
+        elif data is not None or budget_epsilon is not None:
+            words = "its own table, budget and rules apply, not those given here"
+            print_line(f"{files.directory} exists already: {words}.")
+        with closing(Silo(files.directory)) as silo:
+            joining.check_silo(asked, silo)
+            print_line(left_words(silo))
+            guest = joining.Guest(asked, silo)
+            joining.until_reached(guest.register, print_line)
+            print_line(
+                f"Fingerprint of {silo.policy.name}: {fingerprint(silo.public_key)}\n"
+                "Read it to the other owners by telephone or face to face, not through the coordinator.\n"
+                "Registered. Waiting for the terms, which are drafted when all silos have registered ..."
+            )
+            _approve(guest, joining.wait_for_terms(guest, print_line), peer or [], is_asked=not yes)
+            files.address.write_text(asked.address + "\n", encoding="utf-8")  # not before: it may serve another
+        _serve(files.directory, is_wanted=serve)
 
 
-def _is_summed(view: str, colluders: int | None) -> bool:
-    from dpadmm.errors import InputError
-    from dpadmm.privacy.protection import View
-
-    if view not in (View.EAVESDROPPER.value, View.AGGREGATE.value):
-        raise InputError(f"--view must be eavesdropper or aggregate, got {view!r}.")
-    if colluders is not None and view != View.AGGREGATE.value:
-        raise InputError("--colluders is for --view aggregate, in which silos see only sums. Leave it out.")
-    return view == View.AGGREGATE.value
-
-
-def _print_participant(directory: Path) -> None:
-    from dpadmm.data.schema import Schema
-    from dpadmm.federation.columns import profile_terms
+def _show_study(asked: "Invitation") -> None:
+    """Say what is asked of the silo, before anything is made."""
     from dpadmm.federation.keys import fingerprint
-    from dpadmm.federation.silo import Silo
 
-    silo = Silo(directory)
-    is_public = silo.policy.relation.has_public_sizes
-    records = f"records = {silo.records}" if is_public else "# records = its part of the agreed nominal number"
-    typer.echo(
-        f"\n[[participants]]\nname = {json.dumps(silo.policy.name, ensure_ascii=False)}\n"
-        f'{records}\nkey = "{silo.public_key}"'
+    protection = asked.protection
+    print_line(
+        f"Study {asked.study!r} invites {asked.silo}\n"
+        f"  coordinator  {asked.address}, fingerprint {fingerprint(asked.coordinator)}\n"
+        f"  asks for     epsilon {asked.epsilon:g} at delta {asked.delta:g} from every record here, for one run\n"
+        f"  protects     {protection}, from {protection.observer}\n"
+        f"  columns      {len(asked.table.columns)} and the label {asked.table.label.name!r}, with public bounds"
     )
-    schema = Schema.load(silo.files.schema)
-    typer.echo(f'# schema = "{schema.digest}"')
-    numbers = ", ".join(f"{name} = {number}" for name, number in profile_terms(schema).items())
-    typer.echo(f"# dimension = {schema.dimension}; with a profile_share also: {numbers}")
-    typer.echo(f"\nFingerprint, for the other owners but not through the coordinator: {fingerprint(silo.public_key)}")
-    silo.close()
 
 
-custody.add_to_silo(app)
-operations.add_to_silo(app)
+def _approve(guest: "Guest", terms: "Agreement", told: list[str], *, is_asked: bool) -> None:
+    """Compare fingerprints where that matters, show the terms and their cost, and approve them on the owner's word."""
+    from dpadmm.cli.approval import approve_terms
+
+    approved = guest.silo.store.agreements()
+    if terms.digest in [each.digest for each in approved]:
+        print_line(f"The terms of run {terms.run!r} are approved already.")
+        return
+    if (terms.run, terms.coordinator) in [(each.run, each.coordinator) for each in approved]:
+        print_warning("Other terms of this study were approved here before. Whatever is run of either costs budget.")
+        is_asked = True
+    approve_terms(guest.silo, terms, told, is_asked=is_asked, guest=guest)
+
+
+def _serve(directory: Path, *, is_wanted: bool) -> None:
+    from dpadmm.federation.https.line import run_silo
+    from dpadmm.federation.locks import is_held
+    from dpadmm.federation.silo_files import SiloFiles
+
+    files = SiloFiles(directory)
+    if is_held(files.lock):
+        print_line("Another process is already serving this silo and will take up the run.")
+    elif not is_wanted:
+        print_line(f"Serve it with `dpadmm silo run {directory}`.")
+    else:
+        print_line("Serving until Ctrl-C. To serve later or as a service, use `dpadmm silo run`.")
+        log_to_terminal()
+        run_silo(directory, files.read_address())
+
+
+@app.command()
+@options.reads_tables
+def new_data(
+    directory: admin.SiloDirectory,
+    written: "TableFormat",
+    data: Annotated[Path, typer.Option(help="The new version of the private table.")],
+    missing: Annotated[
+        Literal["error", "fill", "blank"] | None, typer.Option(help=f"Missing value. {_AS_BEFORE}")
+    ] = None,
+    unlisted: Annotated[
+        Literal["error", "zero", "blank"] | None,
+        typer.Option(help=f"Category that the schema does not list. {_AS_BEFORE}"),
+    ] = None,
+    out_of_range: Annotated[
+        Literal["clip", "error"] | None, typer.Option(help=f"Number outside its bounds. {_AS_BEFORE}")
+    ] = None,
+    abandon: admin.Abandon = False,
+) -> None:
+    """Continue with a changed table: a new version of the data, under the same key, ledger and budget.
+
+    The table is read like the earlier one, unless an option says otherwise. What was spent on earlier versions still
+    counts. Stop the silo's process first. If the command is interrupted, run it again.
+
+    Example: dpadmm silo new-data clinic --data patients-2027.csv
+    """
+    with clear_federation_failures():
+        from dataclasses import replace
+
+        from dpadmm.data.schema import Screening
+        from dpadmm.data.table_format import is_text_file
+        from dpadmm.federation.admin.custody import change_data
+        from dpadmm.federation.locks import sole
+        from dpadmm.federation.policy import Policy
+        from dpadmm.federation.silo_files import SiloFiles
+
+        files = SiloFiles(directory)
+        files.check()
+        with sole(files.lock, "This silo"):
+            policy = Policy.load(files.policy)
+            now = policy.screening
+            words = missing or now.missing.value, unlisted or now.unlisted.value, out_of_range or now.out_of_range.value
+            # As the earlier table, where nothing else is said and it is of the same kind.
+            written = written.over(policy.written if is_text_file(data) else policy.written.stored())
+            policy = replace(policy, data=str(data.resolve()), written=written, screening=Screening.of(*words))
+            change = change_data(files, policy, may_close=abandon)
+        said = change.statement
+        print_notes(change.notes)
+        typer.echo(
+            f"{policy.name} {'now uses' if change.is_new else 'already uses'} version {said.version} of its data, "
+            f"{policy.data}{'' if change.records is None else f': {change.records} records'}.\n"
+            f"Spent on all versions: epsilon {said.spent_epsilon:.6g} of {said.budget.epsilon:.6g}; left "
+            f"{said.left_epsilon:.6g}.\n"
+            f"{admin.closed_words(change.closed)}"
+            f"{admin.unfit_words(change.unfit, 'state another number of records')}"
+            f"Now send {files.entry} to whoever drafts the terms. Note the ledger's head: {said.head}"
+        )
+
+
+@app.command()
+def rotate_key(directory: admin.SiloDirectory, forget: admin.Forget = False, abandon: admin.Abandon = False) -> None:
+    """Give a silo a new identity key; ledger, budget, data and rules stay.
+
+    Wait until the coordinator says that its runs are done, and stop the silo's process first. If the command is
+    interrupted, run it again.
+
+    Example: dpadmm silo rotate-key clinic
+    """
+    with clear_federation_failures():
+        from dpadmm.federation.admin.custody import rotate_silo_key
+        from dpadmm.federation.keys import fingerprint
+        from dpadmm.federation.locks import sole
+        from dpadmm.federation.silo_files import SiloFiles
+
+        files = SiloFiles(directory)
+        files.check()
+        with sole(files.lock, "This silo"):
+            change = rotate_silo_key(files, is_old_kept=not forget, may_close=abandon)
+        typer.echo(
+            f'{directory} has a new key.\nkey = "{change.key.public}"\n'
+            f"Fingerprint, for the other owners but not through the coordinator: {fingerprint(change.key.public)}\n"
+            f"{admin.key_words(change)}{admin.unfit_words(change.unfit, 'name the old key')}"
+            f"Now send {files.entry} to whoever drafts the terms. Tell the other owners the new fingerprint: those who "
+            "confirmed the old one confirm the new one with the next terms (`dpadmm silo approve --peer`) and must "
+            "refuse terms that name the old key. Make a new backup of the directory: an earlier one has only the old "
+            "key, and does not know what is spent from now on."
+        )
+
+
+@app.command()
+def status(
+    directory: admin.SiloDirectory,
+    json: options.Json = False,
+    watch: admin.Watch = False,
+    check_data: Annotated[
+        bool, typer.Option("--check-data", help="Read the table, and compare it with the ledger.")
+    ] = False,
+) -> None:
+    """Show the state of this silo: serving, connected, what is spent and left, every run, the latest refusals.
+
+    Changes nothing, and works whether or not the silo is serving. Example: dpadmm silo status clinic --watch
+    """
+    with clear_federation_failures():
+        from functools import partial
+
+        from dpadmm.federation.admin.screens import silo_screen
+        from dpadmm.federation.admin.status import silo_status
+
+        look = partial(silo_status, directory, is_data_checked=check_data)
+        admin.show_status("silo status", look, silo_screen, is_json=json, is_watched=watch)
+
+
+@app.command()
+def doctor(
+    directory: admin.SiloDirectory,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Where the coordinator listens. Default: where the silo last connected."
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Find out why this silo does not work: files, table, ledger, disk, clock, and the connection to the coordinator.
+
+    Reads the table. Safe while the silo is serving. Exit code 1 if anything must be fixed.
+    Example: dpadmm silo doctor clinic --coordinator federation.example.org:9092
+    """
+    with clear_federation_failures():
+        from dpadmm.federation.admin.doctor import examine_silo
+
+        admin.show_findings("silo doctor", directory, examine_silo(directory, coordinator), is_json=json)

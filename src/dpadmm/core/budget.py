@@ -130,5 +130,5 @@ def _against(who: Protection, release: NoisyRelease) -> NoisyRelease:
     """Return a release as certified against an observer who sees less; a peer is a silo, which knows its own share."""
     if isinstance(release, SummedGaussianRelease):
         release = release.counted_for(1 if who.view is View.PEER else who.n_colluders)
-    certificate = replace(release.certificate, view=who.view, colluders=who.n_colluders)
-    return replace(release, certificate=certificate)
+    protection = replace(release.certificate.protection, view=who.view, colluders=who.n_colluders)
+    return replace(release, certificate=replace(release.certificate, protection=protection))

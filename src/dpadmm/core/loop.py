@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpadmm.core.spec import FinalModel, RunSpec
-from dpadmm.methods.anatomy import Agents, Algorithm, NoiseHook, check_fit, put, take
+from dpadmm.methods.anatomy import Agents, NoiseHook, put, take
+from dpadmm.methods.method import Method, check_fit
 from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.planned import PlannedNoise, PublicRound
@@ -54,7 +55,7 @@ class Run:
 
 
 def rounds(
-    method: Algorithm[Any],
+    method: Method,
     agents: Agents,
     problem: Problem,
     network: Network | None,
@@ -93,7 +94,7 @@ def run_rounds(
     threads: over agents, and over the rows of agents with many; all cores if left out. The result does not depend on
     it. is_release: even whether a solve fails must not depend on the records.
     """
-    setting, method = spec.setting, spec.algorithm.drawn()
+    setting, method = spec.setting, spec.method.drawn()
     check_fit(method, problem, setting.network)
     first = method.tail_from(setting.rounds)
     with one_blas_thread(), progress_bar(type(method).__name__, setting.rounds, is_wanted=progress) as tick:

@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 from dpadmm.checks import plural
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Algorithm, check_fit
-from dpadmm.methods.method import Method, Setting
+from dpadmm.methods.method import Method, Setting, check_fit
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
@@ -90,22 +89,14 @@ class RunSpec:
     def __post_init__(self) -> None:
         """Where only sums are seen, the method must read nothing else."""
         if self.facts.shares is not None:
-            if not isinstance(self.method, Method):
-                raise InputError(f"{type(self.method).__name__} does not say whether it reads only sums (C12).")
             object.__setattr__(self, "method", self.method.summed())
 
     @property
     def facts(self) -> ReleaseFacts:
         """What its certificates share with those of other steps."""
         problem = self.setting.problem
-        is_summed = isinstance(self.method, Method) and self.method.about.trusts_coordinator and problem.n_agents > 1
+        is_summed = self.method.about.trusts_coordinator and problem.n_agents > 1
         return ReleaseFacts(tuple(problem.functions.sizes.tolist()), self.setting.protection, is_summed)
-
-    @property
-    def algorithm(self) -> Algorithm[Any]:
-        """The method as the loop sees it."""
-        found: Any = self.method
-        return found
 
     @property
     def constraint(self) -> object:
@@ -125,7 +116,7 @@ class RunSpec:
 
     def _calibrated(self, is_secure: bool) -> NoisePlan:
         setting, facts = self.setting, self.facts
-        check_fit(self.algorithm, setting.problem, setting.network)
+        check_fit(self.method, setting.problem, setting.network)
         promises = promises_of(self.method, setting)
         families = {promise.family for promise in promises}
         if is_secure and Family.COORDINATE in families:
@@ -179,18 +170,17 @@ def promises_of(method: Method, setting: Setting) -> tuple[Promise, ...]:
     """Return what the method will release; refuse a method that does not say so, or not for these neighbours."""
     hidden = setting.protection
     if not hidden.relation.has_public_sizes or hidden.unit is Unit.PERSON:
-        about = method.about if isinstance(method, Method) else None
-        problem = f"{type(method).__name__} does not say" if about is None else about.why_not(hidden)
+        problem = method.about.why_not(hidden)
         if problem is not None:
             other = "replace-one neighbours" if not hidden.relation.has_public_sizes else "one record per person"
             raise InputError(f"{problem}. Use noisy-gradients, or {other}. Nothing was spent.")
-    found = method.promises(setting) if hasattr(method, "promises") else ()
+    found = method.promises(setting)
     if not found:
         raise InputError(
             f"{type(method).__name__} promises no noisy release, so it protects nobody: a private method lists in "
             "`promises` every value that it releases with noise."
         )
-    units = {each.unit for promise in found for row in promise.rows for each in row.certificates}
+    units = {each.protection.unit for promise in found for row in promise.rows for each in row.certificates}
     if hidden.unit is not Unit.RECORD and units != {hidden.unit}:
         raise InputError(
             f"{type(method).__name__} is certified per {' and per '.join(sorted(unit.value for unit in units))} as "

@@ -21,7 +21,6 @@ from dpadmm.problems.arrays import Floats
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpadmm.data.columns import Column
     from dpadmm.data.encoding import RowEncoding
     from dpadmm.data.profile import ProfileForm
     from dpadmm.problems.arrays import Matrix
@@ -77,7 +76,7 @@ class Screened:
 class ScreenedCells:
     """The columns as they were read, the labels (empty without), which rows are to be blanked, and notes."""
 
-    columns: "tuple[Column, ...]"
+    columns: tuple[Any, ...]
     cells: Sequence[Cells] = field(repr=False)
     labels: Floats = field(repr=False)
     blank: Mask = field(repr=False)

@@ -65,7 +65,7 @@ class NoisyFigure:
         return f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ColumnStatistics:
     """The noisy counts of one column, and what follows from them.
 

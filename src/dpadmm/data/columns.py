@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -38,71 +38,27 @@ class ColumnScale:
     spread: float
 
 
-class Column(Protocol):
-    """One column of the table and the features it becomes."""
+class CellReader(Protocol):
+    """A column or a label of a table, by whatever is known about its cells."""
 
     @property
     def name(self) -> str:
         """Name of the column in the table."""
-        ...
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the features that the column becomes."""
-        ...
 
     @property
     def allowed(self) -> str:
         """What a cell may be, in a few words."""
-        ...
 
     def read(self, cells: "pd.Series") -> Cells:
-        """Read cells of any kind."""
-        ...
-
-    def usual_scale(self) -> ColumnScale:
-        """Return the encoding that serves most tables, from public knowledge alone."""
-        ...
-
-    def scale_by_bounds(self) -> ColumnScale:
-        """Return the plain encoding by bounds and categories, as benchmarks and earlier models have it."""
-        ...
-
-    def describe(self) -> str:
-        """Say in words what the column allows."""
-        ...
+        """Read cells of any kind; the numbers of a label are the values."""
 
 
-class Label(Protocol):
-    """The column to predict and the number it becomes."""
-
-    @property
-    def name(self) -> str:
-        """Name of the column in the table."""
-        ...
-
-    @property
-    def allowed(self) -> str:
-        """What a cell may be, in a few words."""
-        ...
-
-    @property
-    def classes(self) -> tuple[Category | float, ...]:
-        """What is predicted for -1 and for +1, or for 0, 1, 2 and so on, in words; nothing for a number."""
-        ...
+class LabelReader(CellReader, Protocol):
+    """The column to predict."""
 
     @property
     def is_real(self) -> bool:
         """Whether the label is a number to predict, not one of several classes."""
-        ...
-
-    def read(self, cells: "pd.Series") -> Cells:
-        """Encode cells of any kind; the labels are the values."""
-        ...
-
-    def describe(self) -> str:
-        """Say in words what the label allows."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -400,14 +356,21 @@ class RealLabel:
         return f"{self.name}: a number from {self.allowed}, mapped onto [-1, 1]"
 
 
+Column: TypeAlias = Numeric | Categorical
+"""One column of the table and the features it becomes."""
+
+Label: TypeAlias = BinaryLabel | ClassLabel | ThresholdLabel | RealLabel
+"""The column to predict and the number it becomes."""
+
+
 def record_of(part: Column | Label) -> dict[str, Any]:
     """Return a column or a label as a JSON record."""
-    values = {each.name: getattr(part, each.name) for each in fields(part)}  # type: ignore[arg-type]
+    values = {each.name: getattr(part, each.name) for each in fields(part)}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    return {"kind": part.kind} | {name: value for name, value in plain.items() if value is not None}  # type: ignore[union-attr]
+    return {"kind": part.kind} | {name: value for name, value in plain.items() if value is not None}
 
 
-def _check_name(what: str, part: Column | Label) -> None:
+def _check_name(what: str, part: "Column | Label") -> None:
     """Take the spaces around a name away, as is done with those of a table; refuse what is none."""
     if not isinstance(part.name, str) or not part.name.strip():
         raise InputError(f"{what} must have a name (non-empty text), got {shown(part.name)}.")

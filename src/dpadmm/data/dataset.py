@@ -1,23 +1,18 @@
-"""A data set ready to be dealt to silos, and where data sets are found."""
+"""A data set ready to be dealt to silos."""
 
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm import checks
-from dpadmm.data.partition import Partition, Rows, by_column, group_names
-from dpadmm.data.partition import split as split_rows
+from dpadmm.data.partition import Partition, by_column, group_names
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.silos import Silos
-
-DATA_ROOT = "DPADMM_DATA"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +42,9 @@ class Dataset:
     def __post_init__(self) -> None:
         """Check that the parts fit together."""
         checks.positive("row_norm", self.row_norm)
-        for part, length in (("labels", len(self.labels)), ("groups", self._group_count())):
-            if length != self.n_rows:
-                raise InputError(f"{self.name}: {self.n_rows} rows but {length} {part}; one per row is needed.")
-
-    def _group_count(self) -> int:
-        return self.n_rows if self.groups is None else len(self.groups)
+        for what, part in (("labels", self.labels), ("groups", self.groups)):
+            if part is not None and len(part) != self.n_rows:
+                raise InputError(f"{self.name}: {self.n_rows} rows but {len(part)} {what}; one per row is needed.")
 
     @property
     def n_rows(self) -> int:
@@ -88,36 +80,3 @@ class Dataset:
             np.add.at(seen, array, 1)
         if (seen > 1).any():
             raise InputError(f"{(seen > 1).sum()} rows are in more than one silo; every guarantee counts a row once.")
-
-    def take(self, rows: Rows) -> "Dataset":
-        """Return the data set with these rows only."""
-        groups = None if self.groups is None else self.groups[rows]
-        return replace(self, features=self.features[rows], labels=self.labels[rows], groups=groups)
-
-    def split(self, rng: np.random.Generator, *, train_fraction: float = 0.7) -> "tuple[Dataset, Dataset]":
-        """Return random training and test halves; a 70/30 split unless told otherwise."""
-        train, test = split_rows(self.n_rows, rng, train_fraction=train_fraction)
-        return self.take(train), self.take(test)
-
-
-def data_folder(name: str, path: str | Path | None) -> Path:
-    """Return the folder of a data set: `path` if given, else `name` under the folder in DPADMM_DATA."""
-    if path is None:
-        root = os.environ.get(DATA_ROOT)
-        if not root:
-            raise InputError(
-                f"Where is the {name} data? Pass path=..., or set {DATA_ROOT} to a folder that has a folder {name!r}."
-            )
-        path = Path(root) / name
-    folder = Path(path)
-    if not folder.is_dir():
-        raise InputError(f"{str(folder)!r} is not a folder; the {name} files were expected there.")
-    return folder
-
-
-def find_file(folder: Path, name: str) -> Path:
-    """Return `name`, plain or gzipped, in a folder."""
-    for candidate in (folder / name, folder / f"{name}.gz"):
-        if candidate.is_file():
-            return candidate
-    raise InputError(f"{str(folder)!r} has neither {name!r} nor {name + '.gz'!r}.")

@@ -12,9 +12,10 @@ depend on another's.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ _LEAST_SPREAD = 0.01  # of rows whose columns have one category each
 _ROUNDED = 64 * 2.0**-52  # of the squares that a norm is computed from
 
 _MOST_WEIGHT = 1e6  # norm of a model of encoded rows, far beyond what rows of norm 1 need
+
+_SIDES = ("centre", "scale", "empty", "lower", "upper")
 
 _EXAMPLE = "Give (low, high), each a number for all features or one number per feature."
 
@@ -91,16 +94,9 @@ class RowEncoding:
         The spread of a column is the mean square of its encoded part, so that R is `reach` times a usual row's norm.
         """
         spread = math.fsum(scale.spread for scale in scales)
-        made = cls(
-            centre=_joined(scale.centre for scale in scales),
-            scale=_joined(scale.scale for scale in scales),
-            empty=_joined(scale.empty for scale in scales),
-            lower=_joined(scale.lower for scale in scales),
-            upper=_joined(scale.upper for scale in scales),
-            radius=reach * math.sqrt(max(spread, _LEAST_SPREAD)),
-            row_norm=row_norm,
-            constant=constant,
-        )
+        sides = {name: tuple(chain.from_iterable(getattr(scale, name) for scale in scales)) for name in _SIDES}
+        radius = reach * math.sqrt(max(spread, _LEAST_SPREAD))
+        made = cls(radius=radius, row_norm=row_norm, constant=constant, **sides)
         _check_scale(made)
         return made
 
@@ -332,10 +328,6 @@ class TargetScale:
     def decode(self, coef: Floats, intercept: Floats) -> tuple[Floats, Floats]:
         """Return a model of the scaled target as one of the target itself."""
         return coef * self.half_width, intercept * self.half_width + self.middle
-
-
-def _joined(parts: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
-    return tuple(value for part in parts for value in part)
 
 
 def _in_rows(rows: Mask, features: Ints, values: Floats, shape: tuple[int, int]) -> Any:

@@ -86,26 +86,6 @@ def dirichlet_label_skew(
     return [np.flatnonzero(owner == silo) for silo in range(silos)]
 
 
-def split(n_rows: int, rng: np.random.Generator, *, train_fraction: float = 0.7) -> tuple[Rows, Rows]:
-    """Return random training and test rows, `floor(train_fraction * n_rows)` of them for training.
-
-    >>> train, test = split(45_222, np.random.default_rng(0))
-    >>> len(train), len(test)
-    (31655, 13567)
-    """
-    rows = checks.count("n_rows", n_rows, least=2)
-    fraction = checks.open_unit("train_fraction", train_fraction)
-    # The nudge keeps 0.7 * 10 = 7 from becoming 6.999...
-    size = int(np.floor(fraction * rows + 1e-9))
-    if not 0 < size < rows:
-        raise InputError(
-            f"train_fraction {shown(train_fraction)} of {rows} rows leaves one side empty; "
-            "use more rows or another fraction."
-        )
-    order = checked_generator(rng).permutation(rows)
-    return np.sort(order[:size]), np.sort(order[size:])
-
-
 def checked_generator(rng: np.random.Generator) -> np.random.Generator:
     """Return `rng` if it is a generator: a seed or None would hide where the randomness comes from."""
     if not isinstance(rng, np.random.Generator):

@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, singledispatch
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,20 +108,13 @@ class CategoryBins:
         return self.n_categories + 1
 
 
-@singledispatch
 def bins_of(column: Any) -> NumberBins | CategoryBins:
     """Return the public bins of a column."""
+    if isinstance(column, Numeric):
+        return NumberBins(column.lower, column.upper)
+    if isinstance(column, Categorical):
+        return CategoryBins(len(column.categories))
     raise InputError(f"{column.name}: without public bounds or categories there are no bins to count in.")
-
-
-@bins_of.register
-def _(column: Numeric) -> NumberBins:
-    return NumberBins(column.lower, column.upper)
-
-
-@bins_of.register
-def _(column: Categorical) -> CategoryBins:
-    return CategoryBins(len(column.categories))
 
 
 @dataclass(frozen=True)
@@ -227,15 +220,7 @@ class ColumnCounts:
         if self.is_number:
             order, left, right = _line(np.array(self.edges), NumberBins(self.edges[0], self.edges[-1]).anchor)
             counts = np.append(counts[order], self.empty)
-        return ColumnStatistics(
-            name=self.name,
-            counts=counts,
-            noise_std=self.noise_std,
-            records=records,
-            left=left,
-            right=right,
-            categories=self.categories,
-        )
+        return ColumnStatistics(self.name, counts, self.noise_std, records, left, right, self.categories)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,11 +249,19 @@ class ReleasedProfile:
         if pooled.shape != (form.size,):
             raise InputError(f"A profile of this form has {form.size} counts, got {pooled.shape}.")
         parts = np.split(pooled / form.weights, np.cumsum([bins.number for bins in form.bins])[:-1])
+        columns = []
+        for column, bins, part in zip(form.columns, form.bins, parts, strict=True):
+            std, edges, categories = noise_std, tuple[float, ...](), tuple[str | int, ...]()
+            if isinstance(column, Categorical):
+                std, categories = noise_std / CATEGORY_WEIGHT, column.categories
+            elif isinstance(bins, NumberBins):
+                edges = tuple(bins.edges.tolist())
+            counts = tuple(part.tolist())
+            columns.append(
+                ColumnCounts(name=column.name, counts=counts, noise_std=std, edges=edges, categories=categories)
+            )
         return cls(
-            columns=tuple(
-                _named(column, bins, part, noise_std)
-                for column, bins, part in zip(form.columns, form.bins, parts, strict=True)
-            ),
+            columns=tuple(columns),
             records=records,
             form=form.digest,
             run=run,
@@ -314,28 +307,15 @@ class ReleasedProfile:
     def scales(self, columns: Sequence[Column]) -> tuple[ColumnScale, ...]:
         """Return how the columns are encoded, by what is visible above the noise."""
         records = self.counted
-        return tuple(_scale(column, counts, records) for column, counts in zip(columns, self.columns, strict=True))
+        return tuple(
+            _category_scale(column, counts, records)
+            if isinstance(column, Categorical)
+            else _number_scale(column, counts, records)
+            for column, counts in zip(columns, self.columns, strict=True)
+        )
 
 
-def _named(column: Column, bins: NumberBins | CategoryBins, counts: Floats, noise_std: float) -> ColumnCounts:
-    if isinstance(bins, NumberBins):
-        edges = tuple(bins.edges.tolist())
-        return ColumnCounts(name=column.name, counts=tuple(counts.tolist()), noise_std=noise_std, edges=edges)
-    return ColumnCounts(
-        name=column.name,
-        counts=tuple(counts.tolist()),
-        noise_std=noise_std / CATEGORY_WEIGHT,
-        categories=column.categories,  # type: ignore[attr-defined]
-    )
-
-
-@singledispatch
-def _scale(column: Any, counts: ColumnCounts, records: int) -> ColumnScale:
-    raise InputError(f"{column.name}: no encoding is known for {type(column).__name__}.")
-
-
-@_scale.register
-def _(column: Categorical, counts: ColumnCounts, records: int) -> ColumnScale:
+def _category_scale(column: Categorical, counts: ColumnCounts, records: int) -> ColumnScale:
     """Centre at the visible frequencies; what is not visible is shared out evenly."""
     shares, noise = np.array(counts.counts[:-1]) / records, counts.noise_std / records
     is_seen = shares > _VISIBLE * noise
@@ -349,8 +329,7 @@ def _(column: Categorical, counts: ColumnCounts, records: int) -> ColumnScale:
     return column.scale_at(tuple(found.tolist()))
 
 
-@_scale.register
-def _(column: Numeric, counts: ColumnCounts, records: int) -> ColumnScale:
+def _number_scale(column: Numeric, counts: ColumnCounts, records: int) -> ColumnScale:
     """Centre and scale by the mean and deviation of the visible bins; the usual scale where none is visible."""
     visible = VisibleLine.of(NumberBins(column.lower, column.upper), counts, records)
     if visible is None:

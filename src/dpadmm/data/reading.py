@@ -37,6 +37,7 @@ _BAD_FILE = (
     *(OSError, EOFError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError, AttributeError),
     *(zlib.error, zipfile.BadZipFile, SyntaxError, pd.errors.ParserError, pd.errors.ParserWarning),
 )
+_AS_TEXT = {"skipinitialspace": True, "index_col": False, "dtype": str, "keep_default_na": False}
 _LINE = re.compile(r"(?:line|row) (\d+)")
 
 
@@ -121,36 +122,20 @@ def check_stored(path: Path, asked: TableFormat) -> None:
 def _read_text(path: Path, asked: TableFormat) -> tuple[pd.DataFrame, TableFormat]:
     """Return a text file's cells, numbers with a decimal point, and how they were written."""
     text, written = quietly(path, "text", lambda: read_text(path, asked))
-    common: dict[str, Any] = {
-        "sep": written.sep,
-        "skipinitialspace": True,
-        "index_col": False,
-        "dtype": str,
-        "keep_default_na": False,
-    }
-    first = quietly(path, "text", lambda: pd.read_csv(_lines(text), header=None, nrows=1, **common))
-    names = list(first.iloc[0]) if written.is_headed else numbered_names(first.shape[1])
-    frame = quietly(
-        path,
-        "text",
-        lambda: pd.read_csv(
-            _lines(text),
-            header=0 if written.is_headed else None,
-            names=checked_names(str(path), names),
-            na_values=[""],
-            **common,
-        ),
-    )
+
+    def read(**words: Any) -> pd.DataFrame:
+        lines = io.StringIO(text, newline="")
+        return quietly(path, "text", lambda: pd.read_csv(lines, sep=written.sep, **_AS_TEXT, **words))
+
+    first = read(header=None, nrows=1)
+    names = checked_names(str(path), first.iloc[0] if written.is_headed else numbered_names(first.shape[1]))
+    frame = read(header=0 if written.is_headed else None, names=names, na_values=[""])
     if written.decimal != ".":
         places = enumerate(frame.columns, start=1)
         frame = pd.DataFrame(
             {name: _with_points(frame[name], written, f"{path}, column {place}") for place, name in places}
         )
     return frame, written
-
-
-def _lines(text: str) -> io.StringIO:
-    return io.StringIO(text, newline="")
 
 
 def _with_points(cells: pd.Series, written: TableFormat, where: str) -> pd.Series:

@@ -6,13 +6,13 @@ All policies treat a row by itself, so that a table may be screened in one piece
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpadmm.checks import plural, setting
 from dpadmm.data.cells import Cells, Mask, ScreenedCells
-from dpadmm.data.columns import Column, Label
+from dpadmm.data.columns import CellReader, LabelReader
 from dpadmm.data.schema import EmptyCells, OutOfRange, Screening, UnlistedCells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Ints
@@ -33,48 +33,46 @@ class Awkward(Enum):
     OUTSIDE = "outside the bounds"
 
 
-@dataclass(frozen=True)
-class CellTally:
-    """How many cells, and the numbers of the first rows, from 1."""
-
-    number: int
-    first: tuple[int, ...]
-
-    def __add__(self, later: "CellTally") -> "CellTally":
-        """Return both together; `later` are cells of later rows."""
-        return CellTally(self.number + later.number, (*self.first, *later.first)[:_MOST_ROWS])
-
-    @property
-    def rows(self) -> str:
-        """The rows in words."""
-        if self.number == 1:
-            return f"row {self.first[0]}"
-        more = f" and {self.number - _MOST_ROWS} more" if self.number > _MOST_ROWS else ""
-        return f"rows {', '.join(map(str, self.first))}{more}"
-
-
 @dataclass
 class Findings:
-    """Awkward cells of a file, `where`, by the place of their column (the label is the last); rows, blanked and all."""
+    """Awkward cells of a file, `where`, and its rows, all and blanked.
+
+    tallies: by the place of their column (the label is the last), how many cells, and the numbers of the first rows.
+    """
 
     where: str
     rows: int = 0
     blank: int = 0
-    tallies: dict[tuple[int, Awkward], CellTally] = field(default_factory=dict)
+    tallies: dict[tuple[int, Awkward], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
     def add(self, later: "Findings") -> None:
         """Count what was found in later rows of the same file as well."""
         self.rows, self.blank = self.rows + later.rows, self.blank + later.blank
-        for place, tally in later.tallies.items():
-            self.tallies[place] = self.tallies[place] + tally if place in self.tallies else tally
+        for place, (number, first) in later.tallies.items():
+            before, known = self.tallies.get(place, (0, ()))
+            self.tallies[place] = before + number, (*known, *first)[:_MOST_ROWS]
 
-    def tally(self, column: int, kind: Awkward, rows: Mask, numbers: Ints) -> None:
-        """Count the cells of these rows."""
-        self.tallies[column, kind] = CellTally(int(rows.sum()), tuple(numbers[rows][:_MOST_ROWS].tolist()))
+    def mark(self, column: int, found: Cells, numbers: Ints) -> None:
+        """Count the awkward cells of a column."""
+        for kind, rows in zip(Awkward, (found.strange, found.missing, found.unlisted, found.outside), strict=True):
+            if rows.any():
+                self.tallies[column, kind] = int(rows.sum()), tuple(numbers[rows][:_MOST_ROWS].tolist())
+
+
+def _row_words(number: int, first: Sequence[int]) -> str:
+    if number == 1:
+        return f"row {first[0]}"
+    more = f" and {number - _MOST_ROWS} more" if number > _MOST_ROWS else ""
+    return f"rows {', '.join(map(str, first))}{more}"
 
 
 def read_cells(
-    columns: Sequence[Column], label: Label | None, frame: "pd.DataFrame", numbers: Ints, where: str, how: Screening
+    columns: Sequence[CellReader],
+    label: LabelReader | None,
+    frame: "pd.DataFrame",
+    numbers: Ints,
+    where: str,
+    how: Screening,
 ) -> tuple[ScreenedCells, Findings]:
     """Read every column, and the label if there is one, and mark the awkward cells; nothing is refused yet.
 
@@ -84,24 +82,17 @@ def read_cells(
     cells = [column.read(frame[column.name]) for column in columns]
     blank = np.zeros(len(frame), dtype=bool)
     for place, found in enumerate(cells):
-        _mark(findings, place, found, numbers)
+        findings.mark(place, found, numbers)
         blank |= _blanked(found, how, is_label=False)
     labels = np.empty(0)
     if label is not None:
         read = label.read(frame[label.name])
-        _mark(findings, len(columns), read, numbers)
+        findings.mark(len(columns), read, numbers)
         blank |= _blanked(read, how, is_label=True)
         # A row without features: a real target of 0 has no residual, a sign no gradient either way.
         labels = np.where(blank, 0.0 if label.is_real else 1.0, read.values)
     findings.blank = int(blank.sum())
     return ScreenedCells(tuple(columns), cells, labels, blank, ()), findings
-
-
-def _mark(findings: Findings, place: int, found: Cells, numbers: Ints) -> None:
-    marks = zip(Awkward, (found.strange, found.missing, found.unlisted, found.outside), strict=True)
-    for kind, rows in marks:
-        if rows.any():
-            findings.tally(place, kind, rows, numbers)
 
 
 def _blanked(found: Cells, how: Screening, *, is_label: bool) -> Mask:
@@ -115,24 +106,24 @@ def _blanked(found: Cells, how: Screening, *, is_label: bool) -> Mask:
 
 
 def conclude(
-    files: Iterable[Findings], columns: Sequence[Column], label: Label | None, how: Screening, where: str
+    files: Iterable[Findings], columns: Sequence[CellReader], label: LabelReader | None, how: Screening, where: str
 ) -> tuple[str, ...]:
     """Refuse the files of one silo, called `where`, for what was found in them, or return notes for the data's holder.
 
     Messages quote no cell.
     """
-    known: list[Column | Label] = [*columns]
+    known: list[CellReader] = [*columns]
     known += [] if label is None else [label]
     files = list(files)
     faults, notes = [], []
     for found in files:
-        for (place, kind), tally in sorted(found.tallies.items(), key=_in_order):
+        for (place, kind), (number, first) in sorted(found.tallies.items(), key=_in_order):
             column = known[place]
             fault = _fault(kind, column, how)
             if fault is not None:
-                faults.append(f"{found.where}, {tally.rows}, column {column.name!r}: {fault}")
+                faults.append(f"{found.where}, {_row_words(number, first)}, column {column.name!r}: {fault}")
             elif (said := _note(kind, how, is_label=place == len(columns))) is not None:
-                notes.append(f"{found.where}, column {column.name!r}: {plural(tally.number, 'cell')} {said}")
+                notes.append(f"{found.where}, column {column.name!r}: {plural(number, 'cell')} {said}")
     _refuse(faults)
     rows, blank = sum(found.rows for found in files), sum(found.blank for found in files)
     if rows and blank == rows:
@@ -142,12 +133,12 @@ def conclude(
     return tuple(notes)
 
 
-def _in_order(item: tuple[tuple[int, Awkward], CellTally]) -> tuple[int, int]:
+def _in_order(item: tuple[tuple[int, Awkward], Any]) -> tuple[int, int]:
     (place, kind), _ = item
     return place, list(Awkward).index(kind)
 
 
-def _fault(kind: Awkward, column: Column | Label, how: Screening) -> str | None:
+def _fault(kind: Awkward, column: CellReader, how: Screening) -> str | None:
     """Say what is wrong and what to do, None where the policies allow such cells."""
     match kind:
         case Awkward.STRANGE:

@@ -4,12 +4,14 @@ A pass is `Workers.results(task, parts)`: a picklable task is called on every pa
 added up in the parts' order. Tasks are the four below; new ones need nothing but a `TablePart`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpadmm.data.cells import ScreenedCells
 from dpadmm.data.class_weights import by_class
@@ -20,12 +22,12 @@ from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.screening import Findings, conclude, read_cells
-from dpadmm.data.streamed_columns import StreamedColumns
 from dpadmm.data.table_format import TableFormat
 from dpadmm.data.tables import lacks
 from dpadmm.data.workers import ThreadWorkers, Workers
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
+from dpadmm.privacy.ledger.column_digests import column_digest
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.rows import PairwiseSum
 from dpadmm.problems.silos import Silos
@@ -279,6 +281,44 @@ class StreamedSilos(RawSilos):
 
 
 @dataclass(frozen=True)
+class DigestColumn:
+    """Hash one column of a table; columns are independent of each other, parts of a column are not."""
+
+    table: ParquetTable
+
+    def __call__(self, stored: str) -> bytes:
+        """Return the digest of the column that the files call so."""
+
+        def pieces() -> Iterator[NDArray[Any]]:
+            for part in self.table.parts:
+                for frame in part.frames([stored], is_plain=False):
+                    yield frame[stored].to_numpy()
+
+        return column_digest(pieces, self.table.rows)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamedColumns(SiloColumns):
+    """The private table of one silo, in Parquet; `columns` are the names that the files have for the ledger's."""
+
+    table: ParquetTable = field(kw_only=True)
+    workers: Workers = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Every column has all rows."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.table.rows
+
+    def _hash_columns(self) -> Mapping[str, bytes]:
+        """Return what the same table in memory has."""
+        found = self.workers.results(DigestColumn(self.table), list(self.columns.values()))
+        return {f"{name}[0]": digest for name, digest in zip(self.columns, found, strict=True)}
+
+
+@dataclass(frozen=True)
 class StreamedTable:
     """The rows of one silo that stay in their files, as `SiloTable` has those that are in memory."""
 
@@ -305,4 +345,5 @@ class StreamedTable:
         """Return the table as a ledger knows it."""
         if persons is not None:
             raise InputError("Rows that are streamed are one person's each.")
-        return StreamedColumns.of_table(name, self.table, self.workers).sharing(self.hashed)
+        columns = dict(zip(self.table.names, self.table.stored, strict=True))
+        return StreamedColumns(name, columns, table=self.table, workers=self.workers).sharing(self.hashed)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpadmm.checks import plural, setting
 from dpadmm.data.cells import EMPTY_WORDS, Screened, ScreenedCells, is_empty, written
-from dpadmm.data.columns import Column, Label
+from dpadmm.data.columns import CellReader, LabelReader
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.reading import may_lack_header, no_header, read_file
 from dpadmm.data.schema import Schema, Screening, numbered_names
@@ -81,7 +81,7 @@ def known_cells(frame: pd.DataFrame, where: str | Path) -> pd.DataFrame:
     return frame.where(~frame.isin(EMPTY_WORDS)) if is_text_file(where) else frame
 
 
-def check_split(split_by: str | None, columns: Sequence[Column], label: Label) -> None:
+def check_split(split_by: str | None, columns: Sequence[CellReader], label: CellReader) -> None:
     """Refuse to split by a column that a schema uses: within a silo all rows would have the same value."""
     if split_by in (*(each.name for each in columns), label.name):
         raise InputError(
@@ -232,8 +232,8 @@ def encode_table(
 
 
 def screen_cells(
-    columns: Sequence[Column],
-    label: Label | None,
+    columns: Sequence[CellReader],
+    label: LabelReader | None,
     frame: pd.DataFrame,
     where: str,
     screening: Screening,

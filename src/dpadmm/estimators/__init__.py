@@ -23,7 +23,7 @@ from dpadmm.estimators.notices import (
 )
 from dpadmm.estimators.regression import PrivateLinearRegression
 from dpadmm.reporting.evaluation import PrivateEvaluation
-from dpadmm.reporting.statement import NoiseSummary, PrivacyStatement
+from dpadmm.reporting.statement import Guarantee, NoiseSummary
 
 if TYPE_CHECKING:
     from dpadmm.estimators.pipelines import LearningStep, PipelineCheck, check_pipeline
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AssumedBoundsWarning",
     "AwkwardCellsWarning",
+    "Guarantee",
     "HopelessPlanWarning",
     "LargeDeltaWarning",
     "LearningStep",
@@ -39,7 +40,6 @@ __all__ = [
     "NoLedgerWarning",
     "NoiseSummary",
     "PipelineCheck",
-    "PrivacyStatement",
     "PrivateConfusion",
     "PrivateEvaluation",
     "PrivateLinearRegression",

@@ -50,7 +50,7 @@ from dpadmm.reporting.facts import Spending
 from dpadmm.reporting.intervals import CoefficientTable
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
-from dpadmm.reporting.statement import PrivacyStatement, SearchCost
+from dpadmm.reporting.statement import Guarantee, SearchCost
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -135,7 +135,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     coef_: Any = field(init=False)
     intercept_: Any = field(init=False)
-    privacy_: PrivacyStatement = field(init=False)
+    privacy_: Guarantee = field(init=False)
     released_: ReleasedModel = field(init=False)
     plan_: Plan = field(init=False)
     history_: tuple[tuple[PublicRound, ...], ...] = field(init=False)
@@ -272,21 +272,10 @@ class PrivateLinearModel(PrivateEstimator):
             spending = None if ledger is None else self._spending(ledger)
         names = [f"silo {i}" for i in range(1, n_silos + 1)]  # those of groups may be people's
         title = f"{rows.schema.label.name} from {checks.plural(n_silos, 'silo')}"
-        search = way.cost(done)
-        model = released_model(done, rows.schema, names, title, spending, notes, search)
+        model = released_model(done, rows.schema, names, title, spending, notes, way.cost(done))
         self.plan_ = done.plan
         self.history_ = done.histories
-        self.privacy_ = PrivacyStatement.of(
-            done.statement,
-            tuple(done.noise_plan.by(range(n_silos))),
-            delta=wishes.target.delta,
-            origin=done.origin,
-            assumptions=notes,
-            problems=done.plan.n_models,
-            profile=model.guarantee.profile,
-            subject="the model" if search is None else search.subject,
-            search=search,
-        )
+        self.privacy_ = model.guarantee
         self._keep(model, rows)
         return self
 

@@ -170,7 +170,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     coef_, intercept_, classes_, n_features_in_: as usual, in the units of X; with a schema, of its columns. Scores are
         `X coef_ + intercept_` for rows that are not shortened; longer ones count by their direction from the centre.
     profile_: noisy counts, means and quantiles of every column, None if none were released.
-    released_: the `ReleasedModel`, to save, report and verify. privacy_: the `PrivacyStatement`.
+    released_: the `ReleasedModel`, to save, report and verify. privacy_: the `Guarantee`.
     plan_: what was planned and why. history_: per problem and round, what the released messages show.
 
     Guarantees
@@ -181,7 +181,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     >>> X = rng.uniform(-1, 1, (500, 2))
     >>> y = (X[:, 0] > 0).astype(int)
     >>> model = PrivateLogisticRegression(epsilon=5.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1))
-    >>> model.fit(X, y).privacy_.certified <= 5.0
+    >>> model.fit(X, y).privacy_.epsilon <= 5.0
     True
 
     With a schema:

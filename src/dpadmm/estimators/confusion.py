@@ -19,7 +19,7 @@ from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation_figures import EvaluatedFigure
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import PrivacyStatement
+from dpadmm.reporting.statement import Guarantee
 
 _VISIBLE = 4.0  # deviations of noise by which what a share is divided by must exceed 0
 
@@ -37,7 +37,7 @@ class PrivateConfusion:
     right: tuple[float, float]
     counts: Floats = field(repr=False)
     noise_std: float
-    privacy: PrivacyStatement
+    privacy: Guarantee
 
     def accuracy(self) -> EvaluatedFigure:
         """Return the share of records that are predicted right; both counts tell it, since their sum is public."""
@@ -100,7 +100,7 @@ def private_confusion(
     >>> y = np.digitize(X[:, 0], (-0.3, 0.3))
     >>> model = PrivateLogisticRegression(9.0, 1e-5, feature_bounds=(-1, 1), classes=(0, 1, 2)).fit(X, y)
     >>> found = private_confusion(model, X, y, epsilon=1.0, delta=1e-6)
-    >>> found.accuracy().value > 0.7, found.counts.shape, found.privacy.certified <= 1.0
+    >>> found.accuracy().value > 0.7, found.counts.shape, found.privacy.epsilon <= 1.0
     (True, (3, 3), True)
     """
     model = measured(model)

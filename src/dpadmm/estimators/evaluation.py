@@ -153,7 +153,7 @@ def private_evaluation(
     >>> y = (X[:, 0] + rng.normal(0, 0.5, 2000) > 0).astype(int)
     >>> model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1)).fit(X, y)
     >>> found = private_evaluation(model, X, y, epsilon=1.0, delta=1e-6)
-    >>> found.roc_auc().value > 0.8, found.log_loss().is_visible, found.privacy.certified <= 1.0
+    >>> found.roc_auc().value > 0.8, found.log_loss().is_visible, found.privacy.epsilon <= 1.0
     (True, True, True)
     """
     model = measured(model)

@@ -16,7 +16,7 @@ from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone, measured, noisy
 from dpadmm.privacy.certificates.sums import bounded_sum
 from dpadmm.privacy.protection import Norm
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import PrivacyStatement
+from dpadmm.reporting.statement import Guarantee
 
 STEPS = 2**20
 """Values between 0 and 1 are rounded to this many steps and added as integers, so that no float rounding leaks."""
@@ -32,7 +32,7 @@ class PrivateScore:
     value: float
     standard_error: float
     n_records: int
-    privacy: PrivacyStatement
+    privacy: Guarantee
 
     def __str__(self) -> str:
         """Return the figure with its noise."""
@@ -81,7 +81,7 @@ def private_accuracy(
     >>> y = (X[:, 0] > 0).astype(int)
     >>> model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1)).fit(X, y)
     >>> score = private_accuracy(model, X, y, epsilon=1.0)
-    >>> 0 <= score.value <= 1, score.privacy.certified <= 1.0, score.privacy.delta
+    >>> 0 <= score.value <= 1, score.privacy.epsilon <= 1.0, score.privacy.delta
     (True, True, 0.0)
     """
     labels = labels_of(model, X, y)

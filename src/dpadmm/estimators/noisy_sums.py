@@ -35,7 +35,7 @@ from dpadmm.privacy.protection import Certificate, Protection, Unit, View, secur
 from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import PrivacyStatement
+from dpadmm.reporting.statement import Guarantee
 
 _SLOT = Slot("metric")
 
@@ -138,9 +138,9 @@ def check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> Non
 def _unit_of(model: Any) -> Unit:
     """Return what a model protects; of models that are not of this package, and of the commands' own, a record."""
     if isinstance(model, ReleasedModel):
-        return model.guarantee.protected.unit
+        return model.guarantee.protection.unit
     said = getattr(model, "privacy_", None)
-    return said.unit if isinstance(said, PrivacyStatement) else Unit.RECORD
+    return said.protection.unit if isinstance(said, Guarantee) else Unit.RECORD
 
 
 def check_sizes(protection: Protection) -> None:
@@ -175,7 +175,7 @@ class NoisySum:
 
     values: Floats
     noise_std: float
-    privacy: PrivacyStatement
+    privacy: Guarantee
 
 
 def noisy_sum(parts: Floats, certificate: Certificate, asked: Asked, X: Any, y: NDArray[Any], subject: str) -> NoisySum:
@@ -194,7 +194,7 @@ def noisy_sum(parts: Floats, certificate: Certificate, asked: Asked, X: Any, y: 
             ledger.check_protection(asked.protection)
         with open_release(plan, asked.sampler, ledger, label="metric", n_agents=len(parts)) as reserved:
             noisy = reserved.noise(plan).total(_SLOT, 1, parts[:, :, None])
-    privacy = PrivacyStatement.of(
+    privacy = Guarantee.of(
         statement([release]),
         [release],
         delta=asked.delta or 0.0,
@@ -233,7 +233,8 @@ def _release(
     if shares is None:
         certificate = secure_grid(certificate, grid=grid_for(rough), dimension=dimension)
     else:  # nobody sees more than the noisy sum, which the certificate of the plain sum covers (C10)
-        grid, plain = grid_for(rough / math.sqrt(shares.honest)), replace(certificate, view=View.PUBLIC)
+        seen = replace(certificate.protection, view=View.PUBLIC)
+        grid, plain = grid_for(rough / math.sqrt(shares.honest)), replace(certificate, protection=seen)
         certificate = masked_sum(plain, shares=shares, grid=grid, dimension=dimension)
     std = float(calibrate_gaussian(target, [certificate.bound], [1.0])[0])
     release = GaussianRelease(certificate=certificate, noise_std=std, agent=COORDINATOR, round=1)

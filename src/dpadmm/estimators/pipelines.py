@@ -6,10 +6,10 @@ A subclass may do anything in its fit, so nothing that its parent says counts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn import preprocessing
@@ -35,13 +35,8 @@ from dpadmm.checks import plural
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator
 
-
-@dataclass(frozen=True)
-class _Advice:
-    """What a step gives away, and what does the same without looking at the rows."""
-
-    problem: str
-    instead: str
+_Advice: TypeAlias = tuple[str, str]
+"""What a step gives away, and what does the same without looking at the rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +101,8 @@ def check_pipeline(pipe: Any) -> PipelineCheck:
             f"check_pipeline takes an estimator, got {what}. Give for instance "
             "make_pipeline(FunctionTransformer(np.tanh), PrivateLogisticRegression(...))."
         )
-    seen = _Seen([], [], 0)
-    _walk(pipe, "", seen)
+    seen = _Seen()
+    seen.walk(pipe, "")
     if seen.private_fits > 1:
         seen.notes.append(f"{seen.private_fits} private models are fitted on the same rows: their epsilons add up")
     return PipelineCheck(findings=tuple(seen.findings), notes=tuple(seen.notes), has_private_fit=seen.private_fits > 0)
@@ -117,45 +112,66 @@ def check_pipeline(pipe: Any) -> PipelineCheck:
 class _Seen:
     """What a walk has met so far."""
 
-    findings: list[LearningStep]
-    notes: list[str]
-    private_fits: int
+    findings: list[LearningStep] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    private_fits: int = 0
 
     def add(self, step: Any, place: str, advice: _Advice | None = None, what: str = "") -> None:
         """Add a finding about a step, by default that which is known of its class."""
-        name, known = type(step).__name__, advice or _advice_for(type(step))
-        self.findings.append(
-            LearningStep(place=place or name, step=what or name, problem=known.problem, instead=known.instead)
-        )
+        name, (problem, instead) = type(step).__name__, advice or _advice_for(type(step))
+        self.findings.append(LearningStep(place=place or name, step=what or name, problem=problem, instead=instead))
 
     def note(self, step: Any, place: str, text: str) -> None:
         self.notes.append(f"{place or type(step).__name__} {text}")
 
+    def walk(self, step: Any, place: str) -> None:
+        if step is None or isinstance(step, str):  # "passthrough" and "drop"
+            return
+        if isinstance(step, type):
+            raise InputError(
+                f"{place or 'A step'} is the class {step.__name__}. Give an instance: {step.__name__}(...)."
+            )
+        held: Iterable[tuple[str, Any]] = ()
+        if isinstance(step, PrivateEstimator):
+            self.private_fits += 1
+            if not _is_from("dpadmm", step):
+                self.add(step, place, _OVERRIDDEN)
+        elif isinstance(step, FrozenEstimator) and _is_from("sklearn", step):
+            self.note(step, place, _FROZEN_NOTE)
+        elif (parts := next((parts for kind, parts in _PARTS.items() if isinstance(step, kind)), None)) is not None:
+            if not _is_from("sklearn", step):
+                self.add(step, place)
+            self.look_closer(step, place)
+            held = parts(step)
+        elif _reads_the_data(step):
+            self.add(step, place)
+            held, place = _held(step), place or type(step).__name__
+        else:
+            self.look_closer(step, place)
+        for name, part in held:
+            self.walk(part, f"{place} > {name}" if place else name)
 
-def _walk(step: Any, place: str, seen: _Seen) -> None:
-    if step is None or isinstance(step, str):  # "passthrough" and "drop"
-        return
-    if isinstance(step, type):
-        raise InputError(f"{place or 'A step'} is the class {step.__name__}. Give an instance: {step.__name__}(...).")
-    if isinstance(step, PrivateEstimator):
-        seen.private_fits += 1
-        if not _is_from("dpadmm", step):
-            seen.add(step, place, _OVERRIDDEN)
-    elif isinstance(step, FrozenEstimator) and _is_from("sklearn", step):
-        seen.note(step, place, "was fitted before: if not on public data, its cost belongs to the privacy figures too")
-    elif isinstance(step, tuple(_PARTS)):
-        if not _is_from("sklearn", step):
-            seen.add(step, place)
-        _look_closer(step, place, seen)
-        parts = next(parts for kind, parts in _PARTS.items() if isinstance(step, kind))
-        for name, part in parts(step):
-            _walk(part, f"{place} > {name}" if place else name, seen)
-    elif _reads_the_data(step):
-        seen.add(step, place)
-        for name, part in _held(step):
-            _walk(part, f"{place or type(step).__name__} > {name}", seen)
-    else:
-        _look_closer(step, place, seen)
+    def look_closer(self, step: Any, place: str) -> None:
+        """Look at what is in a step's settings: a mean over the rows can hide in a function of the user's."""
+        match step:
+            case FunctionTransformer() | TransformedTargetRegressor():
+                options = getattr(step, "kw_args", None) or {}
+                if step.func is None or isinstance(step.func, np.ufunc):
+                    return
+                advice = _advice_on(step.func, options)
+                if advice is None:
+                    self.note(step, place, _FUNCTION_NOTE)
+                else:
+                    self.add(step, place, advice, f"a function in {type(step).__name__}")
+            case Pipeline() if step.memory is not None:
+                self.note(step, place, "keeps fitted steps and transformed rows on disk (memory=): leave it out")
+            case OneHotEncoder() | OrdinalEncoder() if step.handle_unknown == "error":
+                lenient = "'ignore'" if isinstance(step, OneHotEncoder) else "'use_encoded_value', unknown_value=-1"
+                self.note(step, place, f"quotes unlisted cells in its errors: set handle_unknown={lenient}")
+            case ColumnTransformer():
+                for name, _, columns in step.transformers:
+                    if callable(columns) and not isinstance(columns, make_column_selector):
+                        self.add(step, f"{place} > {name}" if place else name, _COLUMNS, "columns chosen by a function")
 
 
 def _is_from(package: str, step: Any) -> bool:
@@ -190,74 +206,37 @@ def _held(step: Any) -> Iterator[tuple[str, Any]]:
             yield from ((str(label), part) for label, part in pairs if hasattr(part, "fit"))
 
 
+_FROZEN_NOTE = "was fitted before: if not on public data, its cost belongs to the privacy figures too"
 _FUNCTION_NOTE = "calls a function that cannot be inspected: it must treat every row on its own"
-
-
-def _look_closer(step: Any, place: str, seen: _Seen) -> None:
-    """Look at what is in a step's settings: a mean over the rows can hide in a function of the user's."""
-    match step:
-        case FunctionTransformer():
-            _judge(step, step.func, step.kw_args or {}, place, seen)
-        case TransformedTargetRegressor():
-            _judge(step, step.func, {}, place, seen)
-        case Pipeline() if step.memory is not None:
-            seen.note(step, place, "keeps fitted steps and transformed rows on disk (memory=): leave it out")
-        case OneHotEncoder() | OrdinalEncoder() if step.handle_unknown == "error":
-            lenient = "'ignore'" if isinstance(step, OneHotEncoder) else "'use_encoded_value', unknown_value=-1"
-            seen.note(step, place, f"quotes unlisted cells in its errors: set handle_unknown={lenient}")
-        case ColumnTransformer():
-            for name, _, columns in step.transformers:
-                if callable(columns) and not isinstance(columns, make_column_selector):
-                    seen.add(step, f"{place} > {name}" if place else name, _COLUMNS, "columns chosen by a function")
-
-
-def _judge(step: Any, function: Any, options: Mapping[str, Any], place: str, seen: _Seen) -> None:
-    if function is None or isinstance(function, np.ufunc):
-        return
-    advice = _advice_on(function, options)
-    if advice is None:
-        seen.note(step, place, _FUNCTION_NOTE)
-    else:
-        seen.add(step, place, advice, f"a function in {type(step).__name__}")
 
 
 def _reads_the_data(step: Any) -> bool:
     """Return whether fitting a step may learn something from the rows; unknown steps are taken to."""
-    is_fixed = _FIXED.get(type(step))
-    if is_fixed is not None:
-        return not is_fixed(step)
+    if type(step) in _COUNTING:
+        return False
+    if type(step) in _FIXED:
+        return not _FIXED[type(step)](step)
     return not (_is_from("sklearn", step) and hasattr(step, "__sklearn_tags__")) or get_tags(step).requires_fit
 
 
-def _always(step: Any) -> bool:
-    return True
-
-
 def _has_categories(step: Any) -> bool:
-    has_all = not isinstance(step.categories, str)
-    return has_all and step.min_frequency is None and step.max_categories is None
+    return not isinstance(step.categories, str) and step.min_frequency is None and step.max_categories is None
 
 
-def _fills_a_constant(step: Any) -> bool:
-    # Without keep_empty_features a column is dropped if all its cells are empty; the indicator drops columns too.
-    return step.strategy == "constant" and step.keep_empty_features and not step.add_indicator
-
+_PROJECTIONS = (PolynomialCountSketch, SkewedChi2Sampler, GaussianRandomProjection, SparseRandomProjection)
+_COUNTING = (PolynomialFeatures, *_PROJECTIONS)
+"""Steps that count columns and rows, which are public, and draw from their own seed."""
 
 _FIXED: Mapping[type, Callable[[Any], bool]] = MappingProxyType(
     {
         OneHotEncoder: _has_categories,
         OrdinalEncoder: _has_categories,
-        SimpleImputer: _fills_a_constant,
+        # Without keep_empty_features a column is dropped if all its cells are empty; the indicator drops columns too.
+        SimpleImputer: lambda step: step.strategy == "constant" and step.keep_empty_features and not step.add_indicator,
         MissingIndicator: lambda step: step.features == "all",
         SplineTransformer: lambda step: not isinstance(step.knots, str),
         CountVectorizer: lambda step: step.vocabulary is not None,
         RBFSampler: lambda step: not isinstance(step.gamma, str),
-        # These count columns and rows, which are public, and draw from their own seed.
-        PolynomialFeatures: _always,
-        PolynomialCountSketch: _always,
-        SkewedChi2Sampler: _always,
-        GaussianRandomProjection: _always,
-        SparseRandomProjection: _always,
     }
 )
 """Steps with settings that leave nothing to be learned: exactly these classes, since a subclass may do more."""
@@ -275,87 +254,88 @@ _REPEATS = (
 
 _ADVICE: Mapping[str, _Advice] = MappingProxyType(
     {
-        "StandardScaler": _Advice("it learns the mean and spread of every column exactly", _BOUNDS),
-        "MinMaxScaler": _Advice("the smallest and largest value of a column are two people's values", _BOUNDS),
-        "MaxAbsScaler": _Advice("the largest value of a column is somebody's value", _BOUNDS),
-        "RobustScaler": _Advice("it learns quantiles of every column, which are people's values", _BOUNDS),
-        "QuantileTransformer": _Advice("it keeps quantiles of every column, which are people's values", _BOUNDS),
-        "PowerTransformer": _Advice(
-            "it learns an exponent for every column exactly", "a FunctionTransformer, as np.log1p"
+        "StandardScaler": ("it learns the mean and spread of every column exactly", _BOUNDS),
+        "MinMaxScaler": ("the smallest and largest value of a column are two people's values", _BOUNDS),
+        "MaxAbsScaler": ("the largest value of a column is somebody's value", _BOUNDS),
+        "RobustScaler": ("it learns quantiles of every column, which are people's values", _BOUNDS),
+        "QuantileTransformer": ("it keeps quantiles of every column, which are people's values", _BOUNDS),
+        "PowerTransformer": ("it learns an exponent for every column exactly", "a FunctionTransformer, as np.log1p"),
+        "KBinsDiscretizer": (
+            "it learns the edges of the bins from the values",
+            "a FunctionTransformer with np.digitize and public edges",
         ),
-        "KBinsDiscretizer": _Advice(
-            "it learns the edges of the bins from the values", "a FunctionTransformer with np.digitize and public edges"
-        ),
-        "OneHotEncoder": _Advice(
+        "OneHotEncoder": (
             "it learns which categories occur, and a rare one may be one person's",
             "OneHotEncoder(categories=[a public list for each column], handle_unknown='ignore'), without min_frequency "
             "and max_categories",
         ),
-        "OrdinalEncoder": _Advice(
+        "OrdinalEncoder": (
             "it learns which categories occur, and a rare one may be one person's",
             "OrdinalEncoder(categories=[a public list for each column], handle_unknown='use_encoded_value', "
             "unknown_value=-1), without min_frequency and max_categories",
         ),
-        "LabelEncoder": _Advice("it learns which labels occur", "classes= of the private classifier"),
-        "LabelBinarizer": _Advice("it learns which labels occur", "classes= of the private classifier"),
-        "TargetEncoder": _Advice(
-            "it keeps the mean target of every category, exactly", "OneHotEncoder with public categories"
+        "LabelEncoder": ("it learns which labels occur", "classes= of the private classifier"),
+        "LabelBinarizer": ("it learns which labels occur", "classes= of the private classifier"),
+        "TargetEncoder": (
+            "it keeps the mean target of every category, exactly",
+            "OneHotEncoder with public categories",
         ),
-        "SimpleImputer": _Advice("it learns the fill values, and which columns are empty, from the rows", _PUBLIC_FILL),
-        "MissingIndicator": _Advice("it learns which columns have missing values", "MissingIndicator(features='all')"),
-        "SplineTransformer": _Advice("it learns the knots from the values", "SplineTransformer(knots=public numbers)"),
-        "CountVectorizer": _Advice(
+        "SimpleImputer": ("it learns the fill values, and which columns are empty, from the rows", _PUBLIC_FILL),
+        "MissingIndicator": ("it learns which columns have missing values", "MissingIndicator(features='all')"),
+        "SplineTransformer": ("it learns the knots from the values", "SplineTransformer(knots=public numbers)"),
+        "CountVectorizer": (
             "it keeps the words that occur, and a rare one may be one person's",
             "CountVectorizer(vocabulary=a public list), or HashingVectorizer",
         ),
-        "TfidfTransformer": _Advice("it learns exactly how many rows contain each word", "HashingVectorizer"),
-        "RBFSampler": _Advice("gamma='scale' is the variance of the rows", "RBFSampler(gamma=a public number)"),
+        "TfidfTransformer": ("it learns exactly how many rows contain each word", "HashingVectorizer"),
+        "RBFSampler": ("gamma='scale' is the variance of the rows", "RBFSampler(gamma=a public number)"),
         # whole packages
-        "sklearn.model_selection": _Advice(
+        "sklearn.model_selection": (
             "it returns exact scores of private rows and keeps the setting that did best on them, and every fit is a "
             "release of its own",
             "dpadmm.PrivateSearchCV, whose epsilon covers all fits and the choice; the planner, which tunes on "
             "synthetic data (method='auto', alpha=None); or search on public data",
         ),
-        "sklearn.impute": _Advice("it learns the fill values from the rows", _PUBLIC_FILL),
-        "sklearn.feature_selection": _Advice("it chooses columns by looking at the rows", _OTHERS),
-        "sklearn.decomposition": _Advice("it learns directions from the rows exactly", _OTHERS),
-        "sklearn.cross_decomposition": _Advice("it learns directions from the rows exactly", _OTHERS),
-        "sklearn.manifold": _Advice("it keeps the rows themselves, or something computed from them exactly", _OTHERS),
-        "sklearn.cluster": _Advice("it learns centres, or keeps rows, exactly", _OTHERS),
-        "sklearn.neighbors": _Advice("it keeps the rows themselves", _OTHERS),
-        "sklearn.ensemble": _Advice(_REPEATS, "one private estimator"),
-        "sklearn.multiclass": _Advice(
-            _REPEATS, "the private classifiers themselves, which share one budget between several classes"
+        "sklearn.impute": ("it learns the fill values from the rows", _PUBLIC_FILL),
+        "sklearn.feature_selection": ("it chooses columns by looking at the rows", _OTHERS),
+        "sklearn.decomposition": ("it learns directions from the rows exactly", _OTHERS),
+        "sklearn.cross_decomposition": ("it learns directions from the rows exactly", _OTHERS),
+        "sklearn.manifold": ("it keeps the rows themselves, or something computed from them exactly", _OTHERS),
+        "sklearn.cluster": ("it learns centres, or keeps rows, exactly", _OTHERS),
+        "sklearn.neighbors": ("it keeps the rows themselves", _OTHERS),
+        "sklearn.ensemble": (_REPEATS, "one private estimator"),
+        "sklearn.multiclass": (
+            _REPEATS,
+            "the private classifiers themselves, which share one budget between several classes",
         ),
-        "sklearn.multioutput": _Advice(_REPEATS, "one private estimator per target, with a ledger for all of them"),
-        "sklearn.calibration": _Advice(
+        "sklearn.multioutput": (_REPEATS, "one private estimator per target, with a ledger for all of them"),
+        "sklearn.calibration": (
             "it learns a curve from the rows exactly, and every fit is a release of its own",
             "predict_proba of PrivateLogisticRegression",
         ),
-        "sklearn.linear_model": _Advice(
+        "sklearn.linear_model": (
             "it learns from the rows without noise",
             "PrivateLogisticRegression, PrivateLinearSVC or PrivateLinearRegression",
         ),
-        "sklearn.svm": _Advice("it keeps rows, or learns from them without noise", "PrivateLinearSVC"),
+        "sklearn.svm": ("it keeps rows, or learns from them without noise", "PrivateLinearSVC"),
     }
 )
-_COLUMNS = _Advice(
+_COLUMNS = (
     "the function sees the rows, and its choice of columns may depend on them",
     "list the columns by name, or by type with make_column_selector",
 )
-_OVERRIDDEN = _Advice(
+_OVERRIDDEN = (
     "its class does not belong to this package, and its fit may do more than the private one",
     "the private estimator itself",
 )
-_UNKNOWN = _Advice("it is assumed to learn from the rows when it is fitted", _OTHERS)
+_UNKNOWN = ("it is assumed to learn from the rows when it is fitted", _OTHERS)
 
 
 def _advice_for(kind: type) -> _Advice:
     """Return the advice for a class, or for the nearest class or module it comes from that is known.
 
     >>> from sklearn.preprocessing import MinMaxScaler
-    >>> _advice_for(MinMaxScaler).problem
+    >>> _advice_for(MinMaxScaler)[0]
     "the smallest and largest value of a column are two people's values"
     """
     for each in kind.__mro__:
@@ -377,13 +357,13 @@ _DOES_THE_SAME: Mapping[Callable[..., Any], type] = MappingProxyType(
         preprocessing.power_transform: preprocessing.PowerTransformer,
     }
 )
-_BY_COLUMN = _Advice("it divides every column by its norm, which all rows make together", _BOUNDS)
+_BY_COLUMN = ("it divides every column by its norm, which all rows make together", _BOUNDS)
 
 
 def _advice_on(function: Any, options: Mapping[str, Any]) -> _Advice | None:
     """Return what calling `function` on the rows gives away, None if nothing is seen.
 
-    >>> _advice_on(partial(preprocessing.scale, with_mean=False), {}).problem
+    >>> _advice_on(partial(preprocessing.scale, with_mean=False), {})[0]
     'it learns the mean and spread of every column exactly'
     >>> _advice_on(preprocessing.normalize, {}) is None
     True
@@ -392,10 +372,8 @@ def _advice_on(function: Any, options: Mapping[str, Any]) -> _Advice | None:
         function, options = function.func, {**function.keywords, **options}
     owner = getattr(function, "__self__", function)  # of a bound method; an object that is called stands for itself
     if callable(getattr(owner, "fit", None)):
-        known = _advice_for(type(owner))
-        return _Advice(
-            f"it is or was fitted out of sight; {known.problem}", f"{_OTHERS}; give the step, not its method"
-        )
+        problem, _ = _advice_for(type(owner))
+        return f"it is or was fitted out of sight; {problem}", f"{_OTHERS}; give the step, not its method"
     if function is preprocessing.normalize and options.get("axis", 1) != 1:
         return _BY_COLUMN
     try:

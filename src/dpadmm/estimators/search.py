@@ -33,7 +33,7 @@ from dpadmm.planner.search import SearchPlan, carry_out_search, plan_search
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import PrivacyStatement, SearchCost
+from dpadmm.reporting.statement import Guarantee, SearchCost
 
 SEARCHABLE = ("alpha", "l1_ratio", "slope_cap", "hinge_width", "huber_threshold", "method")
 """What may be searched: what is fitted, and how. All else says which rows there are, who is protected, or what it
@@ -81,7 +81,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
     >>> y = (X[:, 0] > 0).astype(int)
     >>> model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1))
     >>> search = PrivateSearchCV(model, {"alpha": [1e-4, 1.0]}, epsilon=2.0, delta=1e-5).fit(X, y)
-    >>> search.best_params_, search.privacy_.certified <= 2.0
+    >>> search.best_params_, search.privacy_.epsilon <= 2.0
     ({'alpha': 0.0001}, True)
     """
 
@@ -146,7 +146,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         return model.set_params(**params, **own)
 
     @property
-    def privacy_(self) -> PrivacyStatement:
+    def privacy_(self) -> Guarantee:
         """What all of it together cost."""
         check_is_fitted(self)
         return self.best_estimator_.privacy_

@@ -7,21 +7,24 @@ asks for anything else has another digest and is refused.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from dpadmm import checks
-from dpadmm.errors import InputError
+from dpadmm.atomic import write_atomic
+from dpadmm.errors import InputError, ResumeError
 from dpadmm.federation import term_values
+from dpadmm.federation.durable import toml
 from dpadmm.federation.names import check_distinct, check_name
 from dpadmm.federation.refusal import printable
 from dpadmm.parsing import parse_json, parse_toml, read_text
 from dpadmm.privacy.protection import Relation
 
 FORMAT = 2
+DAMAGED = "What the state file keeps of a run is damaged. Restore it from a backup."
 REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
 
 
@@ -313,6 +316,14 @@ def _participants(listed: object) -> tuple[Participant, ...]:
     return tuple(Participant(**each) for each in listed)
 
 
+def stored_terms(text: str) -> Agreement:
+    """Return the terms of a run as a silo's state file keeps them."""
+    try:
+        return Agreement.from_json(text)
+    except InputError as problem:
+        raise ResumeError(DAMAGED) from problem
+
+
 def read_federation(path: Path) -> Agreement:
     """Read a federation file (TOML): the terms as top-level names, `[settings]`, and `[[participants]]`.
 
@@ -332,19 +343,12 @@ def read_federation(path: Path) -> Agreement:
 
 
 def write_federation(path: Path, agreement: Agreement) -> None:
-    """Write the terms as a federation file that `read_federation` reads back to the same digest."""
+    """Write the terms, whole or not at all, as a federation file that `read_federation` reads to the same digest."""
     plain = json.loads(agreement.as_json())
     del plain["format"]
     settings, participants = plain.pop("settings"), plain.pop("participants")
-    lines = [*_lines(plain.items()), "", "[settings]", *_lines(settings)]
-    for participant in participants:
-        lines += ["", "[[participants]]", *_lines(participant.items())]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _lines(named: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """Write values as TOML, which knows JSON's values but not its way to escape characters beyond 16 bits."""
-    return (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in named)
+    parts = [toml(plain), "[settings]\n" + toml(dict(settings))]
+    write_atomic(path, "\n".join([*parts, *(f"[[participants]]\n{toml(each)}" for each in participants)]).encode())
 
 
 def named_edges(graph: str, n: int) -> list[tuple[int, int]]:

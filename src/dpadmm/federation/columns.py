@@ -17,7 +17,7 @@ from dpadmm.core.budget import share_of
 from dpadmm.core.release import noisy_values
 from dpadmm.federation.inbox import checked_counts, read_step
 from dpadmm.federation.messages import Step
-from dpadmm.federation.refusal import MessageError, Refusal
+from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.privacy.calibration import Target
@@ -107,13 +107,5 @@ def take_counts(terms: AgreedRun, request: Step) -> tuple[Floats, Step]:
         raise Refusal(
             f"There are {len(agreement.participants)} silos; the counts of {len(request.relay)} were relayed."
         )
-    found = [
-        read_step(envelope, agreement, agent, PROFILE_ROUND).vector for agent, envelope in enumerate(request.relay)
-    ]
+    found = [read_step(envelope, agreement, agent, PROFILE_ROUND) for agent, envelope in enumerate(request.relay)]
     return pooled_counts(terms, np.stack(found)), replace(request, relay=())
-
-
-def check_bare_request(request: Step) -> None:
-    """Refuse a request for round 0 that carries anything: counts are a matter of the records alone."""
-    if request.inbox.size or request.relay:
-        raise MessageError("Round 0 counts columns, so its request must be empty.")

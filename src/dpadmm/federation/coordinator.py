@@ -89,10 +89,17 @@ class Coordinator:
         self.path, self._file = Path(path), identity(Path(path))
         self._key, self._clock = key, clock
         try:
-            self._load()
+            row = self._connection.execute("SELECT terms FROM run").fetchone()
+            if row is None:
+                raise FederationStopped("The run was never started: its file has no terms.")
+            self.terms: AgreedRun = agreed_run(Agreement.from_json(row[0]))
         except BaseException:
             self._connection.close()
             raise
+        self._joined: set[int] = set()
+        self._doubts = Doubts(self.terms, self._clock)
+        self._handed: set[str] = set()
+        self._made: dict[tuple[int, int], Request] = {}
 
     @classmethod
     def create(cls, path: Path, agreement: Agreement, key: SigningKey, clock: Callable[[], float]) -> "Coordinator":
@@ -115,16 +122,6 @@ class Coordinator:
                 f"The file of the run, {self.path}, was replaced or removed while it was in use. Put the newest one "
                 "in its place, and run the command again to continue from there."
             )
-
-    def _load(self) -> None:
-        row = self._connection.execute("SELECT terms FROM run").fetchone()
-        if row is None:
-            raise FederationStopped("The run was never started: its file has no terms.")
-        self.terms: AgreedRun = agreed_run(Agreement.from_json(row[0]))
-        self._joined: set[int] = set()
-        self._doubts = Doubts(self.terms, self._clock)
-        self._handed: set[str] = set()
-        self._made: dict[tuple[int, int], Request] = {}
 
     @property
     def agreement(self) -> Agreement:
@@ -256,8 +253,9 @@ class Coordinator:
                 else:
                     read_step(envelope, self.agreement, agent, k)
         except Refusal as problem:
-            if self._is_repeat(agent, envelope):
-                return False
+            query = "SELECT 1 FROM answers WHERE agent = ? AND envelope = ?"
+            if self._connection.execute(query, (agent, envelope)).fetchone():
+                return False  # a repeat
             self._note("refused", f"answer of {self.name(agent)} to round {k}: {problem}")
             raise PeerError(f"The answer of {self.name(agent)} to round {k} is unusable: {problem}") from problem
         with durable.exclusive(self._connection):
@@ -323,11 +321,8 @@ class Coordinator:
         k = min(self.round + 1, self.agreement.rounds)
         done, asked = self._answered(k), self.terms.asked(k)
         spent = [
-            (
-                participant.name,
-                self.terms.epsilon(agent, self.round + (agent in done and not self.is_done)),
-            )
-            for agent, participant in enumerate(self.agreement.participants)
+            (person.name, self.terms.epsilon(agent, self.round + (agent in done and not self.is_done)))
+            for agent, person in enumerate(self.agreement.participants)
         ]
         return Progress(
             round=self.round,
@@ -361,10 +356,6 @@ class Coordinator:
     def _answered(self, k: int) -> dict[int, bytes]:
         query = "SELECT agent, envelope FROM answers WHERE round = ?"
         return {int(a): bytes(e) for a, e in self._connection.execute(query, (k,)).fetchall()}
-
-    def _is_repeat(self, agent: int, envelope: bytes) -> bool:
-        query = "SELECT 1 FROM answers WHERE agent = ? AND envelope = ?"
-        return self._connection.execute(query, (agent, envelope)).fetchone() is not None
 
     def _is_late(self, agent: int, answer: Message, k: int) -> bool:
         """Say whether an answer is a second copy that a repeated request brought; raise the refusal of this request."""
@@ -400,60 +391,48 @@ class Coordinator:
             relay = tuple(self._roster().values())
         return Step(self.agreement.digest, agent, k, inbox, relay)
 
-    def _inbox(self, k: int) -> Floats:
-        return self._first_inbox() if k == 0 else self._stored_inbox(k)
-
     def _stored_inbox(self, k: int) -> Floats:
         query = "SELECT inbox FROM rounds WHERE round = ?"
         return durable.unpack(self._connection.execute(query, (k,)).fetchone()[0])[0]
 
-    def _first_inbox(self) -> Floats:
+    def _inbox(self, k: int) -> Floats:
+        """Return what the exchange of a round has made; before the first, what the method starts from."""
+        if k > 0:
+            return self._stored_inbox(k)
         problem, network = self.terms.problem, self.terms.network
         nobody: Any = None  # the first inbox depends on public values only; no subproblem is solved for it
         n = problem.n_agents
-        degrees = np.zeros(n, dtype=np.int64) if network is None else network.degrees
-        agents = Agents(
-            problem.functions, problem.weights, problem.regulariser, nobody, np.arange(n), np.asarray(degrees), n
-        )
+        degrees = np.zeros(n, dtype=np.int64) if network is None else np.asarray(network.degrees)
+        agents = Agents(problem.functions, problem.weights, problem.regulariser, nobody, np.arange(n), degrees, n)
         return self.terms.algorithm.start(agents, 1)[1]
 
     def _complete(self, k: int) -> None:
-        """Exchange the answers, with the coordinator's noise if it has any, and store the result in one step."""
-        answers, agreement = self._answered(k), self.agreement
-        asked = self.terms.asked(k)
-        if self.terms.is_masked:
-            self._complete_sum(k, [read_summand(answers[agent], self.terms, agent, k) for agent in asked])
+        """Exchange the answers, with the coordinator's noise if it has any, and store the result in one step.
+
+        What came under masks is added up first, and all noise is in that sum.
+        """
+        terms, answers, asked = self.terms, self._answered(k), self.terms.asked(k)
+        if terms.is_masked:
+            vectors = self._sum(k, [read_summand(answers[agent], terms, agent, k) for agent in asked])[None, :]
+        else:
+            vectors = np.stack([read_step(answers[agent], self.agreement, agent, k) for agent in asked])
+        if k == PROFILE_ROUND:
+            self._store_round(k, vectors[0] if terms.is_masked else pooled_counts(terms, vectors), np.zeros(0))
             return
-        vectors = np.stack([read_step(answers[agent], agreement, agent, k).vector for agent in asked])
-        if self.terms.has_profile and k == PROFILE_ROUND:
-            self._store_round(k, pooled_counts(self.terms, vectors), np.zeros(0))
-            return
-        vectors = vectors[:, :, None]
-        exchange, before = self.terms.algorithm.exchange, self._inbox(k - 1)
-        noise = self.terms.noise()
-        inbox = exchange(k, self.terms.problem, self.terms.network, before, vectors, noise)
+        told = vectors[:, :, None]
+        noise = TakenSum(terms.summed(k)[0], k, told) if terms.is_masked else terms.noise()
+        inbox = terms.algorithm.exchange(k, terms.problem, terms.network, self._inbox(k - 1), told, noise)
         noise.check_drawn(k, COORDINATOR)
         # On a graph every broadcast is public and their mean stands for the run; otherwise the coordinator's own.
-        estimate = vectors.mean(axis=0)[:, 0] if self.terms.is_graph else inbox[0, :, 0]
-        self._store_round(k, inbox, estimate)
+        self._store_round(k, inbox, told.mean(axis=0)[:, 0] if terms.is_graph else inbox[0, :, 0])
 
-    def _complete_sum(self, k: int, parts: list[Words]) -> None:
-        """Take the sum of what came under masks, and exchange that; all noise is in it."""
+    def _sum(self, k: int, parts: list[Words]) -> Floats:
         try:
-            total = total_of(self.terms, k, parts)
+            return total_of(self.terms, k, parts)
         except Refusal as refusal:
             said = f"The sum of round {k} cannot be used: {refusal} There is no way to tell which silo's part is wrong."
             self._note("refused", said)
             raise FederationStopped(f"{said} The run ends here; start a new one, under new terms.") from refusal
-        if k == PROFILE_ROUND:
-            self._store_round(k, total, np.zeros(0))
-            return
-        told = total[None, :, None]
-        noise = TakenSum(self.terms.summed(k)[0], k, told)
-        problem, network, before = self.terms.problem, self.terms.network, self._inbox(k - 1)
-        inbox = self.terms.algorithm.exchange(k, problem, network, before, told, noise)
-        noise.check_read()
-        self._store_round(k, inbox, inbox[0, :, 0])
 
     def _store_round(self, k: int, inbox: Floats, estimate: Floats) -> None:
         with durable.exclusive(self._connection):

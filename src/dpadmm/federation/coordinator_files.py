@@ -2,42 +2,22 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, suppress
 from pathlib import Path
 
 from dpadmm.errors import DpadmmError, InputError
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.keys import SigningKey, need_extra
-from dpadmm.federation.new_directory import LOCK, complete, new_directory
+from dpadmm.federation.new_directory import PartyFiles, complete, new_directory
 
 
-@dataclass(frozen=True)
-class CoordinatorFiles:
-    """Where the parts of a coordinator are."""
+class CoordinatorFiles(PartyFiles):
+    """Where the parts of a coordinator are. key_file: its signing key."""
 
-    directory: Path
-
-    @property
-    def key_file(self) -> Path:
-        """The signing key."""
-        return self.directory / "coordinator.key"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the process that serves."""
-        return self.directory / LOCK
-
-    @property
-    def status(self) -> Path:
-        """What the process that serves tells about itself."""
-        return self.directory / "status.json"
-
-    @property
-    def certificate(self) -> Path:
-        """The TLS certificate of the process that serves, and its key."""
-        return self.directory / "tls.pem"
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.key_file = self.directory / "coordinator.key"
 
     def create(self, key: SigningKey | None = None) -> SigningKey:
         """Make the directory of a new coordinator with its signing key, whole or not at all; nothing is overwritten."""
@@ -69,22 +49,21 @@ class CoordinatorFiles:
 
     def open_run(self, agreement: Agreement) -> Coordinator:
         """Open the run of these terms, or start it."""
-        path = self.directory / "runs" / f"{agreement.digest}.db"
-        key = self.key()
-        return (
-            Coordinator(path, key, time.time) if path.exists() else Coordinator.create(path, agreement, key, time.time)
-        )
+        path, key = self.directory / "runs" / f"{agreement.digest}.db", self.key()
+        if not path.exists():
+            return Coordinator.create(path, agreement, key, time.time)
+        return Coordinator(path, key, time.time)
 
     def unfinished(self) -> list[Path]:
         """Return the files of the runs that have not come to their end, nor were ended for good."""
-        return [path for path in sorted(self.runs()) if self._is_unfinished(path)]
-
-    def _is_unfinished(self, path: Path) -> bool:
-        try:
-            with closing(Coordinator(path, self.key(), time.time)) as run:
-                return not run.is_done and not run.is_ended
-        except DpadmmError:  # damaged: nobody can drive it
-            return False
+        found = []  # without damaged ones: nobody can drive them
+        for path in sorted(self.runs()):
+            with (
+                suppress(DpadmmError),
+                closing(Coordinator(path, self.key(), time.time)) as run,
+            ):
+                found += [] if run.is_done or run.is_ended else [path]
+        return found
 
     def runs(self) -> Iterator[Path]:
         """Return the files of all runs."""

@@ -72,48 +72,40 @@ class Drive:
                 self.transport.send(self._seats[agent], envelope)
 
     def _take(self, node: Hashable, envelope: bytes | None) -> None:
-        seated = [agent for agent, place in self._seats.items() if place == node]
+        agent = next((agent for agent, place in self._seats.items() if place == node), None)
         if envelope is None:
-            self._lose(node, seated)
-        elif not seated:
-            self._seat(node, envelope)
-        else:
-            self._collect(seated[0], envelope)
+            self._lose(node, agent)
+            return
+        try:
+            if agent is None:
+                self._seat(node, envelope)
+            elif self.coordinator.accept(agent, envelope):
+                self._asked.clear()
+                self._since = self.clock()
+        except AwaitsApproval as problem:  # it is invited again, until the owner has looked at the terms
+            if node not in self._awaited:
+                _log.info("waiting for a silo's owner: %s", problem)
+            self._awaited.add(node)
+        except PeerError as problem:
+            raise FederationStopped(str(problem)) from problem
 
-    def _lose(self, node: Hashable, seated: list[int]) -> None:
+    def _lose(self, node: Hashable, agent: int | None) -> None:
         """A node could not be reached: invite it again, and whoever appears; its silo may come back as another node."""
         self._invited[node] = self.clock() - self.resend_seconds + min(RETRY_SECONDS, self.resend_seconds)
-        for agent in seated:
+        if agent is not None:
             _log.warning("%s is out of reach", self.coordinator.name(agent))
             self._seats[agent] = None
             self._asked = {place: sent for place, sent in self._asked.items() if place[0] != agent}
             self.coordinator.lost(agent)
 
     def _seat(self, node: Hashable, envelope: bytes) -> None:
-        try:
-            agent = self.coordinator.accept_joined(envelope)
-        except AwaitsApproval as problem:  # it is invited again, until the owner has looked at the terms
-            if node not in self._awaited:
-                _log.info("waiting for a silo's owner: %s", problem)
-            self._awaited.add(node)
-            return
-        except PeerError as problem:
-            raise FederationStopped(str(problem)) from problem
+        agent = self.coordinator.accept_joined(envelope)
         if agent is None:
             _log.warning("node %s did not answer the invitation: it is not a participant, or its answer is late", node)
             return
         if agent not in self._seats:  # one that is lost again and again does not put off the end of the wait
             self._since = self.clock()
         self._seats[agent] = node
-
-    def _collect(self, agent: int, envelope: bytes) -> None:
-        try:
-            is_complete = self.coordinator.accept(agent, envelope)
-        except PeerError as problem:
-            raise FederationStopped(str(problem)) from problem
-        if is_complete:
-            self._asked.clear()
-            self._since = self.clock()
 
     def _check_time(self) -> None:
         agreement = self.coordinator.agreement

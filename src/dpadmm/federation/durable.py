@@ -3,20 +3,20 @@
 import errno
 import io
 import json
-import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
+from dpadmm.atomic import write_atomic
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.parsing import read_arrays
-from dpadmm.privacy.ledger.store import sync_directory
 from dpadmm.problems.arrays import Floats
 
 VERSION = 4
@@ -49,9 +49,7 @@ def create(path: Path, application: int, schema: str, first: tuple[str, tuple[An
 
 def connect(path: Path, application: int, tables: str = "") -> sqlite3.Connection:
     """Open a file made by `create` with these tables; anything else is refused by name."""
-    _check_file(path)
-    connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-    return _checked(connection, path, application, tables, "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+    return _opened(path, application, tables, "mode=rw", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
 
 
 def connect_for_reading(path: Path, application: int, tables: str = "") -> sqlite3.Connection:
@@ -60,7 +58,6 @@ def connect_for_reading(path: Path, application: int, tables: str = "") -> sqlit
     While it is written, or where that was cut short, the index of its log (`-shm`) is there, and is read as it is;
     else the file is at rest.
     """
-    _check_file(path)
     log, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
     is_at_rest = not index.exists()
     if is_at_rest and log.exists() and log.stat().st_size:
@@ -68,19 +65,14 @@ def connect_for_reading(path: Path, application: int, tables: str = "") -> sqlit
             f"{path} was not closed properly, and the index of its log is missing. Start the process that serves "
             "it: that repairs it."
         )
-    place = f"file:{quote(str(path.absolute()))}?{'immutable=1' if is_at_rest else 'mode=ro&readonly_shm=1'}"
-    connection = sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
-    return _checked(connection, path, application, tables)
+    return _opened(path, application, tables, "immutable=1" if is_at_rest else "mode=ro&readonly_shm=1")
 
 
-def _check_file(path: Path) -> None:
+def _opened(path: Path, application: int, tables: str, how: str, *settings: str) -> sqlite3.Connection:
     if not path.is_file():
         raise ResumeError(f"There is no file {path}. Has the directory been initialised?")
-
-
-def _checked(
-    connection: sqlite3.Connection, path: Path, application: int, tables: str, *settings: str
-) -> sqlite3.Connection:
+    place = f"file:{quote(str(path.absolute()))}?{how}"
+    connection = sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
     connection.text_factory = _text
     try:
         (found,) = connection.execute("PRAGMA application_id").fetchone()
@@ -161,20 +153,28 @@ def exclusive(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+def stamp(path: Path) -> tuple[int, ...]:
+    """Return what tells that a file has not changed; nothing where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def now(precision: str = "seconds") -> str:
+    """Return the time as files of silos and coordinators tell it."""
+    return datetime.now(UTC).isoformat(timespec=precision)
+
+
 def toml(plain: Mapping[str, Any]) -> str:
-    """Return plain values as TOML, a line each."""
+    """Return plain values as TOML, which knows JSON's values but not its way to escape signs beyond 16 bits."""
     return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in plain.items())
 
 
 def save_toml(path: Path, plain: Mapping[str, Any]) -> None:
     """Write plain values as TOML; the file is there whole, as it was or as it is now."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(toml(plain))
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    sync_directory(path.parent)
+    write_atomic(path, toml(plain).encode())
 
 
 def is_machines(problem: BaseException) -> bool:

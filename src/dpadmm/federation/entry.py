@@ -19,10 +19,40 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SiloEntry:
+class Protected:
+    """What an entry and an invitation say of who is protected from whom, in words. view, colluders: the observer."""
+
+    view: str = View.EAVESDROPPER.value
+    colluders: int | None = None
+    relation: str = Relation.REPLACE_ONE.value
+    records_per_person: int = 1
+    silos_per_person: int = 1
+
+    @property
+    def protection(self) -> Protection:
+        """Who is protected from whom."""
+        return Protection(
+            view=View(self.view),
+            relation=Relation(self.relation),
+            colluders=self.colluders,
+            records_per_person=self.records_per_person,
+            silos_per_person=self.silos_per_person,
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Return what is told, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def text(self) -> str:
+        """Return it as TOML."""
+        return durable.toml(self.plain())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiloEntry(Protected):
     """The public facts of one silo: who it is, what it holds, and what its owner's rules allow.
 
-    records: None where the number is secret. schema: digest of the schema. view, colluders: whom its budget is against.
+    records: None where the number is secret. schema: digest of the schema.
     """
 
     name: str
@@ -30,19 +60,6 @@ class SiloEntry:
     schema: str
     methods: tuple[str, ...]
     records: int | None = None
-    view: str = View.EAVESDROPPER.value
-    colluders: int | None = None
-    relation: str = Relation.REPLACE_ONE.value
-    records_per_person: int = 1
-    silos_per_person: int = 1
-
-    def plain(self) -> dict[str, Any]:
-        """Return what is told, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
-
-    def text(self) -> str:
-        """Return the entry as TOML."""
-        return durable.toml(self.plain())
 
     def save(self, path: Path) -> None:
         """Write the entry."""
@@ -68,7 +85,7 @@ class SiloEntry:
             entry.participant(1 if entry.records is None else entry.records)
             if not term_values.is_digest(entry.schema):
                 raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {shown(entry.schema)}")
-            entry.protection()
+            _ = entry.protection
         except (KeyError, TypeError, ValueError) as problem:
             said = printable(f"{source} is not a silo's entry: {problem}")
             raise InputError(f"{said}. `dpadmm silo init` writes one.") from problem
@@ -102,13 +119,3 @@ class SiloEntry:
     def participant(self, records: int) -> Participant:
         """Return the silo as terms name it, with so many records."""
         return Participant(self.name, records, self.key)
-
-    def protection(self) -> Protection:
-        """Return whom its owner protects from whom."""
-        return Protection(
-            view=View(self.view),
-            relation=Relation(self.relation),
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
-            colluders=self.colluders,
-        )

@@ -1,6 +1,7 @@
 """What reaches a silo or the coordinator from others: checked before anything is computed from it."""
 
 import math
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.problems.arrays import Floats
+
+Answer = TypeVar("Answer", Stepped, Masked)
 
 
 def checked_vector(vector: Floats, agreement: Agreement, source: str) -> Floats:
@@ -45,28 +48,27 @@ def _checked(vector: Floats, length: int, largest: float, source: str) -> Floats
     return vector
 
 
-def check_place(answer: Stepped | Masked, agreement: Agreement, agent: int, k: int) -> None:
-    """Refuse an answer that is about other terms, another silo or another round."""
+def read_signed(envelope: bytes, agreement: Agreement, agent: int, k: int, kind: type[Answer]) -> Answer:
+    """Return a silo's answer to round k, signed by that silo; refuse anything else in its place."""
+    person = agreement.participants[agent]
+    answer = messages.read(open_envelope(envelope, person.key))
+    if not isinstance(answer, kind):
+        raise MessageError(f"{person.name} sent a {answer.kind!r} message where a {kind.kind!r} one was expected.")
     if (answer.digest, answer.agent, answer.round) != (agreement.digest, agent, k):
         raise Refusal(
-            f"A message of {agreement.participants[agent].name} is about round {answer.round} of silo {answer.agent}, "
-            f"terms {answer.digest[:16]}...; round {k} of silo {agent} was expected: the message is replayed, "
-            "reordered or misdirected."
+            f"A message of {person.name} is about round {answer.round} of silo {answer.agent}, terms "
+            f"{answer.digest[:16]}...; round {k} of silo {agent} was expected: the message is replayed, reordered or "
+            "misdirected."
         )
-
-
-def read_step(envelope: bytes, agreement: Agreement, agent: int, k: int) -> Stepped:
-    """Return a silo's answer to round k, signed by that silo; refuse anything else in its place."""
-    name = agreement.participants[agent].name
-    answer = messages.read(open_envelope(envelope, agreement.participants[agent].key))
-    if not isinstance(answer, Stepped):
-        raise MessageError(f"{name} sent a {answer.kind!r} message where a step was expected.")
-    check_place(answer, agreement, agent, k)
-    if k == PROFILE_ROUND:
-        checked_counts(answer.vector, agreement, agreement.participants[agent].records, name)
-    else:
-        checked_vector(answer.vector, agreement, name)
     return answer
+
+
+def read_step(envelope: bytes, agreement: Agreement, agent: int, k: int) -> Floats:
+    """Return what a silo has sent in round k, signed by that silo and of the agreed size."""
+    vector, person = read_signed(envelope, agreement, agent, k, Stepped).vector, agreement.participants[agent]
+    if k == PROFILE_ROUND:
+        return checked_counts(vector, agreement, person.records, person.name)
+    return checked_vector(vector, agreement, person.name)
 
 
 def neighbour_inbox(terms: AgreedRun, request: Step) -> Floats | None:
@@ -89,7 +91,7 @@ def neighbour_inbox(terms: AgreedRun, request: Step) -> Floats | None:
     agreement = terms.agreement
     total = np.zeros(agreement.dimension)
     for neighbour, envelope in zip(near, request.relay, strict=True):
-        total = total + read_step(envelope, agreement, int(neighbour), request.round - 1).vector
+        total = total + read_step(envelope, agreement, int(neighbour), request.round - 1)
     return total[None, :, None]
 
 

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpadmm.atomic import write_atomic
 from dpadmm.errors import InputError
 from dpadmm.federation.messages import split
 from dpadmm.federation.refusal import MessageError
@@ -118,18 +119,10 @@ def read_fingerprint(name: str, told: str) -> str:
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a new file that only its owner can read, whole or not at all; an existing one is refused."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        descriptor = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(draft, path)  # fails if there is one, and never shows half of one
+        write_atomic(path, content, 0o600, may_replace=False)
     except OSError as problem:
         raise InputError(f"{path} cannot be created: {problem.strerror}. Keys are never overwritten.") from problem
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def check_private(path: Path) -> None:

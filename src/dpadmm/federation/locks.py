@@ -4,7 +4,6 @@ import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from dpadmm.errors import InputError
 
@@ -23,20 +22,15 @@ def sole(path: Path, what: str) -> Iterator[None]:
     """Hold a lock file; `InputError` if another process holds it. It is free again when this process ends."""
     with path.open("a") as file:
         until = time.monotonic() + _LOOK_SECONDS
-        while not _is_taken(file):
-            if time.monotonic() > until:
-                raise InputError(f"{what} is already running (it holds {path}). Stop it first.")
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > until:
+                    raise InputError(f"{what} is already running (it holds {path}). Stop it first.") from None
             time.sleep(0.02)
         yield
-
-
-def _is_taken(file: IO[str]) -> bool:
-    """Take a lock if it is free."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def is_held(path: Path) -> bool:

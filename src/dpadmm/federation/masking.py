@@ -13,7 +13,7 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.inbox import check_place, checked_counts, checked_vector
+from dpadmm.federation.inbox import checked_counts, checked_vector, read_signed
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Keyed, Masked, Message, Stepped
 from dpadmm.federation.refusal import MessageError, Refusal
@@ -85,14 +85,11 @@ def summand(terms: AgreedRun, agent: int, k: int, values: Floats, masks: Masks) 
 def read_summand(envelope: bytes, terms: AgreedRun, agent: int, k: int) -> Words:
     """Return a silo's part of the sum of round k, signed by that silo; refuse anything else in its place."""
     agreement = terms.agreement
-    name, length = agreement.participants[agent].name, _length(agreement, k)
-    answer = messages.read(open_envelope(envelope, agreement.participants[agent].key))
-    if not isinstance(answer, Masked):
-        raise MessageError(f"{name} sent a {answer.kind!r} message where a part of a masked sum was expected.")
-    check_place(answer, agreement, agent, k)
-    if answer.words.shape != (length,):
-        raise Refusal(f"{name} sent {answer.words.size} words, not {length}.")
-    return answer.words
+    words = read_signed(envelope, agreement, agent, k, Masked).words
+    length = agreement.n_counts if k == PROFILE_ROUND else agreement.dimension
+    if words.shape != (length,):
+        raise Refusal(f"{agreement.participants[agent].name} sent {words.size} words, not {length}.")
+    return words
 
 
 def total_of(terms: AgreedRun, k: int, parts: Sequence[Words]) -> Floats:
@@ -116,10 +113,6 @@ def total_of(terms: AgreedRun, k: int, parts: Sequence[Words]) -> Floats:
     return checked_vector(total, agreement, "all silos")
 
 
-def _length(agreement: Agreement, k: int) -> int:
-    return agreement.n_counts if k == PROFILE_ROUND else agreement.dimension
-
-
 class TakenSum:
     """The noise hook of a coordinator that has nothing but the noisy sum: all noise is in it."""
 
@@ -138,7 +131,7 @@ class TakenSum:
         self._is_read = True
         return self._total
 
-    def check_read(self) -> None:
+    def check_drawn(self, *_: object) -> None:
         """Refuse an exchange that made something else of the messages than their noisy sum."""
         if not self._is_read:
             raise InputError("The method did not read the sum of its messages through noise.total (C12).")

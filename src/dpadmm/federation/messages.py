@@ -8,8 +8,9 @@ only module that knows the format.
 import base64
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -36,37 +37,47 @@ SIGNATURE_BYTES = 64
 _PARTS = f"A message has more than {MOST_PARTS} parts, which no valid message has."
 
 
+Nonce = Annotated[str, "nonce"]
 Seen = tuple[tuple[str, int], ...]
 """Numbers by names."""
+
+_KINDS: "dict[str, type[Message]]" = {}
 
 
 @dataclass(frozen=True)
 class Message:
     """What all messages share: whom they concern and how they are written."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        """Know the kind by its name."""
+        cls.kind = cls.__name__.lower()
+        if not cls.kind.startswith("_"):
+            _KINDS[cls.kind] = cls
 
     def encode(self) -> bytes:
         """Return the body."""
-        plain = {field.name: _PLAIN[field.type](getattr(self, field.name)) for field in fields(self)}
+        plain = {field.name: _FORMS[field.type][0](getattr(self, field.name)) for field in fields(self)}
         document = plain | {"kind": self.kind, "version": VERSION}
         return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
     @classmethod
     def decode(cls, document: dict[str, Any]) -> Self:
         """Read the fields of a body; every field must be there, of its type, and no other."""
-        names = {field.name for field in fields(cls)}
-        if set(document) != names | {"kind", "version"}:
-            odd = ", ".join(sorted(set(document) ^ (names | {"kind", "version"})))
+        odd = ", ".join(sorted(set(document) ^ {"kind", "version", *(field.name for field in fields(cls))}))
+        if odd:
             raise MessageError(f"A {cls.kind!r} message has missing or unexpected fields: {odd:.200}.")
-        return cls(**{field.name: _READ[field.type](document[field.name]) for field in fields(cls)})
+        try:
+            return cls(**{field.name: _FORMS[field.type][1](document[field.name]) for field in fields(cls)})
+        except (KeyError, TypeError, ValueError) as problem:
+            raise MessageError(f"A {cls.kind!r} message has an array that cannot be read ({problem}).") from problem
 
 
 @dataclass(frozen=True)
 class Register(Message):
     """A silo that was invited to a study tells what terms are drafted from: its entry (`entry.SiloEntry`), as TOML."""
 
-    kind: ClassVar[str] = "register"
     study: str
     silo: str
     entry: str
@@ -76,7 +87,6 @@ class Register(Message):
 class Join(Message):
     """The coordinator asks a silo to take part; `terms` is the whole agreement as JSON."""
 
-    kind: ClassVar[str] = "join"
     terms: str
 
 
@@ -84,7 +94,6 @@ class Join(Message):
 class Joined(Message):
     """A silo takes part; `plan` is the mark of the noise it has computed for itself."""
 
-    kind: ClassVar[str] = "joined"
     digest: str
     agent: int
     plan: str
@@ -94,7 +103,6 @@ class Joined(Message):
 class Keyed(Joined):
     """A silo takes part in a run under masks; `mask_key` is the public part of its key for this run alone."""
 
-    kind: ClassVar[str] = "keyed"
     mask_key: str
 
 
@@ -107,7 +115,6 @@ class Step(Message):
         training), or of all silos' mask keys (the first round under masks), signed by them.
     """
 
-    kind: ClassVar[str] = "step"
     digest: str
     agent: int
     round: int
@@ -119,7 +126,6 @@ class Step(Message):
 class Stepped(Message):
     """A silo's message of a round: what the method lets leave, noise included."""
 
-    kind: ClassVar[str] = "stepped"
     digest: str
     agent: int
     round: int
@@ -130,7 +136,6 @@ class Stepped(Message):
 class Masked(Message):
     """A silo's part of a sum, with its share of the noise and under masks; words modulo 2^64."""
 
-    kind: ClassVar[str] = "masked"
     digest: str
     agent: int
     round: int
@@ -138,37 +143,31 @@ class Masked(Message):
 
 
 @dataclass(frozen=True)
+class _Relay(Message):
+    """Signed messages of others on their way to or from silo `agent`."""
+
+    digest: str
+    agent: int
+    relay: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
 class Unsure(Message):
     """A silo that was started anew asks what the others have seen of it, before it draws anything for these terms."""
 
-    kind: ClassVar[str] = "unsure"
     digest: str
     agent: int
-    nonce: str
-
-    def __post_init__(self) -> None:
-        """Check the nonce."""
-        _check_nonce(self.nonce)
+    nonce: Nonce
 
 
 @dataclass(frozen=True)
-class Vouch(Message):
+class Vouch(_Relay):
     """The coordinator asks a silo to vouch for others; `relay` holds their `Unsure` messages, signed by them."""
 
-    kind: ClassVar[str] = "vouch"
-    digest: str
-    agent: int
-    relay: tuple[bytes, ...]
-
 
 @dataclass(frozen=True)
-class Vouched(Message):
+class Vouched(_Relay):
     """A silo's answer: one `Voucher` for each, in envelopes of their own."""
-
-    kind: ClassVar[str] = "vouched"
-    digest: str
-    agent: int
-    relay: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
@@ -178,33 +177,22 @@ class Voucher(Message):
     It is one more than the last round that silo `about` has answered; runs of which nothing was seen are left out.
     """
 
-    kind: ClassVar[str] = "voucher"
     digest: str
     agent: int
     about: int
-    nonce: str
+    nonce: Nonce
     seen: Seen
-
-    def __post_init__(self) -> None:
-        """Check the nonce."""
-        _check_nonce(self.nonce)
 
 
 @dataclass(frozen=True)
-class Vouchers(Message):
+class Vouchers(_Relay):
     """The coordinator hands a silo the vouchers of the others."""
-
-    kind: ClassVar[str] = "vouchers"
-    digest: str
-    agent: int
-    relay: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
 class Assured(Message):
     """A silo has seen enough vouchers, and its own files are not behind them."""
 
-    kind: ClassVar[str] = "assured"
     digest: str
     agent: int
 
@@ -213,7 +201,6 @@ class Assured(Message):
 class Refused(Message):
     """A silo will not answer; the reason is for people."""
 
-    kind: ClassVar[str] = "refused"
     request: str
     reason: str
 
@@ -221,8 +208,6 @@ class Refused(Message):
 @dataclass(frozen=True)
 class Unapproved(Refused):
     """A silo does not take part, since its owner has not approved the terms; it may be invited again."""
-
-    kind: ClassVar[str] = "unapproved"
 
 
 def read(body: bytes) -> Message:
@@ -271,9 +256,10 @@ def _text(value: Any) -> str:
     return value
 
 
-def _check_nonce(value: str) -> None:
-    if len(value) != NONCE_DIGITS or not all(sign in "0123456789abcdef" for sign in value):
+def _nonce(value: Any) -> str:
+    if len(_text(value)) != NONCE_DIGITS or set(value) - set("0123456789abcdef"):
         raise MessageError(f"A message has {shown(value)} where a nonce of {NONCE_DIGITS} hex digits was expected.")
+    return str(value)
 
 
 def _whole(value: Any) -> int:
@@ -284,25 +270,19 @@ def _whole(value: Any) -> int:
 
 def _rows_to_plain(rows: Floats) -> dict[str, Any]:
     array = np.ascontiguousarray(rows, dtype="<f8")
-    return {"shape": list(array.shape), "data": base64.b64encode(array.tobytes()).decode()}
+    return {"shape": list(array.shape), "data": _base64(array.tobytes())}
+
+
+def _bytes(value: Any) -> bytes:
+    return base64.b64decode(_text(value), validate=True)
 
 
 def _rows(value: Any) -> Floats:
-    try:
-        shape = tuple(_whole(size) for size in value["shape"])
-        data = np.frombuffer(base64.b64decode(value["data"], validate=True), dtype="<f8")
-        if len(value) != 2 or not 1 <= len(shape) <= 3 or int(np.prod(shape, dtype=object)) != data.size:
-            raise MessageError(f"A message has {data.size} numbers for an array of shape {shape}.")
-        return data.reshape(shape).astype(np.float64)  # no numbers in a shape too large to be counted is an error too
-    except (KeyError, TypeError, ValueError) as problem:
-        raise MessageError(f"A message has an array that cannot be read ({problem}).") from problem
-
-
-def _words(value: Any) -> Words:
-    try:
-        return np.frombuffer(base64.b64decode(_text(value), validate=True), dtype="<u8").astype(np.uint64)
-    except ValueError as problem:
-        raise MessageError(f"A message has words that cannot be read ({problem}).") from problem
+    shape = tuple(_whole(size) for size in value["shape"])
+    data = np.frombuffer(base64.b64decode(value["data"], validate=True), dtype="<f8")
+    if len(value) != 2 or not 1 <= len(shape) <= 3 or int(np.prod(shape, dtype=object)) != data.size:
+        raise MessageError(f"A message has {data.size} numbers for an array of shape {shape}.")
+    return data.reshape(shape).astype(np.float64)  # no numbers in a shape too large to be counted is an error too
 
 
 def _seen(value: Any) -> Seen:
@@ -311,33 +291,20 @@ def _seen(value: Any) -> Seen:
     return tuple((_text(name), _whole(number)) for name, number in value.items())
 
 
-def _envelopes(value: Any) -> tuple[bytes, ...]:
-    try:
-        return tuple(base64.b64decode(_text(part), validate=True) for part in value)
-    except (TypeError, ValueError) as problem:
-        raise MessageError(f"A message has relayed envelopes that cannot be read ({problem}).") from problem
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
-_PLAIN: dict[Any, Any] = {
-    str: str,
-    int: int,
-    Floats: _rows_to_plain,
-    Words: lambda words: base64.b64encode(np.ascontiguousarray(words, dtype="<u8").tobytes()).decode(),
-    tuple[bytes, ...]: lambda parts: [base64.b64encode(part).decode() for part in parts],
-    Seen: dict,
+_FORMS: dict[Any, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    str: (str, _text),
+    Nonce: (str, _nonce),
+    int: (int, _whole),
+    Floats: (_rows_to_plain, _rows),
+    Words: (
+        lambda words: _base64(np.ascontiguousarray(words, dtype="<u8").tobytes()),
+        lambda text: np.frombuffer(_bytes(text), dtype="<u8").astype(np.uint64),
+    ),
+    tuple[bytes, ...]: (lambda parts: [_base64(part) for part in parts], lambda parts: tuple(map(_bytes, parts))),
+    Seen: (dict, _seen),
 }
-_READ: dict[Any, Any] = {
-    str: _text,
-    int: _whole,
-    Floats: _rows,
-    Words: _words,
-    tuple[bytes, ...]: _envelopes,
-    Seen: _seen,
-}
-_KINDS: dict[str, type[Message]] = {
-    kind.kind: kind
-    for kind in (
-        *(Register, Join, Joined, Keyed, Step, Stepped, Masked, Refused, Unapproved),
-        *(Unsure, Vouch, Vouched, Voucher, Vouchers, Assured),
-    )
-}
+"""By the type of a field, how it is written and read."""

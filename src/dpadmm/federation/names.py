@@ -57,7 +57,11 @@ def _fault(name: str, longest: int) -> str | None:
         return f"must be usable for a file, without any of {' '.join(sorted(_SEPARATORS))}"
     if plain.split(".")[0].rstrip().casefold() in _DEVICES:
         return "must not be one that Windows reserves for a device, such as CON or NUL"
-    scripts = {_script(sign) for sign in plain if sign.isalpha() and unicodedata.category(sign) != "Lm"}
+    # The script of a letter is the first word of its Unicode name.
+    names = [
+        unicodedata.name(sign, "UNKNOWN") for sign in plain if sign.isalpha() and unicodedata.category(sign) != "Lm"
+    ]
+    scripts = {name.split()[0].split("-")[0] for name in names}
     if len(scripts) > 1 and not scripts <= _WRITTEN_TOGETHER:
         mixed = " and ".join(sorted(script.capitalize() for script in scripts))
         return f"must not mix letters that look alike, of {mixed} script"
@@ -66,16 +70,8 @@ def _fault(name: str, longest: int) -> str | None:
 
 def _is_ignored(sign: str) -> bool:
     """Return whether nothing is drawn for a sign beside others: joiners and selectors of variants."""
-    return sign in "\u034f\u17b4\u17b5" or 0x180B <= ord(sign) <= 0x180F or _is_selector(ord(sign))
-
-
-def _is_selector(code: int) -> bool:
-    return 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
-
-
-def _script(letter: str) -> str:
-    """Return the script of a letter: the first word of its Unicode name."""
-    return unicodedata.name(letter, "UNKNOWN").split()[0].split("-")[0]
+    ranges = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
+    return sign in "\u034f\u17b4\u17b5" or any(first <= ord(sign) <= last for first, last in ranges)
 
 
 def _drawn(name: str) -> str:

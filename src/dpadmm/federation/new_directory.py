@@ -7,14 +7,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dpadmm.atomic import sync_directory
 from dpadmm.errors import InputError
 from dpadmm.federation.locks import is_held, sole
-from dpadmm.privacy.ledger.store import sync_directory
 
 LOCK = "running.lock"
 """Held by the process that makes a directory, and later by the one that serves it."""
 
 _COMPLETE = ".complete"
+
+
+class PartyFiles:
+    """The directory of a silo or a coordinator, and what both keep in it.
+
+    lock: held by the process that serves. status: what that tells about itself. certificate: its TLS certificate and
+    key.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = Path(directory)
+        self.lock, self.status = self.directory / LOCK, self.directory / "status.json"
+        self.certificate = self.directory / "tls.pem"
 
 
 @contextmanager
@@ -39,8 +52,18 @@ def new_directory(directory: Path, what: str) -> Iterator[Path]:
         try:
             with sole(draft / LOCK, f"The command that makes {directory}"):
                 yield draft
-                _sync(draft)
-                _put(draft, directory)
+                for folder, _, names in os.walk(draft):  # all of it reaches the disk before it appears under its name
+                    for name in names:
+                        with open(os.path.join(folder, name), "rb") as file:
+                            os.fsync(file.fileno())
+                    sync_directory(Path(folder))
+                if directory in draft.parents:
+                    draft.rename(directory / _COMPLETE)  # from now on it is finished, not begun again
+                    complete(directory)
+                    directory.chmod(0o700)  # whatever it was before
+                else:
+                    draft.rename(directory)  # fails if another command was quicker
+                    sync_directory(directory.parent)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as problem:
@@ -54,16 +77,6 @@ def _clear(parent: Path, prefix: str) -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def _put(draft: Path, directory: Path) -> None:
-    if directory in draft.parents:
-        draft.rename(directory / _COMPLETE)  # from now on it is finished, not begun again
-        complete(directory)
-        directory.chmod(0o700)  # whatever it was before
-    else:
-        draft.rename(directory)  # fails if another command was quicker
-        sync_directory(directory.parent)
-
-
 def complete(directory: Path) -> None:
     """Move what was made in a directory to its place, or what is left to move after a kill."""
     draft = directory / _COMPLETE
@@ -72,12 +85,3 @@ def complete(directory: Path) -> None:
             file.rename(directory / file.name)
         draft.rmdir()
         sync_directory(directory)
-
-
-def _sync(draft: Path) -> None:
-    """Let everything reach the disk before it appears under its name."""
-    for folder, _, files in os.walk(draft):
-        for name in files:
-            with open(os.path.join(folder, name), "rb") as file:
-                os.fsync(file.fileno())
-        sync_directory(Path(folder))

@@ -9,7 +9,6 @@ paid for ends the run here: if it could be asked for again, with fresh noise, ea
 records.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -20,9 +19,7 @@ from typing import cast
 from dpadmm.errors import DpadmmError
 from dpadmm.federation import durable, messages
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.answer_store import AnswerStore, digest_of, paid_labels
 from dpadmm.federation.columns import (
-    check_bare_request,
     counts_to_send,
     encoding_of,
     take_counts,
@@ -30,7 +27,6 @@ from dpadmm.federation.columns import (
 from dpadmm.federation.identity import check_key
 from dpadmm.federation.inbox import taken_inbox
 from dpadmm.federation.keys import SigningKey, open_envelope
-from dpadmm.federation.mask_store import MaskStore
 from dpadmm.federation.masking import answer_of
 from dpadmm.federation.messages import (
     Assured,
@@ -55,9 +51,8 @@ from dpadmm.federation.refusal import (
     reason_of,
     refusing_unexpected,
 )
-from dpadmm.federation.run_store import RunStore
 from dpadmm.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
-from dpadmm.federation.silo_log import LogEntry, SiloLog
+from dpadmm.federation.silo_store import SiloStore, digest_of, paid_labels
 from dpadmm.federation.step import State, make_step, seat
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.federation.vouching import Session, is_vouched_for, vouch_for
@@ -105,7 +100,7 @@ class Silo:
         read: how the table is read, by the owner's rules and the schema's file.
         session: what earlier processes of the same service remember; a new one unless a transport keeps it in memory.
         """
-        self.files = SiloFiles(Path(directory))
+        self.files = SiloFiles(directory)
         self.files.check()
         self.policy = Policy.load(self.files.policy)
         self.key = SigningKey.load(self.files.key)
@@ -116,10 +111,8 @@ class Silo:
             self._connection.close()
             raise
         self.session = Session() if session is None else session
-        self.runs, self._log = RunStore(self._connection), SiloLog(self._connection)
-        self._answers = AnswerStore(self._connection, self.files.state, self.session.answers)
-        self._masks = MaskStore(self._connection)
-        self._read, self._held = read, cast("tuple[tuple[int, ...], Records] | None", None)
+        self.store = SiloStore(self._connection, self.files.state, self.session.answers)
+        self._read, self._held = read, cast("tuple[object, Records] | None", None)
         self._seated: dict[tuple[str, int, bytes], Agents] = {}
         self._awaited: set[str] = set()
 
@@ -141,8 +134,8 @@ class Silo:
         """Let these terms be run, on the owner's word; refuse them now if the policy or the budget does."""
         self.check_terms(terms)
         with durable.exclusive(self._connection):
-            self.runs.approve(terms)
-            self._log.note("approved", f"run {terms.run!r}, digest {terms.digest}")
+            self.store.approve(terms)
+            self.store.note("approved", f"run {terms.run!r}, digest {terms.digest}")
 
     def check_terms(self, terms: Agreement) -> None:
         """Refuse terms that this silo would not run now. Nothing is reserved for them: others may spend it first."""
@@ -152,18 +145,18 @@ class Silo:
     def check_rules(self, terms: Agreement) -> None:
         """Refuse terms that the owner's rules or this silo's own facts rule out, before any noise is computed."""
         self.policy = Policy.load(self.files.policy)
-        self.runs.check_open(terms.digest)
+        self.store.check_open(terms.digest)
         self._checked(terms)
 
     def confirm_peer(self, name: str, told: str) -> None:
         """Keep the fingerprint of another participant's identity key, as its owner told it past the coordinator."""
         with durable.exclusive(self._connection):
-            self._masks.confirm(name, told)
-            self._log.note("confirmed", f"the identity key of {name}: {told}")
+            self.store.confirm(name, told)
+            self.store.note("confirmed", f"the identity key of {name}: {told}")
 
     def unconfirmed(self, terms: Agreement) -> list[str]:
         """Return whose identity keys in these terms the owner has not confirmed."""
-        return self._masks.unconfirmed(terms, self.policy.name)
+        return self.store.unconfirmed(terms, self.policy.name)
 
     def answer(self, envelope: bytes) -> bytes:
         """Return the signed answer to a signed request; a refusal is an answer, and is logged.
@@ -188,21 +181,13 @@ class Silo:
         is_waiting = isinstance(refusal, NotApproved)
         if not is_waiting or said not in self._awaited:
             with durable.exclusive(self._connection):
-                self._log.note("refused", said)
+                self.store.note("refused", said)
         if is_waiting:
             if len(self._awaited) >= MOST_AWAITED:  # whoever invents terms without end fills no memory
                 self._awaited.clear()
             self._awaited.add(said)
         kind = Unapproved if is_waiting else Refused
         return kind(messages.mark(envelope[messages.SIGNATURE_BYTES :]), public_reason(refusal))
-
-    def agreements(self) -> list[Agreement]:
-        """Return all terms that were approved here and are not closed."""
-        return self.runs.agreements()
-
-    def log(self) -> list[LogEntry]:
-        """Return what was approved, joined, answered and refused, oldest first."""
-        return self._log.entries()
 
     @singledispatchmethod
     def _dispatch(self, request: Message, envelope: bytes) -> bytes:
@@ -214,48 +199,45 @@ class Silo:
         open_envelope(envelope, agreement.coordinator)
         if request.terms != agreement.as_json():
             raise MessageError("The terms are not in their canonical form.")
-        self.runs.check_approved(agreement)
+        self.store.check_approved(agreement)
         terms, agent = self._admitted(agreement)
         with durable.exclusive(self._connection):
-            if self.runs.join(agreement):
-                self._log.note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
+            if self.store.join(agreement):
+                self.store.note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
             told = agreement.digest, agent, terms.mark
-            answer = Keyed(*told, self._masks.public(agreement.digest)) if terms.is_masked else Joined(*told)
-        self._masks.flush()
+            answer = Keyed(*told, self.store.mask_key(agreement.digest)) if terms.is_masked else Joined(*told)
+        self.store.flush()
         return self.key.seal(answer.encode())
 
     @_dispatch.register
     def _(self, request: Step, envelope: bytes) -> bytes:
-        terms, secret = self._joined(request.digest)
-        body = open_envelope(envelope, terms.agreement.coordinator)
-        agent, run = self._me(terms, request), terms.agreement.paid_run
-        asked, records = messages.mark(body), self._records()
+        terms, secret, agent = self._requested(request, envelope)
+        asked, records = messages.mark(messages.split(envelope)[1]), self._records()
         with self._ledger() as ledger:
             confirmed = ledger.confirm([records.table])
             with durable.exclusive(self._connection):
-                self._answers.check(ledger.answers())
+                self.store.check(ledger.answers())
                 self._settle(ledger)
-                if self._answers.find(request, asked) is None:
+                if self.store.find(request, asked) is None:
                     records.check_number(terms.agreement, agent)
                     self._due(terms, agent, request)  # mask keys that come with it are taken for good
                     if request.digest not in self.session.assured:
                         return self._unsure(request.digest, agent)
             with durable.exclusive(self._connection):
-                reply = self._answers.find(request, asked)
+                reply = self.store.find(request, asked)
                 if reply is None:
                     self._reserve(confirmed, terms, agent, request.round)
                     due = self._due(terms, agent, request)
                     reply = self._answer_round(terms, agent, records, secret, request, asked, due)
-            ledger.mark_answer(run, request.round, digest_of(reply))
-        self._answers.has_left(request, reply)
-        self._masks.flush()
+            ledger.mark_answer(terms.agreement.paid_run, request.round, digest_of(reply))
+        self.store.remember(request, reply)
+        self.store.flush()
         return reply
 
     @_dispatch.register
     def _(self, request: Vouch, envelope: bytes) -> bytes:
-        terms, _ = self._joined(request.digest)
-        open_envelope(envelope, terms.agreement.coordinator)
-        agent, answered = self._me(terms, request), self._answers.rounds()
+        terms, _, agent = self._requested(request, envelope)
+        answered = self.store.rounds()
         if len(request.relay) > len(terms.agreement.participants):
             raise MessageError("More silos ask for vouchers than take part.")
         told = [self.key.seal(vouch_for(terms, agent, answered, each).encode()) for each in request.relay]
@@ -263,11 +245,9 @@ class Silo:
 
     @_dispatch.register
     def _(self, request: Vouchers, envelope: bytes) -> bytes:
-        terms, _ = self._joined(request.digest)
-        open_envelope(envelope, terms.agreement.coordinator)
-        agent = self._me(terms, request)
+        terms, _, agent = self._requested(request, envelope)
         nonce, relay = self.session.nonce, request.relay
-        if not is_vouched_for(terms, agent, nonce, lambda digest: self._answers.last(digest)[0], relay):
+        if not is_vouched_for(terms, agent, nonce, lambda digest: self.store.last(digest)[0], relay):
             return self._unsure(request.digest, agent)  # perhaps they are for a process that has ended
         self.session.assured.add(request.digest)
         return self.key.seal(Assured(request.digest, agent).encode())
@@ -275,23 +255,27 @@ class Silo:
     def _unsure(self, digest: str, agent: int) -> bytes:
         return self.key.seal(Unsure(digest, agent, self.session.nonce).encode())
 
-    def _me(self, terms: AgreedRun, request: Step | Vouch | Vouchers) -> int:
+    def _requested(self, request: Step | Vouch | Vouchers, envelope: bytes) -> tuple[AgreedRun, int, int]:
+        """Return the run that a request of its coordinator is about, with its secret and this silo's number."""
+        terms, secret = self._joined(request.digest)
+        open_envelope(envelope, terms.agreement.coordinator)
         agent = terms.agreement.agent(self.policy.name)
         if request.agent != agent:
             raise Refusal(f"The request is for silo {request.agent}; this is silo {agent}.")
-        return agent
+        return terms, secret, agent
 
     def _due(self, terms: AgreedRun, agent: int, request: Step) -> Due:
         """Return what the round starts from; refuse a request that is not due or not as agreed."""
-        last, state = self._answers.last(request.digest)
+        last, state = self.store.last(request.digest)
         self._check_order(terms, agent, last, state, request.round)
         masks: Masks | None = None
         if terms.is_masked:
-            masks, request = self._masks.taken(terms, agent, request)
+            masks, request = self.store.take_masks(terms, agent, request)
         if not terms.has_profile:
             return Due(last, state, taken_inbox(terms, request), masks=masks)
         if request.round == PROFILE_ROUND:
-            check_bare_request(request)
+            if request.inbox.size or request.relay:
+                raise MessageError("Round 0 counts columns, so its request must be empty.")
             return Due(masks=masks)
         if state:  # the counts were taken with the first round of training, and stay
             return Due(last, state[1:], taken_inbox(terms, request), state[0], masks)
@@ -300,11 +284,11 @@ class Silo:
 
     def unfinished(self) -> list[Agreement]:
         """Return the runs that were joined and wait for a further answer of this silo."""
-        return [each for each in self.runs.under_way() if self.due_rounds(each)]
+        return [each for each in self.store.agreements(are_joined=True) if self.due_rounds(each)]
 
     def due_rounds(self, agreement: Agreement) -> list[int]:
         """Return the rounds of a run that this silo has still to answer; none where one of them has ended it."""
-        last, state = self._answers.last(agreement.digest)
+        last, state = self.store.last(agreement.digest)
         if last is not None and state is None:
             return []
         mine = agreed_run(agreement).rounds_of(agreement.agent(self.policy.name))
@@ -314,15 +298,14 @@ class Silo:
         """End these runs here for good: nothing of them is answered any more, by this process or any later one."""
         with durable.exclusive(self._connection):
             for each in runs:
-                self.runs.close(each.digest, reason)
-                self._masks.erase(each.digest)
-                self._log.note("closed", f"run {each.run!r}, digest {each.digest}: {reason}")
-        self._masks.flush()
+                self.store.close(each.digest, reason)
+                self.store.note("closed", f"run {each.run!r}, digest {each.digest}: {reason}")
+        self.store.flush()
 
     def settle(self) -> None:
         """Pay and mark whatever was answered, before anything changes on which that depends."""
-        self.check_ledger()
         with self._ledger() as ledger:
+            self.store.check(ledger.answers())
             self._settle(ledger)
 
     def check_ledger(self) -> None:
@@ -331,10 +314,10 @@ class Silo:
         Every request is checked again.
         """
         with self._ledger() as ledger:
-            self._answers.check(ledger.answers())
+            self.store.check(ledger.answers())
 
     def _settle(self, ledger: Ledger) -> None:
-        self._answers.settle(ledger, self.policy.name, lambda: self._records().table)
+        self.store.settle(ledger, self.policy.name, lambda: self._records().table)
 
     def _answer_round(
         self, terms: AgreedRun, agent: int, records: Records, secret: int, request: Step, asked: str, due: Due
@@ -348,22 +331,22 @@ class Silo:
             raise  # the machine's failure, not the step's
         except Exception as failure:  # noqa: BLE001 - whatever it is, it may depend on the records
             said = reason_of(failure)
-            self._log.note("refused", f"round {request.round} ended the run here: {said}")
+            self.store.note("refused", f"round {request.round} ended the run here: {said}")
             state, reply = None, self.key.seal(Refused(asked, ENDED).encode())
-        self._answers.store(request, asked, state, reply)
+        self.store.store(request, asked, state, reply)
         if state is not None:
             cost = f"epsilon {terms.epsilon(agent, request.round):.4g} so far"
-            self._log.note(
+            self.store.note(
                 "answered", f"round {request.round} of {terms.agreement.rounds}, run {terms.agreement.run!r}; {cost}"
             )
         if state is None or request.round == terms.agreement.rounds:
-            self._masks.erase(request.digest)
+            self.store.erase_masks(request.digest)
         return reply
 
     def _checked(self, agreement: Agreement) -> int:
         """Check terms against the policy and this silo's own facts; return its number."""
         self.policy.check_terms(agreement)
-        self._masks.check_peers(agreement, self.policy.name)
+        self.store.check_peers(agreement, self.policy.name)
         agent, records = agreement.agent(self.policy.name), self._records()
         me = agreement.participants[agent]
         if me.key != self.public_key:
@@ -384,16 +367,16 @@ class Silo:
         return terms, agent
 
     def _joined(self, digest: str) -> tuple[AgreedRun, int]:
-        agreement, secret = self.runs.joined(digest)
+        agreement, secret = self.store.joined(digest)
         self.policy.check_terms(agreement)  # the owner may have changed the rules since
-        self._masks.check_peers(agreement, self.policy.name)
+        self.store.check_peers(agreement, self.policy.name)
         terms = agreed_run(agreement)
         self.policy.check_trust(terms)
         return terms, secret
 
     def _check_order(self, terms: AgreedRun, agent: int, last: int | None, state: State | None, k: int) -> None:
         """The silo answers its rounds one after the other, each once, until one of them cannot be released."""
-        self.runs.check_open(terms.agreement.digest)
+        self.store.check_open(terms.agreement.digest)
         if last is not None and state is None:
             raise Refusal(ENDED)
         mine = terms.rounds_of(agent)
@@ -429,16 +412,10 @@ class Silo:
     def _records(self) -> Records:
         """Read the table, again whenever its files have changed."""
         data, schema = Path(self.policy.data), self.files.schema
-        try:
-            stamp = tuple(x for path in (data, schema) for x in _stamp(path))
-        except OSError as problem:
-            raise Refusal(f"The table of {self.policy.name} cannot be read.") from problem
+        stamp = durable.stamp(data), durable.stamp(schema)
+        if not all(stamp):
+            raise Refusal(f"The table of {self.policy.name} cannot be read.")
         if self._held is None or self._held[0] != stamp:
             self._held = stamp, self._read(self.policy, schema)
             self._seated.clear()
         return self._held[1]
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    found = os.stat(path)
-    return found.st_mtime_ns, found.st_size, found.st_ino

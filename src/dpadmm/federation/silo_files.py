@@ -15,14 +15,13 @@ from dpadmm.federation import durable
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.keys import SigningKey, need_extra
 from dpadmm.federation.names import check_name
-from dpadmm.federation.new_directory import LOCK, complete, new_directory
+from dpadmm.federation.new_directory import PartyFiles, complete, new_directory
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.refusal import Refusal
-from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:
     from dpadmm.data.cells import ScreenedCells
-    from dpadmm.data.encoding import RowEncoding
     from dpadmm.data.schema import Schema, Screening
     from dpadmm.privacy.ledger import SiloColumns
 
@@ -42,56 +41,19 @@ CREATE TABLE masks (digest TEXT PRIMARY KEY, public TEXT NOT NULL, secret BLOB, 
 """Of the state file: approved, joined and closed runs, answers, a log, its one key, confirmed peers, mask keys."""
 
 
-@dataclass(frozen=True)
-class SiloFiles:
-    """Where the parts of a silo are."""
+class SiloFiles(PartyFiles):
+    """Where the parts of a silo are.
 
-    directory: Path
+    policy: the owner's rules. key: signs. state: answers, approvals, a log. entry: what it tells whoever drafts terms.
+    schema: the public one, as it was when the silo was made. address: where the coordinator listens that invited it
+    last.
+    """
 
-    @property
-    def policy(self) -> Path:
-        """The owner's rules."""
-        return self.directory / "policy.toml"
-
-    @property
-    def key(self) -> Path:
-        """The signing key."""
-        return self.directory / "silo.key"
-
-    @property
-    def state(self) -> Path:
-        """State, answers, approvals and the log of refusals."""
-        return self.directory / "state.db"
-
-    @property
-    def entry(self) -> Path:
-        """What it tells whoever drafts terms."""
-        return self.directory / "silo.entry"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the process that serves."""
-        return self.directory / LOCK
-
-    @property
-    def status(self) -> Path:
-        """What the process that serves tells about itself."""
-        return self.directory / "status.json"
-
-    @property
-    def certificate(self) -> Path:
-        """The TLS certificate of the process that serves, and its key."""
-        return self.directory / "tls.pem"
-
-    @property
-    def schema(self) -> Path:
-        """The public schema, as it was when the silo was made."""
-        return self.directory / "schema.json"
-
-    @property
-    def address(self) -> Path:
-        """Where the coordinator listens by which this silo was invited last."""
-        return self.directory / "address"
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.policy, self.key = self.directory / "policy.toml", self.directory / "silo.key"
+        self.state, self.entry = self.directory / "state.db", self.directory / "silo.entry"
+        self.schema, self.address = self.directory / "schema.json", self.directory / "address"
 
     def read_address(self) -> str:
         """Return that address, `InputError` if the silo was not invited."""
@@ -173,16 +135,6 @@ class Records:
         """How many records there are."""
         return self.cells.number
 
-    @property
-    def labels(self) -> Floats:
-        """The encoded labels."""
-        return self.cells.labels
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was done with awkward cells, for the data's holder alone."""
-        return self.cells.notes
-
     def check_number(self, agreement: Agreement, agent: int) -> None:
         """Refuse terms about another number of records: noise is computed from it.
 
@@ -198,22 +150,16 @@ class Records:
 
         self.check_number(agreement, agent)
         name, schema = agreement.participants[agent].name, self.schema
-        facts, classes = (agreement.schema, agreement.dimension, agreement.row_norm), len(schema.label.classes)
+        classes = len(schema.label.classes)
         vectors = classes if classes > 2 else 1
-        if (
-            facts != (schema.digest, vectors * schema.dimension, schema.row_norm)
-            or max(agreement.classes, 1) != vectors
-        ):
+        facts = (agreement.schema, agreement.dimension, agreement.row_norm, max(agreement.classes, 1))
+        if facts != (schema.digest, vectors * schema.dimension, schema.row_norm, vectors):
             raise Refusal(f"The terms are for a different schema than {name}'s.")
         if agreement.class_weights and len(agreement.class_weights) != classes:
             raise Refusal(f"The terms weigh other classes than the {classes} of {name}'s schema.")
         counted = profile_terms(schema) if agreement.profile_share else {}
         if any(getattr(agreement, term) != number for term, number in counted.items()):
             raise Refusal(f"The terms count different columns than {name}'s schema has.")
-
-    def features(self, encoding: "RowEncoding") -> Matrix:
-        """Return the encoded rows."""
-        return self.cells.rows(encoding)
 
     def counts(self) -> Floats:
         """Return the bare counts of all columns."""

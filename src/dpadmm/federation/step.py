@@ -24,9 +24,9 @@ def seat(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) 
     """Seat one silo alone: its own functions and solver, and public facts about the rest."""
     agreement = terms.agreement
     name = agreement.participants[agent].name
-    features = records.features(encoding)
+    features = records.cells.rows(encoding)
     nominal = None if agreement.has_public_sizes else [agreement.participants[agent].records]
-    silos = Silos.from_parts([features], [records.labels], records.schema.row_norm, [name], nominal)
+    silos = Silos.from_parts([features], [records.cells.labels], records.schema.row_norm, [name], nominal)
     if agreement.class_weights:
         silos = replace(silos, class_weights=by_class(silos.labels, agreement.class_weights))
     functions, weights = risk_of(silos, loss_of(agreement), agreement.mu), terms.problem.weights[[agent]]

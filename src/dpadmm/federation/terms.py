@@ -4,7 +4,6 @@ Each silo and the coordinator build this from the agreement alone. No data are n
 public constants, so the problem used here has the right sizes and empty tables.
 """
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpadmm.checks import nearest
+from dpadmm.codec import digest, encode
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
 from dpadmm.errors import InputError
@@ -31,7 +31,7 @@ from dpadmm.noise.sums import MOST_MULTIPLE
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import Protection, View
-from dpadmm.privacy.records import NoisyRelease, SummedGaussianRelease
+from dpadmm.privacy.records import NoisyRelease, Release, SummedGaussianRelease
 from dpadmm.problems.loss_records import LOSS_KINDS
 from dpadmm.problems.losses import Huber, Logistic, Loss
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
@@ -189,7 +189,7 @@ class AgreedRun:
     @cached_property
     def mark(self) -> str:
         """A digest of the whole plan: silos and coordinator compare it before the first round."""
-        return hashlib.sha256("\n".join(map(repr, self.plan)).encode()).hexdigest()
+        return digest([encode(release, Release) for release in self.plan])
 
 
 def agreed_run(agreement: Agreement) -> AgreedRun:
@@ -242,7 +242,9 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
     hidden = replace(people, relation=agreement.neighbours)
     setting = RunSetting(_public_problem(agreement), agreement.rounds, tolerance, network, hidden)
     schedule = Tail(agreement.tail_power) if agreement.tail_power else None
-    spec = TrainingSpec.of(RunSpec(algorithm, setting, _target(agreement), schedule))
+    is_pure = agreement.delta == 0
+    target = PureTarget(agreement.epsilon * _ROOM) if is_pure else Target(agreement.epsilon, agreement.delta)
+    spec = TrainingSpec.of(RunSpec(algorithm, setting, target, schedule))
     if agreement.profile_share:
         spec = _with_profile(spec.runs[0], agreement, method)
     made = AgreedRun(agreement, spec, spec.noise_plan(is_secure=agreement.noise is NoiseOrigin.SECURE))
@@ -307,14 +309,9 @@ def _check_settings(agreement: Agreement, method: type[Method]) -> None:
 def _public_problem(agreement: Agreement) -> Problem:
     """Return the problem as far as it is agreed: sizes and constants, no values."""
     sizes = np.array([participant.records for participant in agreement.participants], dtype=np.int64)
-    functions = PublicFunctions.of_loss(
-        sizes,
-        agreement.dimension // max(agreement.classes, 1),
-        loss_of(agreement),
-        agreement.row_norm,
-        agreement.mu,
-    )
-    return Problem.of(functions, _weighting(agreement), _penalty(agreement))
+    loss, size = loss_of(agreement), agreement.dimension // max(agreement.classes, 1)
+    functions = PublicFunctions.of_loss(sizes, size, loss, agreement.row_norm, agreement.mu)
+    return Problem.of(functions, _weighting(agreement), ElasticNet(l1=agreement.l1, l2=agreement.ridge))
 
 
 def loss_of(agreement: Agreement) -> AnyLoss:
@@ -362,13 +359,3 @@ def _weighting(agreement: Agreement) -> Weighting:
         meant = nearest(agreement.weighting, rules)
         raise InputError(f"weighting must be one of {', '.join(rules)}, got {agreement.weighting!r}.{meant}")
     return rules[agreement.weighting]
-
-
-def _penalty(agreement: Agreement) -> Regulariser:
-    return ElasticNet(l1=agreement.l1, l2=agreement.ridge)
-
-
-def _target(agreement: Agreement) -> Target | PureTarget:
-    if agreement.delta == 0:
-        return PureTarget(agreement.epsilon * _ROOM)
-    return Target(agreement.epsilon, agreement.delta)

@@ -17,10 +17,10 @@ from typing import TypeVar
 
 from dpadmm.errors import ResumeError
 from dpadmm.federation import messages
+from dpadmm.federation.agreement import stored_terms
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Message, Unsure, Vouch, Vouched, Voucher, Vouchers
 from dpadmm.federation.refusal import MessageError
-from dpadmm.federation.run_store import stored_terms
 from dpadmm.federation.terms import AgreedRun, agreed_run
 from dpadmm.parsing import parse_json
 

@@ -228,7 +228,8 @@ def _stated(
 def _check_view(spec: RunSpec) -> None:
     """Refuse an observer that was asked for and whom the method does not count; masks hide sums from all who look."""
     asked = spec.setting.protection.view
-    seen = {row.certificates[0].view for each in promises_of(spec.method, spec.setting) for row in each.rows}
+    promises = promises_of(spec.method, spec.setting)
+    seen = {row.certificates[0].protection.view for each in promises for row in each.rows}
     if asked is not View.AGGREGATE and not all(asked in COVERED[each] for each in seen):
         raise InputError(
             f"{type(spec.method).__name__} is certified against the {' and '.join(v.value for v in seen)}, "

@@ -26,7 +26,7 @@ from dpadmm.planner.planner import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.task import Task
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.reporting.facts import NOT_STATED, Accountability, BudgetFacts
+from dpadmm.reporting.facts import NOT_STATED, Accountability
 from dpadmm.reporting.files import check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names, released_model, spending_of
@@ -256,7 +256,7 @@ class Training:
         names = rows.names or ()
         title = self.title if self.title is not None else f"{self.schema.label.name} from {plural(len(names), 'silo')}"
         model = released_model(outcome, self.schema, names, title, spending, prepared.assumed)
-        model = replace(model, about=self.about, budgets=tuple(map(BudgetFacts.of, budgets)))
+        model = replace(model, about=self.about, budgets=tuple(budgets))
         place = None if self.out is None else model.save(self.out)
         if self.report is not None:
             model.report(self.report, name=None if place is None else place.name)

@@ -12,11 +12,10 @@ alone calls the same functions with `Agents` of length one.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.problems.arrays import Floats, Ints
@@ -105,11 +104,9 @@ class NoiseHook(Protocol):
 
     def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
         """Return `values` (agents, d, R) with the noise of round k for this slot added."""
-        ...
 
     def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
         """Return the noisy sum (1, d, R) of all agents' messages, for methods that read them through it alone."""
-        ...
 
 
 class OneNoise:
@@ -139,66 +136,9 @@ class Residuals(NamedTuple):
     dual: Floats
 
 
-class Algorithm(Protocol[State]):
-    """What the engine needs of a method."""
-
-    @property
-    def needs_network(self) -> bool:
-        """Whether messages go to neighbours on a graph (True) or to a coordinator or token holder (False)."""
-        ...
-
-    def check(self, problem: Problem, network: Network | None) -> None:
-        """Raise `InputError` if the method cannot solve this problem; nothing has been computed yet."""
-        ...
-
-    def drawn(self) -> Self:
-        """Return the method for one run, with what every run draws for itself drawn."""
-        ...
-
-    def start(self, agents: Agents, replicas: int) -> tuple[State, Floats]:
-        """Return the agents' first state and first inbox; neither depends on the data."""
-        ...
-
-    def participants(self, k: int) -> Ints | None:
-        """Return who computes in round k (None: everyone), fixed in advance."""
-        ...
-
-    def local_step(self, k: int, agents: Agents, state: State, inbox: Floats, noise: NoiseHook) -> tuple[State, Floats]:
-        """Touch the data: return the new state and the messages that leave the agents."""
-        ...
-
-    def exchange(
-        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
-    ) -> Floats:
-        """Return the next inbox: neighbour sums on a graph, the broadcast of a coordinator."""
-        ...
-
-    def tail_from(self, rounds: int) -> int:
-        """Return the first of `rounds` rounds whose models are in the mean that a run may end with."""
-        ...
-
-    def update(self, k: int, agents: Agents, state: State, inbox: Floats) -> State:
-        """Finish the round without touching the data (dual steps)."""
-        ...
-
-    def models(self, state: State, inbox: Floats) -> Floats:
-        """Return the agents' models (N, d, R)."""
-        ...
-
-    def estimate(self, state: State, inbox: Floats) -> Floats:
-        """Return the one model (d, R) that stands for the run so far."""
-        ...
-
-    def residuals(self, agents: Agents, before: tuple[State, Floats], after: tuple[State, Floats]) -> Residuals:
-        """Return the residuals of the round that led from `before` to `after` (each: state, inbox)."""
-        ...
-
-
 def take(state: State, positions: Ints | None) -> State:
     """Return the rows of a state that belong to these agents."""
-    if positions is None:
-        return state
-    return _rebuilt(state, [part[positions] for part in state])
+    return state if positions is None else _rebuilt(state, [part[positions] for part in state])
 
 
 def put(state: State, positions: Ints | None, part: State) -> State:
@@ -215,20 +155,6 @@ def put(state: State, positions: Ints | None, part: State) -> State:
 
 def _rebuilt(state: Any, parts: list[Floats]) -> Any:
     return type(state)(*parts)
-
-
-def check_fit(algorithm: Algorithm[Any], problem: Problem, network: Network | None) -> None:
-    """Raise `InputError` if algorithm, problem and network do not fit together; nothing has been computed yet."""
-    if network is None:
-        if algorithm.needs_network:
-            raise InputError(f"{type(algorithm).__name__} needs a network; pass one, for example ring(n_agents).")
-    elif not isinstance(network, Network):
-        raise InputError(f"network must be a Network, got {type(network).__name__}; make one with Network(n, edges).")
-    elif network.n_agents != problem.n_agents:
-        raise InputError(
-            f"The network has {network.n_agents} agents but the problem has {problem.n_agents}; the numbers must agree."
-        )
-    algorithm.check(problem, network)
 
 
 def spread(models: Floats) -> Floats:

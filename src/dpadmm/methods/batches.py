@@ -145,7 +145,18 @@ def batch_gradients(
     part: the ridge inside f_i touches no data and is added by the caller. One record's term is at most
     `w_i clip/l`, whatever the others are.
     """
-    sums = _sums(agents.functions, batches, when, agents.index.astype(np.uint64), v, base, clip)
+    functions, index = agents.functions, agents.index.astype(np.uint64)
+    if not isinstance(functions, EmpiricalRisk):
+        _check_records(functions)
+        raise InputError(
+            f"There is no rule for summing gradients of {type(functions).__name__}. Use an empirical risk."
+        )
+    rows = functions.rows
+    if isinstance(rows, CentredRows):
+        base = None if base is None else rows.extended(base)
+        sums = rows.folded(_sums(functions, rows.stored, batches, when, index, rows.extended(v), base, clip))
+    else:
+        sums = _sums(functions, rows, batches, when, index, v, base, clip)
     return (agents.weights / batches.size)[:, None, None] * sums
 
 
@@ -190,27 +201,6 @@ def _check_records(functions: LocalFunctions) -> None:
 
 
 def _sums(
-    functions: LocalFunctions,
-    batches: Batches,
-    when: Moment,
-    index: NDArray[np.uint64],
-    v: Floats,
-    base: Floats | None,
-    clip: float,
-) -> Floats:
-    if not isinstance(functions, EmpiricalRisk):
-        _check_records(functions)
-        raise InputError(
-            f"There is no rule for summing gradients of {type(functions).__name__}. Use an empirical risk."
-        )
-    rows = functions.rows
-    if not isinstance(rows, CentredRows):
-        return _stored_sums(functions, rows, batches, when, index, v, base, clip)
-    base = None if base is None else rows.extended(base)
-    return rows.folded(_stored_sums(functions, rows.stored, batches, when, index, rows.extended(v), base, clip))
-
-
-def _stored_sums(
     functions: EmpiricalRisk,
     rows: Matrix,
     batches: Batches,

@@ -24,13 +24,12 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import BROADCAST, NoiseHook
 from dpadmm.methods.consensus import ConsensusADMM, StarState
-from dpadmm.methods.consensus_neighbours import RECORDS, LinearTermsDiffer, Neighbours, StarFacts
-from dpadmm.methods.method import About, Setting, Topology, WorstCase
+from dpadmm.methods.consensus_neighbours import RECORDS, Neighbours
+from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.protection import with_spherical_noise
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -105,19 +104,9 @@ class ConsensusDPADMM(ConsensusADMM):
         """The last broadcast, for every agent: their own x_i touched the data after the last noise."""
         return np.broadcast_to(inbox, state.x.shape)
 
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """The first broadcast, and three."""
-        method, pulled = cls(rho=1.0), neighbours.saturated(3, records=2, at=2)
-        return (
-            WorstCase(neighbours.PULLED, method, pulled, 1),
-            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2), 1),
-            WorstCase(f"{neighbours.PULLED}, 3 rounds", method, pulled, 3),
-        )
-
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One release of the coordinator a round (C3)."""
-        certificates = self.neighbours.certificates(self.rho, setting.rounds, StarFacts.of(setting))
+        certificates = self.neighbours.certificates(self.rho, setting)
         if self.family is Family.SPHERICAL:
             certificates = tuple(with_spherical_noise(certificate) for certificate in certificates)
         row = Row(COORDINATOR, tuple(range(1, setting.rounds + 1)), certificates)
@@ -141,14 +130,3 @@ class GaussianConsensusADMM(ConsensusDPADMM):
     def summed(self) -> Self:
         """With the noise in the mean, where shares of it can add up."""
         return replace(self, place=NoisePlace.BEFORE_PROX)
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """What the agents remember shows in later broadcasts."""
-        method = cls(rho=1.0)
-        shifted = replace(method, neighbours=LinearTermsDiffer(1.0))
-        return (
-            WorstCase(neighbours.PULLED, method, neighbours.saturated(3, records=2, at=2), 1),
-            WorstCase(neighbours.HIDDEN, method, neighbours.bent(), 5),
-            WorstCase("an agent's linear term (quadratics)", shifted, neighbours.shifted_quadratics(), 5),
-        )

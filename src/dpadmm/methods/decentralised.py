@@ -8,7 +8,7 @@ last broadcast) and `a` (its dual variable); its inbox is the sum of the neighbo
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -67,8 +67,54 @@ class GraphState(NamedTuple):
     guess: Floats
 
 
+class EdgePenaltyADMM(GraphMethod):
+    """ADMM with a penalty on each edge: everybody minimises around its neighbours' models, then takes a dual step.
+
+    eta: the penalty, of all agents or one for each. theta: of the dual step; the smallest eta if there is none.
+    """
+
+    eta: Any
+    theta: float | None = None
+
+    @property
+    def dual_penalty(self) -> float:
+        """The penalty theta of the dual step."""
+        return self.theta if self.theta is not None else min(each(self.eta))
+
+    def penalties(self, t: int, n_agents: int) -> Floats:
+        """Return the penalties of all agents in round t."""
+        return np.full(n_agents, self.eta)
+
+    def dual_scale(self, agents: Agents) -> Floats:
+        """The weight of the first penalty, 2 eta_i deg_i."""
+        return 2.0 * self.penalties(0, agents.number)[agents.index] * degrees(agents)[:, 0, 0]
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """The mean moves by `1/(2 eta sum_i deg_i)` times its gradient: edges cancel in the sum of all conditions."""
+        return cls(eta=1.0 / (2.0 * step * float(setting.graph.degrees.sum())))  # type: ignore[call-arg]
+
+    def start(self, agents: Agents, replicas: int) -> tuple[Any, Floats]:
+        """x = a = 0, and the neighbours' x are 0 too."""
+        return GraphState(*(zeros(agents, replicas) for _ in range(3))), zeros(agents, replicas)
+
+    def local_step(self, k: int, agents: Agents, state: Any, inbox: Floats, noise: NoiseHook) -> tuple[Any, Floats]:
+        """What leaves, and what every later update reads, is the message."""
+        x, message = self.minimised(k, agents, state, inbox, noise)
+        return GraphState(x=message, a=state.a, guess=x), message
+
+    def minimised(self, k: int, agents: Agents, state: Any, inbox: Floats, noise: NoiseHook) -> tuple[Floats, Floats]:
+        """Return the minimiser of the round, and what may be broadcast of it."""
+        x = penalised_minimiser(self.eta, agents, state.x, inbox, lin=state.a, start=state.guess)
+        return x, noise.perturb(MESSAGE, k, agents.index, x)
+
+    def update(self, k: int, agents: Agents, state: Any, inbox: Floats) -> Any:
+        """The dual step, a_i + theta sum_{j in V_i} (x_i - x_j)."""
+        return state._replace(a=state.a + self.dual_penalty * (degrees(agents) * state.x - inbox))
+
+
 @dataclass(frozen=True)
-class DecentralisedADMM(GraphMethod):
+class DecentralisedADMM(EdgePenaltyADMM):
     """Agents on a connected graph agree on the minimiser of `sum w_i f_i + g` by talking to neighbours only.
 
     Parameters
@@ -92,37 +138,20 @@ class DecentralisedADMM(GraphMethod):
         """Refuse penalties that are not positive numbers."""
         checks.positive("eta", self.eta)
 
-    def start(self, agents: Agents, replicas: int) -> tuple[GraphState, Floats]:
-        """x = a = 0, and the neighbours' x are 0 too."""
-        return GraphState(*(zeros(agents, replicas) for _ in range(3))), zeros(agents, replicas)
-
-    def local_step(
-        self, k: int, agents: Agents, state: GraphState, inbox: Floats, noise: NoiseHook
-    ) -> tuple[GraphState, Floats]:
-        """Eq. 10. What leaves, and what every later update reads, is the message."""
-        x = penalised_minimiser(self.eta, agents, state.x, inbox, lin=state.a, start=state.guess)
-        message = noise.perturb(MESSAGE, k, agents.index, x)
-        return GraphState(x=message, a=state.a, guess=x), message
-
-    def update(self, k: int, agents: Agents, state: GraphState, inbox: Floats) -> GraphState:
-        """Eq. 11: the dual step."""
-        return state._replace(a=dual_step(self.eta, agents, state.a, state.x, inbox))
-
-    def dual_scale(self, agents: Agents) -> Floats:
-        """The penalty's weight, 2 eta deg_i."""
-        return 2.0 * self.eta * degrees(agents)[:, 0, 0]
-
-
-def edge_penalty(setting: Setting, step: float) -> float:
-    """Return eta with which the mean model moves by `step` a round: in the sum of the local conditions edges cancel."""
-    return 1.0 / (2.0 * step * float(setting.graph.degrees.sum()))
-
 
 def is_ridge(regulariser: Regulariser, dimension: int) -> bool:
     """Say whether g = (m/2)||x||^2 for some m >= 0: of one curvature in all directions, with its minimum at 0."""
     origin = np.zeros((dimension, 1))
     is_round = regulariser.is_smooth and regulariser.smoothness == regulariser.strong_convexity
     return is_round and not regulariser.subgradient_residual(origin, origin).any()
+
+
+def each(value: float | tuple[float, ...]) -> tuple[float, ...]:
+    """Return one number or several as a tuple; refuse none at all."""
+    values = value if isinstance(value, tuple) else (value,)
+    if not values:
+        raise InputError("Give one number, or one per agent; got none.")
+    return values
 
 
 def zeros(agents: Agents, replicas: int) -> Floats:
@@ -149,12 +178,9 @@ def penalised_minimiser(
     return agents.minimise_with_share(lin, centre, pull, start).point
 
 
-def dual_step(eta: float, agents: Agents, a: Floats, x: Floats, inbox: Floats) -> Floats:
-    """Return a_i + eta sum_{j in V_i} (x_i - x_j)."""
-    return a + eta * (degrees(agents) * x - inbox)
-
-
-def revealed_gradient(eta: float, agents: Agents, a: Floats, x_new: Floats, x: Floats, inbox: Floats) -> Floats:
+def revealed_gradient(
+    eta: float | Floats, agents: Agents, a: Floats, x_new: Floats, x: Floats, inbox: Floats
+) -> Floats:
     """Return `-( a_i + 2 eta deg_i x_i_new - eta sum_j (x_i + x_j) )`: the gradient that a broadcast reveals.
 
     By the optimality of `penalised_minimiser` this is grad (w_i f_i) plus any linear noise, at the broadcast point;

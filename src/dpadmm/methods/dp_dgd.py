@@ -5,7 +5,7 @@ x_i <- P_C( p_i - c q^(k-1) grad (w_i f_i + g/N)(p_i) )
 y_i <- x_i + noise of scale proportional to p^(k-1)
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,12 +18,11 @@ from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.decentralised import GraphMethod, zeros
 from dpadmm.methods.gradient_method import refuse_all_but_ridge
-from dpadmm.methods.method import ROWS, About, Setting, Topology, WorstCase
+from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Geometric, Promise, Row
 from dpadmm.privacy.certificates.gradients import gradient_step
 from dpadmm.privacy.protection import Certificate, Strength, in_l1_norm, with_spherical_noise
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Box
@@ -118,16 +117,6 @@ class DPDGD(GraphMethod):
     def dual_scale(self, agents: Agents) -> Floats:
         """Movement in units of the first step."""
         return np.full(len(agents.index), 1 / self.step)
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Pure noise, and Gaussian."""
-        method, pair = cls(step=0.1, decay=0.9), neighbours.saturated(2, records=2, at=1)
-        gaussian = replace(method, noise=Family.GAUSSIAN)
-        return (
-            WorstCase(neighbours.PULLED, method, pair, 1),
-            WorstCase(f"{neighbours.PULLED}, Gaussian noise", gaussian, pair, 5),
-        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One release per agent and round; bounds shrink with the steps, the noise with its own decay."""

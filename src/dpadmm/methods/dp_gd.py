@@ -12,10 +12,9 @@ import numpy as np
 from dpadmm.methods.anatomy import MESSAGE, Agents
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.gradient_method import GradientMethod
-from dpadmm.methods.method import ROWS, About, Setting, Topology, WorstCase
+from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.gradients import full_gradient
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 
 
@@ -53,15 +52,6 @@ class DPGD(GradientMethod):
     def gradients(self, k: int, agents: Agents, x: Floats) -> tuple[Floats, Floats]:
         """The whole gradient needs noise; nothing is free."""
         return whole_gradients(agents, x), np.zeros(1)
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A Huber regression, and a margin loss."""
-        method = cls(step=0.1)
-        return (
-            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2, at=1), 5),
-            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
-        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per silo and round."""

@@ -16,12 +16,11 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.methods.batches import Batches, Moment, batch_gradients
 from dpadmm.methods.gradient_method import GradientMethod, refuse_all_but_ridge
-from dpadmm.methods.method import About, Setting, Topology, WorstCase
+from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.protection import Strength
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 
@@ -88,23 +87,13 @@ class DPProxSGD(GradientMethod):
         ridge = agents.weights[:, None, None] * agents.functions.constants.strong_convexity * x
         return batch_gradients(self.draws, Moment(k), agents, x, clip=clip), ridge
 
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """The silo's other records are silent, so that the mixture over batches is known exactly."""
-        method = cls(step=0.1, batches=Batches(1, seed))
-        return (WorstCase(neighbours.PULLED, method, neighbours.saturated(1, records=4), 3),)
-
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One sampled Gaussian release per silo and round."""
-        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
-        rows = []
-        for i in range(functions.n_agents):
-            clip = math.inf if self.clip is None else self.clip
-            certificate = sampled_gradient(setting.evaluated(i, clip), batch_size=self.draws.size, clip=clip).weakened(
-                Strength.UP_TO_FLOATING_POINT
-            )
-            drawn = self.draws.sampling(int(functions.sizes[i]))
-            rows.append(Row(i, rounds, (certificate,) * len(rounds), drawn))
+        clip, rows = math.inf if self.clip is None else self.clip, []
+        for i, size in enumerate(setting.problem.functions.sizes):
+            found = sampled_gradient(setting.evaluated(i, clip), batch_size=self.draws.size, clip=clip)
+            found = found.weakened(Strength.UP_TO_FLOATING_POINT)
+            rows.append(setting.row(i, found, self.draws.sampling(int(size))))
         return (Promise(MESSAGE, Family.SAMPLED, tuple(rows)),)
 
 

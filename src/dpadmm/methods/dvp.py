@@ -8,19 +8,16 @@ The minimiser itself is broadcast: the noise is inside the objective. M-ADMM and
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
-
-import numpy as np
+from typing import Any, ClassVar
 
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents, NoiseHook
-from dpadmm.methods.decentralised import DecentralisedADMM, GraphState, edge_penalty, penalised_minimiser, zeros
-from dpadmm.methods.method import About, Setting, Topology, WorstCase
+from dpadmm.methods.decentralised import DecentralisedADMM, EdgePenaltyADMM, penalised_minimiser, zeros
+from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates.objective import dvp, solver_smoothing
 from dpadmm.privacy.protection import Certificate
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic
 
@@ -31,8 +28,24 @@ Penalties = Callable[[int, int], Floats]
 """The penalty of every agent in a round: k, N -> (N,)."""
 
 
+class TiltedADMM(EdgePenaltyADMM):
+    """Broadcasts the minimiser of a randomly tilted objective.
+
+    smoothing: part of epsilon in [0, 1) spent on noise that hides the solver's error (C7).
+    """
+
+    smoothing: float = 0.0
+
+    def minimised(self, k: int, agents: Agents, state: Any, inbox: Floats, noise: NoiseHook) -> tuple[Floats, Floats]:
+        """Return the minimiser with a fresh linear term `b_i` in the objective, and what may be broadcast of it."""
+        b = noise.perturb(OBJECTIVE, k, agents.index, zeros(agents, state.x.shape[2]))
+        eta = self.penalties(k, agents.number)[agents.index]
+        found = penalised_minimiser(eta, agents, state.x, inbox, lin=state.a + b, start=state.guess)
+        return found, noise.perturb(SMOOTHING, k, agents.index, found) if self.smoothing > 0 else found
+
+
 @dataclass(frozen=True)
-class DVP(DecentralisedADMM):
+class DVP(TiltedADMM, DecentralisedADMM):
     """Agents on a graph broadcast the exact minimisers of randomly tilted objectives.
 
     Parameters
@@ -64,33 +77,6 @@ class DVP(DecentralisedADMM):
         super().__post_init__()
         check_smoothing(self.smoothing)
 
-    def local_step(
-        self, k: int, agents: Agents, state: GraphState, inbox: Floats, noise: NoiseHook
-    ) -> tuple[GraphState, Floats]:
-        """The tilted x step; what leaves, and what every later update reads, is the message."""
-        x, message = tilted_minimiser(
-            self.eta, k, agents, state.x, inbox, state.a, state.guess, noise, self.smoothing > 0
-        )
-        return GraphState(x=message, a=state.a, guess=x), message
-
-    def penalties(self, t: int, n_agents: int) -> Floats:
-        """Return eta for all agents."""
-        return np.full(n_agents, self.eta)
-
-    @classmethod
-    def at_step(cls, setting: Setting, step: float) -> Self:
-        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
-        return cls(eta=edge_penalty(setting, step))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A silo of one record, and a margin loss."""
-        method = cls(eta=50.0)
-        return (
-            WorstCase(neighbours.SMALLEST, method, neighbours.saturated(at=1), 1),
-            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.misclassified(), 3),
-        )
-
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, with its smoothing if there is one."""
         rounds = range(1, setting.rounds + 1)
@@ -101,23 +87,6 @@ def check_smoothing(smoothing: float) -> None:
     """Refuse parts of epsilon outside [0, 1)."""
     if isinstance(smoothing, bool) or not isinstance(smoothing, int | float) or not 0 <= smoothing < 1:
         raise InputError(f"smoothing must be a fraction of epsilon, at least 0 and below 1, got {smoothing!r}.")
-
-
-def tilted_minimiser(
-    eta: float | Floats,
-    k: int,
-    agents: Agents,
-    x: Floats,
-    inbox: Floats,
-    a: Floats,
-    guess: Floats,
-    noise: NoiseHook,
-    is_smoothed: bool,
-) -> tuple[Floats, Floats]:
-    """Return the minimiser with a fresh linear term `b_i` in the objective, and what may be broadcast of it."""
-    b = noise.perturb(OBJECTIVE, k, agents.index, zeros(agents, x.shape[2]))
-    found = penalised_minimiser(eta, agents, x, inbox, lin=a + b, start=guess)
-    return found, noise.perturb(SMOOTHING, k, agents.index, found) if is_smoothed else found
 
 
 def tilted_broadcasts(

@@ -16,6 +16,7 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.methods.decentralised import is_ridge
 from dpadmm.methods.method import Method
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
@@ -29,8 +30,25 @@ class GradientState(NamedTuple):
     x: Floats
 
 
+class BroadcastMethod(Method):
+    """What methods share whose agents hold nothing but the model that was broadcast; `step` is their first step."""
+
+    step: float
+
+    def update(self, k: int, agents: Agents, state: GradientState, inbox: Floats) -> GradientState:
+        """Remember the model."""
+        return GradientState(everywhere(agents, inbox[:1]))
+
+    def residuals(
+        self, agents: Agents, before: tuple[GradientState, Floats], after: tuple[GradientState, Floats]
+    ) -> Residuals:
+        """Primal: zero, all agents hold the same model. Dual: the movement in units of the first step."""
+        moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / self.step
+        return Residuals(primal=np.zeros_like(moved), dual=moved)
+
+
 @dataclass(frozen=True)
-class GradientMethod(Method):
+class GradientMethod(BroadcastMethod):
     """Steps `step k^(-power)` along noisy gradients; subclasses say how a gradient is taken and released.
 
     Parameters
@@ -55,13 +73,13 @@ class GradientMethod(Method):
     def start(self, agents: Agents, replicas: int) -> tuple[GradientState, Floats]:
         """x = prox(0)."""
         x = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), self.step)
-        return GradientState(self._everywhere(agents, x)), x
+        return GradientState(everywhere(agents, x)), x
 
     def local_step(
         self, k: int, agents: Agents, state: GradientState, inbox: Floats, noise: NoiseHook
     ) -> tuple[GradientState, Floats]:
         """The noisy gradient at the last broadcast."""
-        raw, free = self.gradients(k, agents, self._everywhere(agents, inbox))
+        raw, free = self.gradients(k, agents, everywhere(agents, inbox))
         return state, noise.perturb(MESSAGE, k, agents.index, raw) + free
 
     def gradients(self, k: int, agents: Agents, x: Floats) -> tuple[Floats, Floats]:
@@ -75,29 +93,13 @@ class GradientMethod(Method):
         step = self.step_at(k)
         return problem.regulariser.prox(inbox - step * messages.sum(axis=0, keepdims=True), step)
 
-    def update(self, k: int, agents: Agents, state: GradientState, inbox: Floats) -> GradientState:
-        """Remember the broadcast."""
-        return GradientState(self._everywhere(agents, inbox))
 
-    def models(self, state: GradientState, inbox: Floats) -> Floats:
-        """The broadcast, at every agent."""
-        return state.x
-
-    def residuals(
-        self, agents: Agents, before: tuple[GradientState, Floats], after: tuple[GradientState, Floats]
-    ) -> Residuals:
-        """Primal: zero, all agents hold the same model. Dual: the movement in units of the first step."""
-        moved = np.linalg.norm(after[1] - before[1], axis=1)[0] / self.step
-        return Residuals(primal=np.zeros_like(moved), dual=moved)
-
-    @staticmethod
-    def _everywhere(agents: Agents, x: Floats) -> Floats:
-        return np.repeat(x, len(agents.index), axis=0)
+def everywhere(agents: Agents, x: Floats) -> Floats:
+    """Return one model for every agent."""
+    return np.repeat(x, len(agents.index), axis=0)
 
 
 def refuse_all_but_ridge(name: str, regulariser: Regulariser, dimension: int, instead: str) -> None:
     """Refuse regularisers whose gradient is not `strong_convexity * x`; nothing else is shared out here."""
-    origin = np.zeros((dimension, 1))
-    is_ridge = regulariser.is_smooth and regulariser.smoothness == regulariser.strong_convexity
-    if not is_ridge or regulariser.subgradient_residual(origin, origin)[0] != 0:
+    if not is_ridge(regulariser, dimension):
         raise InputError(f"{name} needs a ridge regulariser or none, got {regulariser}. {instead}")

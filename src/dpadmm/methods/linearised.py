@@ -15,12 +15,11 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.consensus import ConsensusADMM, StarState
-from dpadmm.methods.method import ROWS, About, Setting, Topology, WorstCase
+from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates.gradients import linearised_admm
 from dpadmm.privacy.protection import Certificate, Strength
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -92,11 +91,6 @@ class LinearisedADMM(ConsensusADMM):
         """The z step; it reads noisy models only and needs no noise of its own."""
         mean = messages.mean(axis=0, keepdims=True)
         return problem.regulariser.prox(mean, 1 / (self.rho * problem.n_agents))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """The linearisation is taken at a noisy model."""
-        return (WorstCase(neighbours.PULLED, cls(rho=1.0, step=0.5), neighbours.saturated(2, records=2, at=1), 5),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round; the bound follows the step size."""

@@ -8,26 +8,24 @@ Expanding the square, e_i is the linear term `b_i = 2 eta_i(t) deg_i e_i` of DVP
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, NoiseHook
-from dpadmm.methods.decentralised import GraphMethod, GraphState, degrees, dual_step, edge_penalty, zeros
-from dpadmm.methods.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
-from dpadmm.methods.method import About, Setting, Topology, WorstCase
+from dpadmm.methods.decentralised import each
+from dpadmm.methods.dvp import TiltedADMM, check_smoothing, tilted_broadcasts
+from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Custom, Family, Promise
 from dpadmm.privacy.certificates.objective import m_admm
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
 
 @dataclass(frozen=True)
-class MADMM(GraphMethod):
+class MADMM(TiltedADMM):
     """Each agent pulls harder towards its neighbours as rounds pass, so that the same noise moves it less and less.
 
     Parameters
@@ -67,11 +65,6 @@ class MADMM(GraphMethod):
         check_theta(self.theta, min(each(self.eta)))
         check_smoothing(self.smoothing)
 
-    @property
-    def dual_penalty(self) -> float:
-        """The penalty theta of the dual step."""
-        return self.theta if self.theta is not None else min(each(self.eta))
-
     def penalties(self, t: int, n_agents: int) -> Floats:
         """Return eta_i(t) for all agents."""
         return np.broadcast_to(grown(np.array(each(self.eta)), np.array(each(self.growth)), t), (n_agents,))
@@ -82,36 +75,6 @@ class MADMM(GraphMethod):
         for name, given in (("eta", each(self.eta)), ("growth", each(self.growth))):
             if len(given) not in (1, problem.n_agents):
                 raise InputError(f"{name} must be one number or {problem.n_agents}, one per agent; got {len(given)}.")
-
-    def start(self, agents: Agents, replicas: int) -> tuple[GraphState, Floats]:
-        """x = a = 0, and the neighbours' x are 0 too."""
-        return GraphState(*(zeros(agents, replicas) for _ in range(3))), zeros(agents, replicas)
-
-    def local_step(
-        self, k: int, agents: Agents, state: GraphState, inbox: Floats, noise: NoiseHook
-    ) -> tuple[GraphState, Floats]:
-        """The tilted x step with this round's penalties."""
-        eta = self.penalties(k, agents.number)[agents.index]
-        x, message = tilted_minimiser(eta, k, agents, state.x, inbox, state.a, state.guess, noise, self.smoothing > 0)
-        return GraphState(x=message, a=state.a, guess=x), message
-
-    def update(self, k: int, agents: Agents, state: GraphState, inbox: Floats) -> GraphState:
-        """The dual step, with the fixed theta."""
-        return state._replace(a=dual_step(self.dual_penalty, agents, state.a, state.x, inbox))
-
-    def dual_scale(self, agents: Agents) -> Floats:
-        """The weight of the first penalty, 2 eta_i deg_i."""
-        return 2.0 * self.penalties(0, agents.number)[agents.index] * degrees(agents)[:, 0, 0]
-
-    @classmethod
-    def at_step(cls, setting: Setting, step: float) -> Self:
-        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
-        return cls(eta=edge_penalty(setting, step))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Penalties that grow."""
-        return (WorstCase(neighbours.PULLED, cls(eta=50.0, growth=1.1), neighbours.saturated(records=2, at=1), 2),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and round, each with its own penalty."""
@@ -135,14 +98,6 @@ class MADMM(GraphMethod):
         if len(growths) != 1:
             raise InputError(f"A schedule is common to all agents, so they must share one growth; got {len(growths)}.")
         return Custom(tuple(float(growths.copy().pop()) ** t for t in range(checks.count("rounds", rounds))))
-
-
-def each(value: float | tuple[float, ...]) -> tuple[float, ...]:
-    """Return one number or several as a tuple; refuse none at all."""
-    values = value if isinstance(value, tuple) else (value,)
-    if not values:
-        raise InputError("Give one number, or one per agent; got none.")
-    return values
 
 
 def check_growth(growth: float) -> None:

@@ -5,6 +5,7 @@
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
@@ -16,12 +17,13 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, Residuals, spread
+from dpadmm.methods.anatomy import Agents, NoiseHook, Residuals, spread
 from dpadmm.methods.rounding import added_up, evaluated, longest_ridge
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise, Row
 from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Unit, View
+from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 
@@ -32,7 +34,6 @@ class Neighbourhood(Protocol):
     @property
     def degrees(self) -> Ints:
         """How many neighbours each agent has."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,12 @@ class Setting:
         """Return a row for each agent, with the same certificate in all these rounds (None: in every round)."""
         when = tuple(range(1, self.rounds + 1) if rounds is None else rounds)
         return tuple(Row(i, when, (certificate(i),) * len(when)) for i in range(self.problem.n_agents))
+
+    def row(
+        self, agent: int, certificate: Certificate, sampling: PoissonSampling | FixedSizeSampling | None = None
+    ) -> Row:
+        """Return the row of one agent with the same certificate in every round."""
+        return Row(agent, tuple(range(1, self.rounds + 1)), (certificate,) * self.rounds, sampling)
 
     def local(self, agent: int, tolerance: float | None = None, is_clipped: bool = False) -> LocalFunction:
         """Return the public side of one agent's function, with its share g/N of a ridge regulariser.
@@ -137,14 +144,6 @@ ROWS = frozenset({Unit.RECORD, Unit.PERSON})
 def row_unit(protection: Protection) -> Unit:
     """Return what the bounds on rows are about: persons, where these are protected, else records."""
     return Unit.PERSON if protection.unit is Unit.PERSON else Unit.RECORD
-
-
-class Private(Protocol):
-    """A method that declares what it releases."""
-
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
-        """Return the private releases of a run, slot by slot."""
-        ...
 
 
 class Topology(Enum):
@@ -255,24 +254,8 @@ class Common:
     seed: int
 
 
-@dataclass(frozen=True)
-class WorstCase:
-    """Neighbouring problems that hurt a method: in words what differs and why, and the method as it runs on them.
-
-    is_inside: the audit reads the noisy values inside the local step, which is more than travels.
-    protection: whom the noise is planned for.
-    """
-
-    pair: str
-    algorithm: "Method"
-    problems: tuple[Problem, Problem]
-    rounds: int
-    is_inside: bool = False
-    protection: Protection = ONE_RECORD
-
-
-class Method:
-    """The base of all methods: its description, and the parts of the anatomy that most of them leave empty."""
+class Method(ABC):
+    """The base of all methods: its description, its steps, and defaults for what most of them leave empty."""
 
     about: ClassVar[About]
     inbox_rows: ClassVar[int] = 1  # vectors in a coordinator's broadcast
@@ -318,14 +301,6 @@ class Method:
         """Return the method that the terms of a federation describe."""
         return cls(**numbers)
 
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Return what the audit attacks, the headline first; `seed` draws batches and participation.
-
-        The attacks follow from who talks to whom, who is trusted, and the noise.
-        """
-        return ()
-
     def drawn(self) -> Self:
         """Return the method for one run: what every run draws for itself, such as secret batches, is drawn."""
         return self
@@ -350,12 +325,30 @@ class Method:
         """
         return (levels,)
 
+    @abstractmethod
+    def start(self, agents: Agents, replicas: int) -> tuple[Any, Floats]:
+        """Return the agents' first state and first inbox; neither depends on the data."""
+
+    @abstractmethod
+    def local_step(self, k: int, agents: Agents, state: Any, inbox: Floats, noise: NoiseHook) -> tuple[Any, Floats]:
+        """Touch the data: return the new state and the messages that leave the agents."""
+
+    @abstractmethod
+    def exchange(
+        self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
+    ) -> Floats:
+        """Return the next inbox: neighbour sums on a graph, the broadcast of a coordinator."""
+
+    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+        """Return the private releases of a run, slot by slot; none, and nothing protects anybody."""
+        return ()
+
     @property
     def needs_network(self) -> bool:
         """Whether messages go to neighbours on a graph."""
         return self.about.topology is Topology.GRAPH
 
-    def check(self, problem: Problem, network: Network | None) -> None:
+    def check(self, problem: Problem, network: Network | None) -> None:  # noqa: B027 - there is nothing to refuse
         """Every problem is accepted."""
 
     def tail_from(self, rounds: int) -> int:
@@ -382,6 +375,20 @@ class Method:
         """Primal: distance from consensus. Dual: how far the estimate moved."""
         moved = np.linalg.norm(self.estimate(*after) - self.estimate(*before), axis=0)
         return Residuals(primal=spread(self.models(*after)), dual=moved)
+
+
+def check_fit(method: Method, problem: Problem, network: Network | None) -> None:
+    """Raise `InputError` if method, problem and network do not fit together; nothing has been computed yet."""
+    if network is None:
+        if method.needs_network:
+            raise InputError(f"{type(method).__name__} needs a network; pass one, for example ring(n_agents).")
+    elif not isinstance(network, Network):
+        raise InputError(f"network must be a Network, got {type(network).__name__}; make one with Network(n, edges).")
+    elif network.n_agents != problem.n_agents:
+        raise InputError(
+            f"The network has {network.n_agents} agents but the problem has {problem.n_agents}; the numbers must agree."
+        )
+    method.check(problem, network)
 
 
 @lru_cache(maxsize=1)

@@ -6,37 +6,31 @@ x+  <- prox_{step g}( y - step v )
 y+  <- x+ + momentum (x+ - x)
 """
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import BROADCAST, Agents, NoiseHook, Residuals
+from dpadmm.methods.anatomy import BROADCAST, Agents, NoiseHook
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.fixed_point.blocks import check_unit
-from dpadmm.methods.method import ROWS, About, Method, Setting, Topology, WorstCase
+from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, everywhere
+from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.gradients import gradient_sum
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
-from dpadmm.problems import neighbours
+from dpadmm.privacy.protection import Relation, Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
 
 
-class Heard(NamedTuple):
-    """x: the model each agent last heard."""
-
-    x: Floats
-
-
 @dataclass(frozen=True)
-class NoisyGradients(Method):
+class NoisyGradients(BroadcastMethod):
     """Accelerated proximal gradient descent on the noisy sum of the silos' gradients.
 
     Parameters
@@ -92,19 +86,21 @@ class NoisyGradients(Method):
         """Momentum settles early: the mean of the last 70 % of the models is released."""
         return 3 * rounds // 10 + 1
 
-    def start(self, agents: Agents, replicas: int) -> tuple[Heard, Floats]:
+    def start(self, agents: Agents, replicas: int) -> tuple[GradientState, Floats]:
         """x = y = prox(0)."""
         inbox = self.origin(agents.regulariser, agents.dimension, replicas)
-        return Heard(_everywhere(agents, inbox[:1])), inbox
+        return GradientState(everywhere(agents, inbox[:1])), inbox
 
     def origin(self, penalty: Regulariser, dimension: int, replicas: int) -> Floats:
         """Return x and y before the first round; no data."""
         x = penalty.prox(np.zeros((1, dimension, replicas)), self.step)
         return np.concatenate([x, x])
 
-    def local_step(self, k: int, agents: Agents, state: Heard, inbox: Floats, noise: NoiseHook) -> tuple[Heard, Floats]:
+    def local_step(
+        self, k: int, agents: Agents, state: GradientState, inbox: Floats, noise: NoiseHook
+    ) -> tuple[GradientState, Floats]:
         """The gradient at y; bare, since only the sum of all is read."""
-        return state, whole_gradients(agents, _everywhere(agents, inbox[1:]))
+        return state, whole_gradients(agents, everywhere(agents, inbox[1:]))
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
@@ -118,36 +114,7 @@ class NoisyGradients(Method):
         after = penalty.prox(y - self.step * noisy, self.step)
         return np.concatenate([after, after + self.momentum * (after - x)])
 
-    def update(self, k: int, agents: Agents, state: Heard, inbox: Floats) -> Heard:
-        """Remember the model."""
-        return Heard(_everywhere(agents, inbox[:1]))
-
-    def residuals(self, agents: Agents, before: tuple[Heard, Floats], after: tuple[Heard, Floats]) -> Residuals:
-        """Primal: zero, all agents hold the same model. Dual: the movement in units of the step."""
-        moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / self.step
-        return Residuals(primal=np.zeros_like(moved), dual=moved)
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A Huber regression, margin losses, all of a user's records, a record that is there or not, and a person."""
-        method = cls(step=0.1)
-        user = neighbours.saturated(3, records=2, changed=2)
-        added = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
-        return (
-            WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2, at=1), 5),
-            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),
-            WorstCase(neighbours.SOFTMAX, method, neighbours.dragged_classes(records=2, step=0.1), 3),
-            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
-            WorstCase(neighbours.ADDED, method, neighbours.added(), 5, protection=added),
-            WorstCase(neighbours.PERSON, method, neighbours.person(), 5, protection=Protection(unit=Unit.PERSON)),
-        )
-
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """The noisy sum, once a round."""
         certificate = gradient_sum(setting.evaluated_sum(), unit=self.unit)
-        rounds = tuple(range(1, setting.rounds + 1))
-        return (Promise(BROADCAST, Family.GAUSSIAN, (Row(COORDINATOR, rounds, (certificate,) * len(rounds)),)),)
-
-
-def _everywhere(agents: Agents, x: Floats) -> Floats:
-    return np.repeat(x, len(agents.index), axis=0)
+        return (Promise(BROADCAST, Family.GAUSSIAN, (setting.row(COORDINATOR, certificate),)),)

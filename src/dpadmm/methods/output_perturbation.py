@@ -15,12 +15,11 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals, spread
 from dpadmm.methods.decentralised import zeros
 from dpadmm.methods.gradient_method import GradientState, refuse_all_but_ridge
-from dpadmm.methods.method import ROWS, About, Method, Setting, Topology, WorstCase
+from dpadmm.methods.method import ROWS, About, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.gradients import output_perturbation
 from dpadmm.privacy.protection import Certificate, with_spherical_noise
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 
@@ -102,16 +101,6 @@ class OutputPerturbation(Method):
         """Primal: how far the silos' optima are from their mean. Dual: zero, nothing moves any more."""
         apart = spread(after[0].x)
         return Residuals(primal=apart, dual=np.zeros_like(apart))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Gaussian noise, and pure; a silo alone."""
-        pair, pure = neighbours.saturated(2, records=2, mu=0.1, at=1), cls(Family.SPHERICAL)
-        return (
-            WorstCase(neighbours.PULLED, cls(), pair, 1),
-            WorstCase(f"{neighbours.PULLED}, one silo", cls(), neighbours.saturated(1, records=2, mu=0.1), 1),
-            WorstCase(f"{neighbours.PULLED}, pure", pure, pair, 1),
-        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One release per silo, in round 1."""

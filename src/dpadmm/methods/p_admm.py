@@ -9,20 +9,15 @@ agent's own noise-free model, a hidden state that doubles the sensitivity. (The 
 the place where the next solve starts, which its tolerance covers: C7.)
 """
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
-
-import numpy as np
+from dataclasses import dataclass
+from typing import ClassVar
 
 from dpadmm.methods.anatomy import MESSAGE
-from dpadmm.methods.decentralised import DecentralisedADMM, edge_penalty
-from dpadmm.methods.method import ROWS, About, Setting, Topology, WorstCase
+from dpadmm.methods.decentralised import DecentralisedADMM
+from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.local import p_admm
-from dpadmm.privacy.protection import Certificate, Protection, Unit
-from dpadmm.problems import neighbours
-from dpadmm.problems.losses import SmoothedHinge
-from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.privacy.protection import Certificate
 
 
 @dataclass(frozen=True)
@@ -49,26 +44,6 @@ class PADMM(DecentralisedADMM):
         units=ROWS,
         why="silos are peers: each sends a noisy model to its neighbours, and nobody has to be trusted (C1)",
     )
-
-    @classmethod
-    def at_step(cls, setting: Setting, step: float) -> Self:
-        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
-        return cls(eta=edge_penalty(setting, step))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """One round; twenty at the end of a path, under a ridge, of silos of all sizes; margin losses; a person."""
-        method, firm = cls(eta=0.5), cls(eta=5.0)
-        hinge = neighbours.misclassified(SmoothedHinge(), 4, 1e3)
-        uneven, weights = neighbours.saturated(3, records=3, at=2), np.array([0.25, 0.5, 1.0])
-        first, second = (replace(world, regulariser=ElasticNet(l2=1.0), weights=weights) for world in uneven)
-        return (
-            WorstCase(neighbours.SMALLEST, method, neighbours.saturated(), 1),
-            WorstCase(f"{neighbours.PULLED}, 20 rounds", method, (first, second), 20),
-            WorstCase(neighbours.NEARLY_OPPOSITE, firm, neighbours.misclassified(records=4, weight=1e3), 5),
-            WorstCase(neighbours.HINGE, firm, hinge, 5),
-            WorstCase(neighbours.PERSON, method, neighbours.person(), 5, protection=Protection(unit=Unit.PERSON)),
-        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and round."""

@@ -29,24 +29,20 @@ from dpadmm.methods.batches import (
     correction_bound,
     whole_gradients,
 )
-from dpadmm.methods.method import About, Common, Method, Setting, Topology, WorstCase
+from dpadmm.methods.method import About, Common, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import Slot
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.noise.split import share_at
 from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import Certificate, Strength
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.regularisers import Box, ElasticNet
+from dpadmm.problems.regularisers import SEPARABLE, Box
 
 FULL = "full gradient"
 CORRECTION = "correction"
-
-# For these the minimiser over a box is the projection of the unconstrained one, coordinate by coordinate.
-_SEPARABLE = (ElasticNet, Box)
 
 
 class Averaging(Enum):
@@ -164,7 +160,8 @@ class PSADMM(Method):
             raise InputError(
                 f"step must be below 1/(2 (w L + rho)) = {1 / (2 * curvature):.6g} for this problem, got {self.step!r}."
             )
-        if self.constraint is not None and not isinstance(problem.regulariser, _SEPARABLE):
+        # For these the minimiser over a box is the projection of the unconstrained one, coordinate by coordinate.
+        if self.constraint is not None and not isinstance(problem.regulariser, SEPARABLE):
             raise InputError(
                 f"A constraint goes with separable regularisers only, got {type(problem.regulariser).__name__}."
             )
@@ -243,24 +240,13 @@ class PSADMM(Method):
         moved = self.rho * np.linalg.norm(after[1] - before[1], axis=1)
         return Residuals(primal=distance.max(axis=0), dual=moved.max(axis=0))
 
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """The silo's other records are silent, so that the mixture over batches is known exactly."""
-        method = cls(rho=1.0, step=0.1, inner_steps=3, batches=Batches(1, seed), averaging=Averaging.PLAIN)
-        pair, inner = neighbours.saturated(2, records=4, at=1), "the attacker reads every noisy inner gradient"
-        return (
-            WorstCase(neighbours.PULLED, method, pair, 2),
-            WorstCase(f"{neighbours.PULLED}; {inner}, more than travels", method, pair, 2, is_inside=True),
-        )
-
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """The full gradient (Gaussian) and, from the second inner step on, the correction (sampled Gaussian)."""
-        rounds, functions = tuple(range(1, setting.rounds + 1)), setting.problem.functions
         full, part = [], []
-        for i in range(functions.n_agents):
+        for i, size in enumerate(setting.problem.functions.sizes):
             first, second = self._certificates(setting, i)
-            full.append(Row(i, rounds, (first,) * len(rounds)))
-            part.append(Row(i, rounds, (second,) * len(rounds), self.batches.sampling(int(functions.sizes[i]))))
+            full.append(setting.row(i, first))
+            part.append(setting.row(i, second, self.batches.sampling(int(size))))
         steps, is_once = self.inner_steps, self.full_noise is FullNoise.ONCE
         # What the average of the inner points sees: a noise that is drawn once enters all S steps alike.
         weights = (None, None) if self.noise_ratio else (float(steps * steps if is_once else steps), steps - 1.0)
@@ -297,14 +283,3 @@ class PSADMM(Method):
         local, clip = setting.evaluated(agent), self._limit(setting.problem.functions)
         correction = ps_admm_correction(local, batch_size=self.batches.size, clip=clip)
         return ps_admm_full_gradient(local), correction.weakened(Strength.UP_TO_FLOATING_POINT)
-
-
-def criterion(problem: Problem, models: Floats, z: Floats, optimum: float, tau: float) -> Floats:
-    """Return criterion (9), `sum_i w_i f_i(x_i) + g(z) - P* + tau sum_i ||x_i - z||`, per replica.
-
-    models: (N, d, R); z: (d, R); optimum: P*, the least objective; tau > 0. It reads the data: for study only.
-    """
-    checks.positive("tau", tau)
-    losses = problem.weights @ problem.functions.value(models)
-    apart = np.linalg.norm(models - z[None], axis=1).sum(axis=0)
-    return np.asarray(losses + problem.regulariser.value(z) - optimum + tau * apart)

@@ -16,25 +16,22 @@ a_i is the paper's `2 lambda_i`.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.methods.anatomy import Agents, NoiseHook
-from dpadmm.methods.decentralised import GraphMethod, degrees, dual_step, edge_penalty, revealed_gradient, zeros
-from dpadmm.methods.dvp import check_smoothing, tilted_broadcasts, tilted_minimiser
+from dpadmm.methods.dvp import TiltedADMM, check_smoothing, tilted_broadcasts
 from dpadmm.methods.m_admm import check_growth, check_theta, grown
-from dpadmm.methods.method import About, Setting, Topology, WorstCase
-from dpadmm.methods.recycled import RecycledState
+from dpadmm.methods.method import About, Setting, Topology
+from dpadmm.methods.recycled import RecyclingADMM
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.objective import r_admm
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 
 
 @dataclass(frozen=True)
-class BareRADMM(GraphMethod):
+class BareRADMM(TiltedADMM, RecyclingADMM):
     """Recycled ADMM without privacy (Algorithm 1): half of the iterations need no pass over the data.
 
     Parameters
@@ -63,16 +60,6 @@ class BareRADMM(GraphMethod):
         check_growth(self.growth)
         check_theta(self.theta, self.eta)
 
-    @property
-    def dual_penalty(self) -> float:
-        """The penalty theta of the dual step."""
-        return self.theta if self.theta is not None else self.eta
-
-    @property
-    def is_smoothed(self) -> bool:
-        """Whether broadcasts carry noise that hides the solver's error."""
-        return False
-
     def penalty(self, t: int) -> float:
         """Return eta(t)."""
         return float(grown(np.array(self.eta), np.array(self.growth), t))
@@ -84,34 +71,6 @@ class BareRADMM(GraphMethod):
     def damping(self, t: int) -> float:
         """Return gamma(t)."""
         return float(grown(np.array(self.gamma), np.array(self.growth), t))
-
-    def start(self, agents: Agents, replicas: int) -> tuple[RecycledState, Floats]:
-        """All zeros."""
-        return RecycledState(*(zeros(agents, replicas) for _ in range(4))), zeros(agents, replicas)
-
-    def local_step(
-        self, k: int, agents: Agents, state: RecycledState, inbox: Floats, noise: NoiseHook
-    ) -> tuple[RecycledState, Floats]:
-        """Odd: the tilted x step, and read the gradient off what leaves. Even: a step with what was read."""
-        eta = self.penalty(k)
-        if k % 2 == 1:
-            x, message = tilted_minimiser(eta, k, agents, state.x, inbox, state.a, state.guess, noise, self.is_smoothed)
-            g = revealed_gradient(eta, agents, state.a, message, state.x, inbox)
-            return RecycledState(x=message, a=state.a, guess=x, g=g), message
-        deg = degrees(agents)
-        push = state.g + state.a + eta * (deg * state.x - inbox)
-        message = state.x - push / (2 * eta * deg + self.damping(k))
-        return state._replace(x=message), message
-
-    def update(self, k: int, agents: Agents, state: RecycledState, inbox: Floats) -> RecycledState:
-        """The dual step, after odd iterations only, with the fixed theta."""
-        if k % 2 == 0:
-            return state
-        return state._replace(a=dual_step(self.dual_penalty, agents, state.a, state.x, inbox))
-
-    def dual_scale(self, agents: Agents) -> Floats:
-        """The weight of the first penalty, 2 eta deg_i."""
-        return 2.0 * self.eta * degrees(agents)[:, 0, 0]
 
 
 @dataclass(frozen=True)
@@ -146,21 +105,6 @@ class RADMM(BareRADMM):
         """Check the numbers."""
         super().__post_init__()
         check_smoothing(self.smoothing)
-
-    @property
-    def is_smoothed(self) -> bool:
-        """Whether a part of epsilon is spent on it."""
-        return self.smoothing > 0
-
-    @classmethod
-    def at_step(cls, setting: Setting, step: float) -> Self:
-        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
-        return cls(eta=edge_penalty(setting, step))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Two noisy iterations and two free ones."""
-        return (WorstCase(neighbours.PULLED, cls(eta=50.0), neighbours.saturated(records=2, at=1), 4),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One objective perturbation per agent and odd iteration."""

@@ -12,23 +12,14 @@ That is post-processing of broadcasts: no noise, no privacy, no pass over the da
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 from dpadmm import checks
-from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook
-from dpadmm.methods.decentralised import (
-    GraphMethod,
-    degrees,
-    dual_step,
-    edge_penalty,
-    penalised_minimiser,
-    revealed_gradient,
-    zeros,
-)
-from dpadmm.methods.method import ROWS, About, Setting, Topology, WorstCase
+from dpadmm.methods.anatomy import Agents, NoiseHook
+from dpadmm.methods.decentralised import EdgePenaltyADMM, degrees, revealed_gradient, zeros
+from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.methods.p_admm import gaussian_broadcasts
 from dpadmm.noise.promises import Promise
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats
 
 
@@ -41,8 +32,40 @@ class RecycledState(NamedTuple):
     g: Floats
 
 
+class RecyclingADMM(EdgePenaltyADMM):
+    """Odd rounds broadcast a private minimiser; even ones take a step with the gradient that it reveals."""
+
+    gamma: float
+
+    def damping(self, t: int) -> float:
+        """Return gamma of round t."""
+        return self.gamma
+
+    def start(self, agents: Agents, replicas: int) -> tuple[RecycledState, Floats]:
+        """All zeros."""
+        return RecycledState(*(zeros(agents, replicas) for _ in range(4))), zeros(agents, replicas)
+
+    def local_step(
+        self, k: int, agents: Agents, state: RecycledState, inbox: Floats, noise: NoiseHook
+    ) -> tuple[RecycledState, Floats]:
+        """Odd: the private step, and read the gradient off what leaves. Even: a step with what was read."""
+        eta = self.penalties(k, agents.number)[agents.index][:, None, None]
+        if k % 2 == 1:
+            x, message = self.minimised(k, agents, state, inbox, noise)
+            g = revealed_gradient(eta, agents, state.a, message, state.x, inbox)
+            return RecycledState(x=message, a=state.a, guess=x, g=g), message
+        deg = degrees(agents)
+        push = state.g + state.a + eta * (deg * state.x - inbox)
+        message = state.x - push / (2 * eta * deg + self.damping(k))
+        return state._replace(x=message), message
+
+    def update(self, k: int, agents: Agents, state: RecycledState, inbox: Floats) -> Any:
+        """The dual step, after odd rounds only."""
+        return state if k % 2 == 0 else super().update(k, agents, state, inbox)
+
+
 @dataclass(frozen=True)
-class RecycledPADMM(GraphMethod):
+class RecycledPADMM(RecyclingADMM):
     """P-ADMM with a free step after every private one.
 
     Parameters
@@ -69,44 +92,6 @@ class RecycledPADMM(GraphMethod):
         """Check both numbers."""
         checks.positive("eta", self.eta)
         checks.non_negative("gamma", self.gamma)
-
-    def start(self, agents: Agents, replicas: int) -> tuple[RecycledState, Floats]:
-        """All zeros."""
-        return RecycledState(*(zeros(agents, replicas) for _ in range(4))), zeros(agents, replicas)
-
-    def local_step(
-        self, k: int, agents: Agents, state: RecycledState, inbox: Floats, noise: NoiseHook
-    ) -> tuple[RecycledState, Floats]:
-        """Odd: a P-ADMM round, and read the gradient off it. Even: a step with what was read."""
-        if k % 2 == 1:
-            x = penalised_minimiser(self.eta, agents, state.x, inbox, lin=state.a, start=state.guess)
-            message = noise.perturb(MESSAGE, k, agents.index, x)
-            g = revealed_gradient(self.eta, agents, state.a, message, state.x, inbox)
-            return RecycledState(x=message, a=state.a, guess=x, g=g), message
-        deg = degrees(agents)
-        push = state.g + state.a + self.eta * (deg * state.x - inbox)
-        x = state.x - push / (2 * self.eta * deg + self.gamma)
-        return state._replace(x=x), x
-
-    def update(self, k: int, agents: Agents, state: RecycledState, inbox: Floats) -> RecycledState:
-        """The dual step, after odd rounds only."""
-        if k % 2 == 0:
-            return state
-        return state._replace(a=dual_step(self.eta, agents, state.a, state.x, inbox))
-
-    def dual_scale(self, agents: Agents) -> Floats:
-        """The penalty's weight, 2 eta deg_i."""
-        return 2.0 * self.eta * degrees(agents)[:, 0, 0]
-
-    @classmethod
-    def at_step(cls, setting: Setting, step: float) -> Self:
-        """The mean model moves by `1/(2 eta sum_i deg_i)` times its gradient."""
-        return cls(eta=edge_penalty(setting, step))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Free steps in between."""
-        return (WorstCase(neighbours.PULLED, cls(eta=0.5), neighbours.saturated(records=2, at=1), 6),)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """One Gaussian release per agent and odd round."""

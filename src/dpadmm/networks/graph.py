@@ -16,7 +16,6 @@ from scipy.sparse import csr_array, diags_array
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.networks.spectrum import SpectralFacts, spectral_facts
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -142,22 +141,6 @@ class Network:
         """Adjacency matrix A as a `scipy.sparse.csr_array` of float64 with sorted, read-only entries."""
         return _symmetric(self.n_agents, self.edges, np.ones(self.n_edges))
 
-    @cached_property
-    def is_bipartite(self) -> bool:
-        """Whether the agents split into two groups with edges only between the groups."""
-        from scipy.sparse.csgraph import connected_components
-
-        # The double cover joins (i, side) to (j, other side); it falls apart exactly if no odd cycle exists.
-        i, j = self.edges.T
-        n = self.n_agents
-        cover = csr_array((np.ones(2 * len(i)), (np.r_[i, j], np.r_[j + n, i + n])), shape=(2 * n, 2 * n))
-        return bool(connected_components(cover, directed=False, return_labels=False) == 2)
-
-    @cached_property
-    def spectral_facts(self) -> SpectralFacts:
-        """Extreme eigenvalues of D - A and D + A."""
-        return spectral_facts(self.adjacency, self.edges, self.is_bipartite)
-
     def neighbours(self, agent: int) -> IntArray:
         """Return the neighbours V_i of one agent, in increasing order."""
         if checks.count("agent", agent, least=0) >= self.n_agents:
@@ -181,14 +164,6 @@ class Network:
             )
         total: FloatArray = (self.adjacency @ values.reshape(self.n_agents, -1)).reshape(values.shape)
         return total
-
-    def laplacian(self) -> Any:
-        """Return the Laplacian L = D - A as a CSR array; x'Lx = sum over edges of (x_i - x_j)^2."""
-        return csr_array(diags_array(self.degrees.astype(np.float64)) - self.adjacency)
-
-    def signless_laplacian(self) -> Any:
-        """Return the signless Laplacian Q = D + A as a CSR array; x'Qx = sum over edges of (x_i + x_j)^2."""
-        return csr_array(diags_array(self.degrees.astype(np.float64)) + self.adjacency)
 
     def metropolis_weights(self) -> Any:
         """Return the Metropolis mixing matrix W as a CSR array.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.networks.graph import FloatArray, IntArray, Network
+from dpadmm.networks.graph import IntArray, Network
 
 
 class WalkKind(Enum):
@@ -69,7 +69,9 @@ def random_walk(
     if not isinstance(kind, WalkKind):
         raise InputError(f"kind must be one of {', '.join(map(str, WalkKind))}, got {shown(kind)}.")
     if start is None:
-        here = int(rng.choice(network.n_agents, p=stationary_law(network, kind)))
+        is_simple, n = kind is WalkKind.SIMPLE, network.n_agents
+        law = network.degrees / (2.0 * network.n_edges) if is_simple else np.full(n, 1.0 / n)
+        here = int(rng.choice(n, p=law))
     else:
         here = checks.count("start", start, least=0)
         if here >= network.n_agents:
@@ -88,13 +90,6 @@ def random_walk(
             here = proposal
         holders.append(here)
     return np.array(holders, dtype=np.int64)
-
-
-def stationary_law(network: Network, kind: WalkKind) -> FloatArray:
-    """Return the long-run probability of each agent to hold the token: deg_i / 2E, or 1/N."""
-    if kind is WalkKind.SIMPLE:
-        return network.degrees / (2.0 * network.n_edges)
-    return np.full(network.n_agents, 1.0 / network.n_agents)
 
 
 def participations(schedule: ArrayLike, n: int) -> IntArray:

@@ -1,4 +1,4 @@
-"""Noise: distributions, schedules, and two samplers behind one interface - seeded for experiments, secure for releases.
+"""Noise: schedules, and two samplers behind one interface - seeded for experiments, secure for releases.
 
 Noise is drawn from a release (`dpadmm.privacy.records`), which carries the certificate, never from a bare number:
 `sampler.perturb(values, releases, Draw(Slot("message"), round, recipients))`.
@@ -6,17 +6,14 @@ Noise is drawn from a release (`dpadmm.privacy.records`), which carries the cert
 
 from dpadmm.noise.draws import (
     COORDINATOR,
-    CoordinateLaplace,
-    Distribution,
     Draw,
-    Gaussian,
+    NoiseFamily,
     Perturbed,
     Recipients,
     Releases,
     Sampler,
     Slot,
-    SphericalLaplace,
-    distribution_of,
+    family_of,
 )
 from dpadmm.noise.promises import CaoOptimal, Constant, Custom, Geometric, Schedule, Tail
 from dpadmm.noise.secure import SecureSampler, grid_for
@@ -26,12 +23,10 @@ __all__ = [
     "COORDINATOR",
     "CaoOptimal",
     "Constant",
-    "CoordinateLaplace",
     "Custom",
-    "Distribution",
     "Draw",
-    "Gaussian",
     "Geometric",
+    "NoiseFamily",
     "Perturbed",
     "Recipients",
     "Releases",
@@ -40,8 +35,7 @@ __all__ = [
     "SecureSampler",
     "SimulatedSampler",
     "Slot",
-    "SphericalLaplace",
     "Tail",
-    "distribution_of",
+    "family_of",
     "grid_for",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import singledispatch
+from enum import Enum
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.privacy.protection import Certificate, Norm, Strength
+from dpadmm.privacy.protection import Certificate, Norm
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
@@ -32,84 +32,40 @@ Values = NDArray[np.float64]
 Releases = Release | Sequence[Release]
 
 
-class Distribution(Protocol):
-    """A scale family of noise in R^d: `scale` times a parameter-free unit noise. The samplers draw it."""
+class NoiseFamily(Enum):
+    """How noise in R^d is distributed: a scale times a parameter-free unit noise."""
 
-    @property
-    def scale(self) -> float:
-        """The factor on the unit noise of the family."""
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """N(0, std^2 I): independent normal coordinates; std > 0."""
-
-    std: float
-
-    def __post_init__(self) -> None:
-        """Refuse a non-positive std."""
-        checks.positive("std", self.std)
-
-    @property
-    def scale(self) -> float:
-        """The standard deviation of a coordinate."""
-        return self.std
+    GAUSSIAN = "Gaussian"
+    """N(0, scale^2 I): independent normal coordinates."""
+    SPHERICAL_LAPLACE = "SphericalLaplace"
+    """Density proportional to exp(-||v||_2/scale): norm Gamma(d, scale), direction uniform on the sphere."""
+    COORDINATE_LAPLACE = "CoordinateLaplace"
+    """Independent Laplace coordinates: density proportional to exp(-||v||_1/scale)."""
 
 
-@dataclass(frozen=True)
-class SphericalLaplace:
-    """Density proportional to exp(-rate ||v||_2): norm Gamma(d, 1/rate), direction uniform on the sphere; rate > 0."""
-
-    rate: float
-
-    def __post_init__(self) -> None:
-        """Refuse a non-positive rate."""
-        checks.positive("rate", self.rate)
-
-    @property
-    def scale(self) -> float:
-        """1/rate: the mean norm per dimension."""
-        return 1 / self.rate
+_FAMILIES: dict[type[NoisyRelease], tuple[NoiseFamily, str]] = {
+    GaussianRelease: (NoiseFamily.GAUSSIAN, "noise_std"),
+    SampledGaussianRelease: (NoiseFamily.GAUSSIAN, "noise_std"),
+    SphericalLaplaceRelease: (NoiseFamily.SPHERICAL_LAPLACE, "rate"),
+    ObjectiveRelease: (NoiseFamily.SPHERICAL_LAPLACE, "rate"),
+    CoordinateLaplaceRelease: (NoiseFamily.COORDINATE_LAPLACE, "scale"),
+}
+"""The noise of each kind of release, and what the release calls its size."""
 
 
-@dataclass(frozen=True)
-class CoordinateLaplace:
-    """Independent Laplace coordinates of scale `scale` > 0: density proportional to exp(-||v||_1/scale)."""
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        """Refuse a non-positive scale."""
-        checks.positive("scale", self.scale)
-
-
-@singledispatch
-def distribution_of(release: object) -> Distribution:
-    """Return the noise a release promises.
+def family_of(release: Release) -> NoiseFamily:
+    """Return the family of the noise that a release promises; its scale is the release's `level`.
 
     Refused: releases without noise, and Laplace noise on coordinates behind a Euclidean bound, which it does not
     protect.
     """
-    raise InputError(f"A {type(release).__name__} promises no noise. Draw noise for a Gaussian or Laplace release.")
-
-
-@distribution_of.register(GaussianRelease)
-@distribution_of.register(SampledGaussianRelease)
-def _(release: GaussianRelease | SampledGaussianRelease) -> Gaussian:
-    return Gaussian(release.noise_std)
-
-
-@distribution_of.register(SphericalLaplaceRelease)
-@distribution_of.register(ObjectiveRelease)
-def _(release: SphericalLaplaceRelease | ObjectiveRelease) -> SphericalLaplace:
-    return SphericalLaplace(release.rate)
-
-
-@distribution_of.register(CoordinateLaplaceRelease)
-def _(release: CoordinateLaplaceRelease) -> CoordinateLaplace:
-    if release.certificate.norm is not Norm.L1:
+    family, size = next((found for kind, found in _FAMILIES.items() if isinstance(release, kind)), (None, ""))
+    if family is None or not isinstance(release, NoisyRelease):
+        raise InputError(f"A {type(release).__name__} promises no noise. Draw noise for a Gaussian or Laplace release.")
+    checks.positive(size, getattr(release, size))
+    if family is NoiseFamily.COORDINATE_LAPLACE and release.certificate.norm is not Norm.L1:
         raise InputError("Laplace noise on coordinates needs an L1 certificate, got one in the L2 norm.")
-    return CoordinateLaplace(release.scale)
+    return family
 
 
 @dataclass(frozen=True, order=True)
@@ -175,29 +131,15 @@ class Draw:
 
 @dataclass(frozen=True, eq=False)
 class Perturbed:
-    """Values with noise on them, and what may be said of them.
-
-    `grids` holds each agent's grid where values were rounded to one; `idealisations` the assumptions under which
-    the certificates hold for these very bits.
-    """
+    """Values with noise on them, and where it came from."""
 
     values: Values
     origin: Origin
-    idealisations: frozenset[Strength]
-    grids: NDArray[np.float64] | None = None
 
     @property
     def is_private_release(self) -> bool:
         """Whether a ledger may record it: seeded noise can be repeated by anyone who knows the seed."""
         return self.origin is Origin.SECURE
-
-    @property
-    def strength(self) -> Strength:
-        """The most modest of the idealisations; a solver's error is the coarser one."""
-        for strength in (Strength.UP_TO_SOLVER_ERROR, Strength.UP_TO_FLOATING_POINT):
-            if strength in self.idealisations:
-                return strength
-        return Strength.FULL
 
 
 class Sampler(Protocol):
@@ -208,13 +150,13 @@ class Sampler(Protocol):
         """Whether what it draws is a release."""
 
     def apart(self, number: int) -> "Sampler":
-        """Return the source for one of several models of a run, so that seeded noise differs."""
+        """Return the source for one of several models of a run; so that seeded noise differs."""
 
-    def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
+    def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
         """Return `values` (agents, dimension, replicas) plus fresh noise.
 
         `releases` is a sequence with one release per agent of the draw, in its order, or one release that stands
-        for all of them and names one of them. `out` receives the result; it may be `values` itself.
+        for all of them and names one of them.
         """
 
 
@@ -222,14 +164,9 @@ class Sampler(Protocol):
 class Noise:
     """What releases promise: one family, the scale of each agent, and the certificate of each agent or of all."""
 
-    family: type[Distribution]
+    family: NoiseFamily
     scales: NDArray[np.float64]
     certificates: tuple[Certificate, ...]
-
-    @property
-    def idealisations(self) -> frozenset[Strength]:
-        """The idealisations of the certificates themselves."""
-        return frozenset(certificate.strength for certificate in self.certificates) - {Strength.FULL}
 
 
 def promised_noise(releases: Releases, draw: Draw) -> Noise:
@@ -249,15 +186,13 @@ def promised_noise(releases: Releases, draw: Draw) -> Noise:
     for record in records:
         if record.round != draw.round:
             raise InputError(f"The release belongs to round {record.round}, but the draw to round {draw.round}.")
-    distributions = [distribution_of(record) for record in records]
-    families = {type(distribution) for distribution in distributions}
+    families = {family_of(record) for record in records}
     if len(families) != 1:
-        names = ", ".join(sorted(family.__name__ for family in families))
+        names = ", ".join(sorted(family.value for family in families))
         raise InputError(f"One draw takes one family of noise, got {names}. Make one draw per family.")
-    scales = np.array([distribution.scale for distribution in distributions])
-    # distribution_of has refused the records that carry no certificate
-    certificates = tuple(record.certificate for record in records if isinstance(record, NoisyRelease))
-    return Noise(families.pop(), np.broadcast_to(scales, agents.shape).copy(), certificates)
+    noisy = [record for record in records if isinstance(record, NoisyRelease)]  # the others have no family
+    scales = np.array([record.level for record in noisy])
+    return Noise(families.pop(), np.broadcast_to(scales, agents.shape).copy(), tuple(r.certificate for r in noisy))
 
 
 def checked_values(values: Values, draw: Draw) -> Values:
@@ -269,15 +204,6 @@ def checked_values(values: Values, draw: Draw) -> Values:
             f"values must have the shape ({n} agents, dimension, {replicas} replicas), got {np.shape(values)}."
         )
     return array
-
-
-def checked_out(out: Values | None, values: Values) -> Values:
-    """Return the array to write to: a new one, or `out` if it can take the result."""
-    if out is None:
-        return np.empty_like(values)
-    if out.shape != values.shape or out.dtype != np.float64 or not out.flags.c_contiguous or not out.flags.writeable:
-        raise InputError(f"out must be a writable contiguous float64 array of shape {values.shape}.")
-    return out
 
 
 def _expand(name: str, indices: int | ArrayLike) -> NDArray[np.int64]:

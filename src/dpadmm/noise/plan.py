@@ -133,7 +133,7 @@ class NoisePlan:
         if not common:
             yield from self
             return
-        silos = max(release.certificate.silos_per_person for release in common)
+        silos = max(release.certificate.protection.silos_per_person for release in common)
         named = {release.agent for release in self if release.agent >= 0}
         fresh = range(max(named) + 1, max(named) + 1 + silos)
         for row in self.releases.values():
@@ -205,7 +205,9 @@ def calibrated(
     if all(row.agent == COORDINATOR for promise in promises for row in promise.rows):
         silos_per_person = 1  # one noise hides all silos of a person: their changes add up in the certificates
     else:
-        certified = {c.silos_per_person for promise in promises for row in promise.rows for c in row.certificates}
+        certified = {
+            c.protection.silos_per_person for promise in promises for row in promise.rows for c in row.certificates
+        }
         silos_per_person = max(silos_per_person, *certified)
     shape = schedule or next((promise.schedule for promise in promises if promise.schedule is not None), Constant())
     if families <= {Family.GAUSSIAN, Family.SAMPLED}:

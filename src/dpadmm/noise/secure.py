@@ -2,9 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,21 +11,8 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise import exact
-from dpadmm.noise.draws import (
-    CoordinateLaplace,
-    Distribution,
-    Draw,
-    Gaussian,
-    Noise,
-    Perturbed,
-    Releases,
-    SphericalLaplace,
-    Values,
-    checked_out,
-    checked_values,
-    promised_noise,
-)
-from dpadmm.privacy.protection import Certificate, Strength
+from dpadmm.noise.draws import Draw, Noise, NoiseFamily, Perturbed, Releases, Values, checked_values, promised_noise
+from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.records import Origin
 
 LEAST_RATIO = 2**10
@@ -65,24 +50,24 @@ class SecureSampler:
     Gaussian and coordinate Laplace noise: values are rounded to the certificate's grid and an exact discrete
     Gaussian or Laplace multiple of the grid is added (`exact`). A certificate that does not count the rounding
     is refused. Spherical Laplace and objective noise have no exact sampler: they are drawn in floating point
-    from operating-system entropy and labelled `Strength.UP_TO_FLOATING_POINT`.
+    from operating-system entropy; their guarantee holds up to floating point.
 
     A draw has one replica: several noisy copies of a value would be several releases. Values that are not finite, or
     too large for 64-bit multiples of the grid, are refused; such a refusal is visible and not covered by the
     certificate.
 
     >>> from dpadmm.noise import Recipients, Draw, Slot
-    >>> from dpadmm.privacy.protection import Certificate, Unit, View
+    >>> from dpadmm.privacy.protection import ONE_RECORD, Certificate
     >>> from dpadmm.privacy.records import GaussianRelease
     >>> grid = grid_for(2.0)
     >>> certificate = Certificate(
-    ...     bound=1.0 + 2 * grid, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1 + C8",
+    ...     bound=1.0 + 2 * grid, protection=ONE_RECORD, theorem="C1 + C8",
     ...     assumptions=("unit-norm records",), grid=grid, grid_dimension=4,
     ... )
     >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=5, round=1)
     >>> result = SecureSampler().perturb(np.zeros((1, 4, 1)), release, Draw(Slot("message"), 1, Recipients.one(5)))
-    >>> result.is_private_release, result.strength.value, bool(np.all(result.values % grid == 0))
-    (True, 'certified', True)
+    >>> result.is_private_release, bool(np.all(result.values % grid == 0))
+    (True, True)
     """
 
     @property
@@ -94,7 +79,7 @@ class SecureSampler:
         """Return the source for one of several models of a run; the same, since no noise repeats."""
         return self
 
-    def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
+    def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
         """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""
         noise = promised_noise(releases, draw)
         array = checked_values(values, draw)
@@ -105,29 +90,26 @@ class SecureSampler:
             )
         if not np.all(np.isfinite(array)):
             raise InputError("Values to be released must be finite; some are not. Nothing was drawn.")
-        return _DRAWERS[noise.family](array, noise, checked_out(out, array))
+        if noise.family is NoiseFamily.SPHERICAL_LAPLACE:
+            return Perturbed(_with_spherical(array, noise.scales), Origin.SECURE)
+        law = exact.GAUSSIAN if noise.family is NoiseFamily.GAUSSIAN else exact.LAPLACE
+        return Perturbed(_with_discrete(law, array, noise), Origin.SECURE)
 
 
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """Agents (rows) that share a grid and a noise scale, `ratio` grids; they share a call of the sampler."""
-
-    rows: NDArray[np.intp]
-    grid: float
-    ratio: float
-
-
-def _draw_discrete(law: exact.Law, values: Values, noise: Noise, out: Values) -> Perturbed:
+def _with_discrete(law: exact.Law, values: Values, noise: Noise) -> Values:
     """Round to the grid and add exact discrete noise; everything is checked before anything is drawn."""
     grids = np.array([_checked_grid(certificate, values.shape[1]) for certificate in noise.certificates])
-    grids = np.broadcast_to(grids, noise.scales.shape).copy()
-    groups = _groups(grids, noise.scales)
-    multiples = [_multiples(values[group.rows], group.grid) for group in groups]
-    for group, whole in zip(groups, multiples, strict=True):
-        noisy = whole + exact.draw(law, group.ratio, whole.size).reshape(whole.shape)
+    pairs: dict[tuple[float, float], list[int]] = {}  # agents of one grid and scale share a call of the sampler
+    grids = np.broadcast_to(grids, noise.scales.shape)
+    for row, pair in enumerate(zip(grids.tolist(), noise.scales.tolist(), strict=True)):
+        pairs.setdefault(pair, []).append(row)
+    work = [(rows, grid, _ratio(scale, grid), _multiples(values[rows], grid)) for (grid, scale), rows in pairs.items()]
+    out = np.empty_like(values)
+    for rows, grid, ratio, whole in work:
+        noisy = whole + exact.draw(law, ratio, whole.size).reshape(whole.shape)
         # multiples beyond 2^53 are rounded to a float here, after the noise: post-processing
-        out[group.rows] = noisy.astype(np.float64) * group.grid
-    return Perturbed(out, Origin.SECURE, noise.idealisations, grids)
+        out[rows] = noisy.astype(np.float64) * grid
+    return out
 
 
 def _checked_grid(certificate: Certificate, d: int) -> float:
@@ -145,20 +127,15 @@ def _checked_grid(certificate: Certificate, d: int) -> float:
     return grid
 
 
-def _groups(grids: NDArray[np.float64], scales: NDArray[np.float64]) -> list[_Group]:
-    pairs: dict[tuple[float, float], list[int]] = {}
-    for row, pair in enumerate(zip(grids.tolist(), scales.tolist(), strict=True)):
-        pairs.setdefault(pair, []).append(row)
-    groups = []
-    for (grid, scale), rows in pairs.items():
-        ratio = scale / grid  # exact: the grid is a power of two, so the sampler gets the very scale promised
-        if not LEAST_RATIO <= ratio <= MOST_RATIO:
-            raise InputError(
-                f"noise scale / grid must be from 2^10 to 2^40, got {scale:.6g}/{grid:.6g} = {ratio:.6g}. Get the grid "
-                "from grid_for(noise scale)."
-            )
-        groups.append(_Group(np.array(rows), grid, ratio))
-    return groups
+def _ratio(scale: float, grid: float) -> float:
+    """Return scale/grid, which is exact: the grid is a power of two, so the sampler gets the very scale promised."""
+    ratio = scale / grid
+    if not LEAST_RATIO <= ratio <= MOST_RATIO:
+        raise InputError(
+            f"noise scale / grid must be from 2^10 to 2^40, got {scale:.6g}/{grid:.6g} = {ratio:.6g}. Get the grid "
+            "from grid_for(noise scale)."
+        )
+    return ratio
 
 
 def _multiples(values: Values, grid: float) -> NDArray[np.int64]:
@@ -173,25 +150,17 @@ def _multiples(values: Values, grid: float) -> NDArray[np.int64]:
     return multiples.astype(np.int64)
 
 
-def _draw_spherical(values: Values, noise: Noise, out: Values) -> Perturbed:
+def _with_spherical(values: Values, scales: Values) -> Values:
     """Direction from Box-Muller normals, norm from a sum of d exponentials; fresh entropy for every number."""
     n, d, _ = values.shape
     radius = np.sqrt(-2 * np.log(_uniforms((n, d))))
     normals = radius * np.cos(2 * np.pi * _uniforms((n, d)))
     lengths = -np.sum(np.log(_uniforms((n, d))), axis=1)
-    factors = noise.scales * lengths / np.linalg.norm(normals, axis=1)
-    np.add(values, (factors[:, None] * normals)[:, :, None], out=out)
-    return Perturbed(out, Origin.SECURE, noise.idealisations | {Strength.UP_TO_FLOATING_POINT})
+    factors = scales * lengths / np.linalg.norm(normals, axis=1)
+    return np.asarray(values + (factors[:, None] * normals)[:, :, None])
 
 
 def _uniforms(shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Return uniform numbers (k + 1/2)/2^52, never 0 nor 1, straight from the operating system."""
     words = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64).reshape(shape)
     return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-
-
-_DRAWERS: dict[type[Distribution], Callable[[Values, Noise, Values], Perturbed]] = {
-    Gaussian: partial(_draw_discrete, exact.GAUSSIAN),
-    CoordinateLaplace: partial(_draw_discrete, exact.LAPLACE),
-    SphericalLaplace: _draw_spherical,
-}

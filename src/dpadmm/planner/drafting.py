@@ -97,7 +97,7 @@ def _common(entries: Sequence[SiloEntry], schema: Schema) -> Protection:
     if len(views) > 1:
         told = "; ".join(f"{entry.name}: {entry.view}, {entry.relation}" for entry in entries)
         raise InputError(f"The silos' budgets are for different views or neighbours ({told}). Make them equal.")
-    first = entries[0].protection()
+    first = entries[0].protection
     counted = [entry.colluders for entry in entries if entry.colluders is not None]
     return Protection(
         view=first.view,

@@ -146,31 +146,6 @@ class Forecast:
 
 
 @dataclass(frozen=True)
-class WorldMeans:
-    """Mean scores in the worlds by which plans are compared with each other; no forecast for anybody's data.
-
-    mean, spread: mean and standard deviation of accuracy or R^2 over worlds and runs. non_private: the same objective
-    without noise. trivial: always the majority class (regression: the mean) there. loss, loss_non_private,
-    loss_trivial: mean losses, on the same records; log-losses of the predicted probabilities if `is_log_loss`.
-    """
-
-    mean: float
-    spread: float
-    non_private: float
-    trivial: float
-    loss: float
-    loss_non_private: float
-    loss_trivial: float
-    is_log_loss: bool = False
-
-    @property
-    def kept(self) -> float:
-        """The part of what can be learned that survives the noise, by the loss: 1 is all, 0 or less nothing."""
-        reach = self.loss_trivial - self.loss_non_private
-        return (self.loss_trivial - self.loss) / reach if reach > 0 else 0.0
-
-
-@dataclass(frozen=True)
 class Extent:
     """How large the simulations were behind a forecast: records, encoded features, rounds, vectors of coefficients."""
 

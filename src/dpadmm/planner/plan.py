@@ -19,7 +19,7 @@ from dpadmm.methods.method import Method, Topology
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.promises import Constant, Tail
 from dpadmm.planner.candidates import Settings, left_regulariser
-from dpadmm.planner.forecast import Extent, Forecast, WorldMeans
+from dpadmm.planner.forecast import Extent, Forecast
 from dpadmm.planner.task import Task, loss_kind, task_json
 from dpadmm.planner.worlds import STANDARD, RowForm
 from dpadmm.privacy.calibration import PureTarget, Target
@@ -70,7 +70,8 @@ class Plan:
 
     spec: what will be released, in order: a column profile perhaps, one run, the curvature perhaps.
     expected: what simulations on synthetic data show for the stated signal, or for three; simulated: how large these
-    were. world_means: scores in the worlds by which plans are compared. signal: norm of the models learned there,
+    were. simulated_score: what plans are compared by, minus the log-loss in the worlds of simulations, or where there
+    is none accuracy or R^2; no forecast for anybody's data. signal: norm of the models learned there,
     against which `noise_std` can be held. is_hopeless: for the stated or a moderate signal, a simulated model was
     hardly better than one that learned nothing. whole: the budget of everything together; the task's is that of one
     problem. form: how rows will be encoded, and were in simulations.
@@ -82,7 +83,7 @@ class Plan:
     whole: Target
     settings: Settings
     expected: Forecast
-    world_means: WorldMeans
+    simulated_score: float
     simulated: Extent
     form: RowForm = STANDARD
     signal: float

@@ -26,7 +26,7 @@ from dpadmm.planner.candidates import (
     ratios_for,
     why_not,
 )
-from dpadmm.planner.forecast import Extent, Forecast, ScoreKind, SignalForecast, WorldMeans, judged_signal, signals_of
+from dpadmm.planner.forecast import Extent, Forecast, ScoreKind, SignalForecast, judged_signal, signals_of
 from dpadmm.planner.intervals import interval_budget, no_sum_words
 from dpadmm.planner.plan import Plan, run_of
 from dpadmm.planner.reasons import reasons, warnings
@@ -172,7 +172,7 @@ def _better_of_two(task: Task, method: str | None) -> Plan:
     # By what survives: where noise drowns everything, the loss of whatever predicts nothing is the least.
     kept, other = one.learned, many.learned
     is_one = 1 - kept <= max(_NEARLY * (1 - other), 1 - other + _SLIGHT)
-    chosen = together if is_one else replace(apart, world_means=world_means(task, many.scores))
+    chosen = together if is_one else replace(apart, simulated_score=simulated_score(task, many.scores))
     taken = "one softmax model of all classes" if is_one else "one model for each class against the rest"
     why = (
         f"{taken}: share of the learnable signal that survived noise in simulations: softmax {kept:.2f}, one-vs-rest "
@@ -318,7 +318,7 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
         whole=whole,
         settings=settings,
         expected=expected,
-        world_means=world_means(fitted, best.scores),
+        simulated_score=simulated_score(fitted, best.scores),
         simulated=extent(fitted, settings, form, problems),
         form=form,
         signal=float(np.mean([one.norm for one in best.scores])),
@@ -413,19 +413,10 @@ def with_judged_signal(task: Task) -> Task:
     return replace(task, expected_auc=level)
 
 
-def world_means(task: Task, found: Sequence[SimulatedScores]) -> WorldMeans:
-    """Sum up what the worlds have shown by which plans are compared."""
-    scores, references = np.array([one.score for one in found]), [one.reference for one in found]
-    return WorldMeans(
-        mean=float(scores.mean()),
-        spread=float(np.sqrt(scores.var() + np.mean([one.spread**2 for one in found]))),
-        non_private=float(np.mean([one.best for one in references])),
-        trivial=float(np.mean([one.trivial for one in references])),
-        loss=float(np.mean([one.loss for one in found])),
-        loss_non_private=float(np.mean([one.loss_best for one in references])),
-        loss_trivial=float(np.mean([one.loss_trivial for one in references])),
-        is_log_loss=isinstance(task.loss, LinkedLoss | Softmax),
-    )
+def simulated_score(task: Task, found: Sequence[SimulatedScores]) -> float:
+    """Return what plans are compared by: minus the mean log-loss in the worlds, else mean accuracy or R^2."""
+    has_log_loss = isinstance(task.loss, LinkedLoss | Softmax)
+    return float(np.mean([-one.loss if has_log_loss else one.score for one in found]))
 
 
 def _methods(task: Task) -> tuple[type[Method], ...]:

@@ -69,7 +69,7 @@ class SearchPlan:
     @property
     def simulated(self) -> tuple[float, ...]:
         """How each candidate did in the simulations, higher being better: minus the log-loss, or accuracy, or R^2."""
-        return tuple(_simulated(plan) for plan in self.plans)
+        return tuple(plan.simulated_score for plan in self.plans)
 
     def runs(self) -> dict[str, Plan]:
         """Return the plans that are trained, by the names of their runs."""
@@ -126,7 +126,7 @@ def plan_search(
         if found is not None:
             return found
     plans = tuple(make_plan(task, method=name, problems=problems) for task, name in zip(tasks, methods, strict=True))
-    best = max(range(len(plans)), key=lambda each: _simulated(plans[each]))
+    best = max(range(len(plans)), key=lambda each: plans[each].simulated_score)
     return SearchPlan(lead.whole, plans, (best,))
 
 
@@ -179,18 +179,13 @@ def _gaussian(plan: Plan) -> Plan:
     return plan
 
 
-def _simulated(plan: Plan) -> float:
-    means = plan.world_means
-    return -means.loss if means.is_log_loss else means.mean
-
-
 def shortlist(plans: Sequence[Plan], number: int, *, is_filled: bool) -> tuple[int, ...]:
     """Return the candidates to train, the most promising first; ties go to the one that was named first.
 
     Those that did the same in all simulations, with models of the same size, are not told apart by training both: the
     first stands for them. is_filled: they come in where fewer than `number` are left.
     """
-    order = sorted(range(len(plans)), key=lambda each: -_simulated(plans[each]))
+    order = sorted(range(len(plans)), key=lambda each: -plans[each].simulated_score)
     kept: list[int] = []
     for each in order:
         if not any(_is_same(plans[each], plans[other]) for other in kept):
@@ -201,7 +196,7 @@ def shortlist(plans: Sequence[Plan], number: int, *, is_filled: bool) -> tuple[i
 
 
 def _is_same(one: Plan, other: Plan) -> bool:
-    is_near = abs(_simulated(one) - _simulated(other)) <= _SAME_LOSS
+    is_near = abs(one.simulated_score - other.simulated_score) <= _SAME_LOSS
     return is_near and abs(one.signal - other.signal) <= _SAME_NORM * max(one.signal, other.signal)
 
 

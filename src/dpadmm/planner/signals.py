@@ -21,14 +21,13 @@ from dpadmm.planner.candidates import Settings
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import (
     Simulation,
-    best_model,
-    best_softmax,
+    best_of,
     judged_by,
     predicted,
     score_models,
     simulation_of,
     trained,
-    trivial_scores,
+    trivial_loss,
 )
 from dpadmm.planner.task import Task
 from dpadmm.planner.worlds import (
@@ -40,13 +39,13 @@ from dpadmm.planner.worlds import (
     SyntheticWorld,
     WorldTable,
     draw,
+    encoded,
     positive_chances,
 )
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import PersonWeights, Silos
-from dpadmm.problems.softmax import SoftmaxRisk
 
 _CENSUS, _CLINIC, _LAB = WORLDS
 SIGNAL_WORLDS = (
@@ -116,7 +115,8 @@ def run_signal(simulation: Simulation, world: SyntheticWorld, stated: float) -> 
     plain = replace(plain, rounds=1, tau=0.0, time=1.0, mu=0.0)
     found, loss = _calibrated(plain, world, stated), simulation.loss
     labels = _labels_at(plain, world, found.strength)
-    silos, test = _parts(plain, labels, _rows(plain, world, simulation.form), simulation.method.about.least_silos)
+    rows = encoded(_drawn(plain, world), simulation.form)
+    silos, test = _parts(plain, labels, rows, simulation.method.about.least_silos)
     scores, losses, areas = score_models(
         loss, predicted(loss, test.rows, trained(simulation, silos)), test.labels, test.weights
     )
@@ -174,23 +174,16 @@ def _distance(score: float, *, is_real: bool) -> float:
 def _non_private(plain: Simulation, world: SyntheticWorld, strength: float) -> _NonPrivate:
     """Fit standardised columns without noise."""
     loss, labels = plain.loss, _labels_at(plain, world, strength)
-    silos, test = _parts(plain, labels, _rows(plain, world, STANDARD))
-    risk = risk_of(silos, loss, (0.02 if plain.is_ample else 1.0) / plain.n_records)
-    best = best_softmax(risk) if isinstance(risk, SoftmaxRisk) else best_model(risk)
+    silos, test = _parts(plain, labels, encoded(_drawn(plain, world), STANDARD))
+    best = best_of(risk_of(silos, loss, (0.02 if plain.is_ample else 1.0) / plain.n_records))
     scores, losses, areas = score_models(loss, predicted(loss, test.rows, best[:, None]), test.labels, test.weights)
     chosen = scores if loss.target is LabelKind.REALS else areas
-    trivial = trivial_scores(loss, test.labels, test.weights)[1]
-    return _NonPrivate(strength, float(chosen[0]), float(losses[0]), trivial)
+    return _NonPrivate(strength, float(chosen[0]), float(losses[0]), trivial_loss(loss, test.labels, test.weights))
 
 
 def _drawn(plain: Simulation, world: SyntheticWorld) -> WorldTable:
     number = n_drawn(plain) + (0 if plain.is_ample else _TEST_ROWS)
     return draw(world, plain.table, number, plain.loss.target, None, plain.n_classes)
-
-
-@lru_cache(maxsize=16)
-def _rows(plain: Simulation, world: SyntheticWorld, form: RowForm) -> Floats:
-    return _drawn(plain, world).rows(form)
 
 
 def _labels_at(plain: Simulation, world: SyntheticWorld, strength: float) -> _Labels:

@@ -25,7 +25,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.planner.candidates import Settings, margin_scale, unit_noise
 from dpadmm.planner.plan import run_of
 from dpadmm.planner.task import TableShape, Task
-from dpadmm.planner.worlds import STANDARD, RowForm, SyntheticWorld, draw, shrunk
+from dpadmm.planner.worlds import STANDARD, RowForm, SyntheticWorld, draw, encoded, shrunk
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats
@@ -81,40 +81,24 @@ class Simulation:
         return self.loss.n_classes if isinstance(self.loss, Softmax) else 1
 
 
-@dataclass(frozen=True)
-class Reference:
-    """What models without privacy reach in a world, and what the majority class or the mean label does.
-
-    best, trivial: accuracy or R^2 of the two; loss_best, loss_trivial: mean losses; auc_best: of the first.
-    """
-
-    best: float
-    trivial: float
-    loss_best: float
-    loss_trivial: float
-    auc_best: float = np.nan
-
-
 @dataclass(frozen=True, kw_only=True)
 class SimulatedScores:
     """How models did in a world; means over runs.
 
-    score: accuracy or R^2, spread: its standard deviation over runs. loss: the mean loss; the log-loss, where the loss
-    has a link. auc: area under the ROC curve; NaN for regression. norm: of the models.
+    score: accuracy or R^2. loss: the mean loss; the log-loss, where the loss has a link. norm: of the models.
+    loss_best, loss_trivial: mean losses there of a model without privacy, and of the best constant answer.
     """
 
     score: float
-    spread: float
     loss: float
-    auc: float = np.nan
     norm: float
-    reference: Reference
+    loss_best: float
+    loss_trivial: float
 
     @property
     def kept(self) -> float:
         """The part of the learnable loss that survives the noise; 1 is all, below 0 worse than nothing learned."""
-        found = self.reference
-        return (found.loss_trivial - self.loss) / max(found.loss_trivial - found.loss_best, 1e-12)
+        return (self.loss_trivial - self.loss) / max(self.loss_trivial - self.loss_best, 1e-12)
 
 
 def simulation_of(task: Task, settings: Settings, form: RowForm = STANDARD) -> Simulation:
@@ -172,15 +156,7 @@ def run_simulation(simulation: Simulation, world: SyntheticWorld) -> SimulatedSc
     """
     loss, data = simulation.loss, synthetic_data(simulation, world, simulation.method.about.least_silos)
     models = trained(simulation, data.silos)
-    scores, losses, areas = score_models(loss, predicted(loss, data.rows, models), data.labels)
-    return SimulatedScores(
-        score=float(scores.mean()),
-        spread=float(scores.std()),
-        loss=float(losses.mean()),
-        auc=float(areas.mean()),
-        norm=float(np.linalg.norm(models, axis=0).mean()),
-        reference=reference(simulation, world),
-    )
+    return _scores(simulation, world, loss, predicted(loss, data.rows, models), data.labels, [models])
 
 
 @lru_cache(maxsize=64)
@@ -199,13 +175,18 @@ def run_apart(simulation: Simulation, n_classes: int, world: SyntheticWorld) -> 
     odds = loss.log_odds(np.stack([data.rows @ each for each in models], axis=1))
     # As released models answer: every class's own probability, scaled so that they sum to 1.
     chances = log_softmax(-np.logaddexp(0.0, -odds), axis=1)
-    scores, losses, _ = score_models(Softmax(together.n_classes), chances, data.labels)
+    return _scores(together, world, Softmax(together.n_classes), chances, data.labels, models)
+
+
+def _scores(
+    simulation: Simulation, world: SyntheticWorld, loss: AnyLoss, found: Floats, labels: Floats, models: list[Floats]
+) -> SimulatedScores:
+    """Return how predictions did, beside what the simulation's own loss teaches without privacy."""
+    scores, losses, _ = score_models(loss, found, labels)
+    best, trivial = reference(simulation, world)
+    norm = float(np.mean([np.linalg.norm(each, axis=0) for each in models]))
     return SimulatedScores(
-        score=float(scores.mean()),
-        spread=float(scores.std()),
-        loss=float(losses.mean()),
-        norm=float(np.mean([np.linalg.norm(each, axis=0) for each in models])),
-        reference=reference(together, world),
+        score=float(scores.mean()), loss=float(losses.mean()), norm=norm, loss_best=best, loss_trivial=trivial
     )
 
 
@@ -234,8 +215,8 @@ def synthetic_data(simulation: Simulation, world: SyntheticWorld, n_silos: int =
     """Return the world's rows, the same whenever they are asked for."""
     n_records, kind = simulation.n_records, simulation.loss.target
     number = n_records if simulation.is_ample else n_records + _TEST_ROWS
-    table, positive, classes = simulation.table, simulation.positive, simulation.n_classes
-    rows, labels = _encoded(world, table, number, kind, positive, classes, simulation.form)
+    drawn = draw(world, simulation.table, number, kind, simulation.positive, simulation.n_classes)
+    rows, labels = encoded(drawn, simulation.form), drawn.labels
     if kind is LabelKind.REALS:
         labels = 0.5 * simulation.loss.slope_bound * labels  # most of them lie within its slope bound
     parts = np.array_split(np.arange(n_records), n_silos)
@@ -244,36 +225,26 @@ def synthetic_data(simulation: Simulation, world: SyntheticWorld, n_silos: int =
     return SyntheticData(silos, rows[scored], labels[scored])
 
 
-@lru_cache(maxsize=32)
-def _encoded(
-    world: SyntheticWorld,
-    table: TableShape,
-    number: int,
-    kind: LabelKind,
-    positive: float | None,
-    classes: int,
-    form: RowForm,
-) -> tuple[Floats, Floats]:
-    """Candidates of one plan share tables."""
-    drawn = draw(world, table, number, kind, positive, classes)
-    return drawn.rows(form), drawn.labels
+def reference(simulation: Simulation, world: SyntheticWorld) -> tuple[float, float]:
+    """Return the mean losses of what standardised columns teach without privacy, and of the best constant answer.
 
-
-def reference(simulation: Simulation, world: SyntheticWorld) -> Reference:
-    """Return what standardised columns teach without privacy: the same for all candidates of a task."""
+    They are the same for all candidates of a task.
+    """
     plain = replace(simulation, loss=judged_by(simulation.loss), method=CentralisedADMM, form=STANDARD)
     return _reference(replace(plain, rounds=1, tau=0.0, time=1.0, mu=0.0), world)
 
 
 @lru_cache(maxsize=16)
-def _reference(simulation: Simulation, world: SyntheticWorld) -> Reference:
+def _reference(simulation: Simulation, world: SyntheticWorld) -> tuple[float, float]:
     loss, data = simulation.loss, synthetic_data(simulation, world)
-    mu = (0.02 if simulation.is_ample else 1.0) / simulation.n_records
-    risk = risk_of(data.silos, loss, mu)
-    best = best_softmax(risk) if isinstance(risk, SoftmaxRisk) else best_model(risk)
-    scores, losses, areas = score_models(loss, predicted(loss, data.rows, best[:, None]), data.labels)
-    trivial, loss_trivial = trivial_scores(loss, data.labels)
-    return Reference(float(scores[0]), trivial, float(losses[0]), loss_trivial, float(areas[0]))
+    best = best_of(risk_of(data.silos, loss, (0.02 if simulation.is_ample else 1.0) / simulation.n_records))
+    losses = score_models(loss, predicted(loss, data.rows, best[:, None]), data.labels)[1]
+    return float(losses[0]), trivial_loss(loss, data.labels)
+
+
+def best_of(risk: EmpiricalRisk | SoftmaxRisk) -> Floats:
+    """Return a minimiser of one silo's risk with a ridge, one model."""
+    return best_softmax(risk) if isinstance(risk, SoftmaxRisk) else best_model(risk)
 
 
 def best_model(risk: EmpiricalRisk, steps: int = 50) -> Floats:
@@ -341,19 +312,18 @@ def score_models(
     return mean(predictions * truth > 0), mean(losses), area_under_curve(predictions, labels, weights)
 
 
-def trivial_scores(loss: AnyLoss, labels: Floats, weights: Floats | None = None) -> tuple[float, float]:
-    """Return score and loss of a model that knows nothing but the labels: the best constant."""
+def trivial_loss(loss: AnyLoss, labels: Floats, weights: Floats | None = None) -> float:
+    """Return the mean loss of a model that knows nothing but the labels: the best constant."""
     mean = partial(np.average, weights=weights)
     if isinstance(loss, Softmax):
         counts = np.bincount(labels.astype(np.intp), weights)
         seen = counts[counts > 0] / counts.sum()
-        return float(seen.max()), float(-(seen * np.log(seen)).sum())
+        return float(-(seen * np.log(seen)).sum())
     if loss.target is LabelKind.REALS:
-        return 0.0, float(mean(loss.value(mean(labels) - labels)))
+        return float(mean(loss.value(mean(labels) - labels)))
     share = float(mean(labels > 0))
     constants = np.linspace(-_MOST_ODDS, _MOST_ODDS, 401)
-    flat = share * loss.value(constants) + (1 - share) * loss.value(-constants)
-    return max(share, 1 - share), float(flat.min())
+    return float((share * loss.value(constants) + (1 - share) * loss.value(-constants)).min())
 
 
 def area_under_curve(predictions: Floats, labels: Floats, weights: Floats | None = None) -> Floats:

@@ -112,14 +112,8 @@ class WorldTable:
     labels: Floats = field(repr=False)
     signals: Floats = field(repr=False)
 
-    def rows(self, form: RowForm) -> Floats:
-        """Return the encoded rows, of norm at most 1; their last feature is the constant."""
-        blank = np.zeros(len(self.labels), dtype=bool)
-        reach = _STANDARD_REACH if form.reach is None else form.reach
-        encoding = RowEncoding.of(self._scales(form, blank), reach=reach, constant=CONSTANT)
-        return dense(encoding.encode_cells(self.columns, self.cells, blank))
-
-    def _scales(self, form: RowForm, blank: NDArray[np.bool_]) -> list[ColumnScale]:
+    def scales(self, form: RowForm, blank: NDArray[np.bool_]) -> list[ColumnScale]:
+        """Return how the columns are encoded in rows of this form."""
         if form.reach is None:
             return [_true_scale(column, cells) for column, cells in zip(self.columns, self.cells, strict=True)]
         if form.noise is None:
@@ -129,6 +123,15 @@ class WorldTable:
         noise = noise_std * np.random.default_rng(_SEED).standard_normal(counted.size)
         profile = ReleasedProfile.of(counted, counted.counts(self.cells, blank) + noise, noise_std, number)
         return list(profile.scales(self.columns))
+
+
+@lru_cache(maxsize=32)
+def encoded(table: WorldTable, form: RowForm) -> Floats:
+    """Return the encoded rows, of norm at most 1 and shared by candidates; their last feature is the constant."""
+    blank = np.zeros(len(table.labels), dtype=bool)
+    reach = _STANDARD_REACH if form.reach is None else form.reach
+    encoding = RowEncoding.of(table.scales(form, blank), reach=reach, constant=CONSTANT)
+    return dense(encoding.encode_cells(table.columns, table.cells, blank))
 
 
 def shrunk(table: TableShape, width: int) -> TableShape:

@@ -6,8 +6,7 @@ the form of the release (C8, `docs/proofs/c8.md`).
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -172,29 +171,6 @@ class Protection:
             and self.silos_per_person <= said.silos_per_person
         )
 
-    def content(self) -> dict[str, str | int]:
-        """Return it as plain values, for a file."""
-        counted: dict[str, str | int] = {"colluders": self.n_colluders} if self.view is View.AGGREGATE else {}
-        return counted | {
-            "unit": self.unit.value,
-            "relation": self.relation.value,
-            "view": self.view.value,
-            "records_per_person": self.records_per_person,
-            "silos_per_person": self.silos_per_person,
-        }
-
-    @classmethod
-    def read(cls, content: Mapping[str, Any]) -> "Protection":
-        """Return what `content` wrote."""
-        return cls(
-            unit=Unit(content["unit"]),
-            relation=Relation(content["relation"]),
-            view=View(content["view"]),
-            records_per_person=content["records_per_person"],
-            silos_per_person=content["silos_per_person"],
-            colluders=content.get("colluders"),
-        )
-
     def words(self) -> str:
         """Describe all of it in words."""
         records = "all rows" if self.unit is Unit.PERSON else f"at most {plural(self.records_per_person, 'record')}"
@@ -308,60 +284,36 @@ def standing(strength: Strength, declared: tuple[str, ...]) -> str:
     return f"{strength.value}{pause} if your declared constants hold ({', '.join(declared)})"
 
 
-LATER = {"later": True}
-"""Marks fields that a ledger leaves out at their default."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
     """A proved bound on the change of one value, before noise, between neighbouring data sets.
 
-    `bound` is in the norm `norm` and already counts `records_per_person`. `log_jacobian` is zero for additive
+    `bound` is in the norm `norm` and already counts the records of a person. `log_jacobian` is zero for additive
     noise; for objective perturbation (C2) it is the bound on the log ratio of the Jacobians that adds to epsilon
     unless the noise rate is at least `jacobian_free_rate`, from which on it is already paid for. A value that is
     rounded to multiples of `grid` before the noise has the rounding of `grid_dimension` coordinates in its bound.
-    `colluders`: how many silos may look together with the coordinator, where only sums are seen (C12).
     `declared`: the user's own parts whose constants the bound takes as declared, which nothing proves; none if all
     parts are built in.
     """
 
     bound: float
-    unit: Unit
-    view: View
+    protection: Protection
     theorem: str
     assumptions: tuple[str, ...]
     norm: Norm = Norm.L2
-    relation: Relation = Relation.REPLACE_ONE
     strength: Strength = Strength.FULL
-    records_per_person: int = 1
-    silos_per_person: int = 1
     log_jacobian: float = 0.0
     jacobian_free_rate: float | None = None
     grid: float | None = None
     grid_dimension: int = 0
-    colluders: int = field(default=0, metadata=LATER)
-    declared: tuple[str, ...] = field(default=(), metadata=LATER)
+    declared: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse bounds that are no bounds."""
         checks.non_negative("bound", self.bound)
         checks.non_negative("log_jacobian", self.log_jacobian)
-        checks.count("records_per_person", self.records_per_person)
-        checks.count("silos_per_person", self.silos_per_person)
         if not self.assumptions:
             raise InputError("A certificate must state its assumptions; got none.")
-
-    @property
-    def protection(self) -> Protection:
-        """Who is protected from whom."""
-        return Protection(
-            unit=self.unit,
-            relation=self.relation,
-            view=self.view,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
-            colluders=self.colluders,
-        )
 
     def weakened(self, strength: Strength) -> "Certificate":
         """Return the same certificate with a more modest strength."""

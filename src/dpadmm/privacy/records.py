@@ -6,11 +6,12 @@ what it costs by itself. What releases cost together is in `dpadmm.privacy.accou
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Self
 
 from dpadmm import checks
+from dpadmm.codec import register_union
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Certificate, Norm, Relation
 
@@ -51,8 +52,8 @@ class PoissonSampling:
 
         With r records some take part with probability 1-(1-q)^r, and then move the sum by at most the bound.
         """
-        missing = certificate.records_per_person * math.log1p(-self.rate) if self.rate < 1 else -math.inf
-        replace_one = certificate.relation is Relation.REPLACE_ONE
+        missing = certificate.protection.records_per_person * math.log1p(-self.rate) if self.rate < 1 else -math.inf
+        replace_one = certificate.protection.relation is Relation.REPLACE_ONE
         return -math.expm1(missing), Scheme.POISSON_REPLACE if replace_one else Scheme.POISSON_ADD_OR_REMOVE
 
 
@@ -77,10 +78,11 @@ class FixedSizeSampling:
 
     def scheme(self, certificate: Certificate) -> tuple[float, Scheme]:
         """Return the probability that a person's record takes part, and the pair of distributions to use."""
-        if certificate.relation is not Relation.REPLACE_ONE or certificate.records_per_person != 1:
+        own = certificate.protection
+        if own.relation is not Relation.REPLACE_ONE or own.records_per_person != 1:
             raise InputError(
                 "fixed-size sampling is accounted for replace-one neighbours and one record per person, got "
-                f"{certificate.relation.value} and {certificate.records_per_person}; use Poisson sampling."
+                f"{own.relation.value} and {own.records_per_person}; use Poisson sampling."
             )
         return self.rate, Scheme.FIXED_SIZE_REPLACE
 
@@ -109,7 +111,7 @@ class Cost:
     is_infinite: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class Release(ABC):
     """What was released: by which agent, in which round, and how often with fresh noise each (`count`)."""
 
@@ -132,14 +134,8 @@ class Release(ABC):
     def noise_ratio(self) -> float:
         """The noise over the bound: std/bound, or 1/(rate bound) for Laplace noise."""
 
-    def __repr__(self) -> str:
-        """Show what is particular first; a federation's digest of its plan is over this text."""
-        common, particular = fields(self)[:3], fields(self)[3:]
-        listed = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in (*particular, *common))
-        return f"{type(self).__name__}({listed})"
 
-
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class BareRelease(Release):
     """A value released without noise although it depends on private data: infinite epsilon."""
 
@@ -149,7 +145,7 @@ class BareRelease(Release):
     noise_ratio = 0.0
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class NoisyRelease(Release):
     """A certified value with noise on it."""
 
@@ -184,7 +180,7 @@ class NoisyRelease(Release):
         return self.certificate
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class _WithGaussianNoise(NoisyRelease):
     noise_std: float
 
@@ -204,7 +200,7 @@ class _WithGaussianNoise(NoisyRelease):
         return replace(self, noise_std=self.noise_std * factor)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class GaussianRelease(_WithGaussianNoise):
     """The value plus N(0, noise_std^2 I), `count` times with fresh noise each."""
 
@@ -226,7 +222,7 @@ class GaussianRelease(_WithGaussianNoise):
         return 1.0 if grid is None else 1.0 + (0.5 * grid / checks.positive("noise_std", self.noise_std)) ** 2
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class SummedGaussianRelease(GaussianRelease):
     """The sum of `silos` values under masks, each with its share of the noise (C12).
 
@@ -238,7 +234,7 @@ class SummedGaussianRelease(GaussianRelease):
     @property
     def honest(self) -> int:
         """How many silos' shares hide the sum from colluders, N - t."""
-        return checks.count("honest silos", self.silos - self.certificate.colluders, least=2)
+        return checks.count("honest silos", self.silos - self.certificate.protection.n_colluders, least=2)
 
     @property
     def share_std(self) -> float:
@@ -263,11 +259,12 @@ class SummedGaussianRelease(GaussianRelease):
 
     def counted_for(self, colluders: int) -> "SummedGaussianRelease":
         """Return the same shares, counted against another number of colluders, at least two silos being honest."""
-        certificate = replace(self.certificate, colluders=colluders)
+        protection = replace(self.certificate.protection, colluders=colluders)
+        certificate = replace(self.certificate, protection=protection)
         return replace(self, certificate=certificate, noise_std=self.hidden_by(self.silos - colluders).noise_std)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class SampledGaussianRelease(_WithGaussianNoise):
     """A sum over a random sample plus N(0, noise_std^2 I); the certificate bounds one record's term in the sum.
 
@@ -294,7 +291,7 @@ class SampledGaussianRelease(_WithGaussianNoise):
         return Cost(step=step) if rate < 1 else Cost(m_squared=step.shift**2)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class _WithSphericalNoise(NoisyRelease):
     rate: float
 
@@ -315,7 +312,7 @@ class _WithSphericalNoise(NoisyRelease):
         return replace(self, rate=self.rate / factor)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class SphericalLaplaceRelease(_WithSphericalNoise):
     """The value plus noise of density proportional to exp(-rate ||v||_2)."""
 
@@ -325,7 +322,7 @@ class SphericalLaplaceRelease(_WithSphericalNoise):
         return Cost(epsilon=checks.positive("rate", self.rate) * self._additive().bound)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class ObjectiveRelease(_WithSphericalNoise):
     """The minimiser of an objective with a random linear term of density proportional to exp(-rate ||b||_2)."""
 
@@ -335,7 +332,7 @@ class ObjectiveRelease(_WithSphericalNoise):
         return Cost(epsilon=objective_epsilon(self.certificate, self.rate))
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True)
 class CoordinateLaplaceRelease(NoisyRelease):
     """The value plus independent Laplace noise of scale `scale` on each coordinate (L1 certificate)."""
 
@@ -382,6 +379,7 @@ KINDS: tuple[type[Release], ...] = (
     BareRelease,
 )
 """Every kind of release."""
+register_union(Release, KINDS)
 
 
 def objective_epsilon(certificate: Certificate, rate: float) -> float:

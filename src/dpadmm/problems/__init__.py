@@ -6,27 +6,15 @@ them. `Silos` holds the rows; `Problem` is what a method runs on.
 
 from dpadmm import _offer
 
-_HOMES = {
-    "Aim": "aims",
-    "Box": "regularisers",
-    "Constants": "functions",
-    "ElasticNet": "regularisers",
-    "EmpiricalRisk": "problem",
-    "Huber": "losses",
-    "LabelKind": "losses",
-    "LinkedLoss": "losses",
-    "LocalFunctions": "functions",
-    "Logistic": "losses",
-    "Loss": "losses",
-    "Problem": "problem",
-    "PublicFunctions": "problem",
-    "Quadratic": "regularisers",
-    "QuadraticAgents": "quadratics",
-    "Regulariser": "regularisers",
-    "Silos": "silos",
-    "SmoothedHinge": "losses",
-    "Squared": "losses",
-    "Weighting": "problem",
+_NAMES = {
+    "aims": "Aim",
+    "functions": "Constants LocalFunctions",
+    "losses": "Huber LabelKind LinkedLoss Logistic Loss SmoothedHinge Squared",
+    "problem": "EmpiricalRisk Problem PublicFunctions Weighting",
+    "quadratics": "QuadraticAgents",
+    "regularisers": "Box ElasticNet Quadratic Regulariser",
+    "silos": "Silos",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

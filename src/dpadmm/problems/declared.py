@@ -10,8 +10,8 @@ import math
 from typing import Any
 
 from dpadmm.errors import InputError
-from dpadmm.problems.functions import Constants
-from dpadmm.problems.problem import EmpiricalRisk, Problem, linear_constants
+from dpadmm.problems.functions import Constants, linear_constants
+from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.refutation import refute_loss, refute_regulariser
 from dpadmm.problems.softmax import Softmax, check_softmax
 

@@ -1,11 +1,9 @@
-"""A loss as a typed record for files and as a description for readers; only the record is ever read back."""
+"""The losses of released models: their names, and descriptions for readers, which are never read back."""
 
-import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
-from dpadmm import checks
-from dpadmm.checks import nearest, shown
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.softmax import AnyLoss, Softmax
@@ -19,9 +17,7 @@ LOSS_KINDS: Mapping[str, type[ReleasedLoss]] = {
     "smoothed-hinge": SmoothedHinge,
     "huber": Huber,
 }
-"""The name of each loss in files and in the terms of a federation."""
-
-_ADVICE = "The file is damaged or was written by another version."
+"""The name of each loss in messages and in the terms of a federation."""
 
 
 def released_loss(loss: AnyLoss) -> ReleasedLoss:
@@ -31,48 +27,8 @@ def released_loss(loss: AnyLoss) -> ReleasedLoss:
     return cast(ReleasedLoss, loss)
 
 
-def loss_record(loss: ReleasedLoss) -> dict[str, Any]:
-    """Return the kind of a loss with all of its parameters, as JSON values.
-
-    >>> loss_record(Logistic(0.5))
-    {'kind': 'logistic', 'cap': 0.5}
-    """
-    kind = next(name for name, each in LOSS_KINDS.items() if each is type(loss))
-    return {"kind": kind} | {name: read(name, getattr(loss, name)) for name, read in _parameters(type(loss)).items()}
-
-
-def loss_from_record(record: Any, where: str) -> ReleasedLoss:
-    """Return the loss that a record states; `InputError` naming the place for anything else. Nothing has a default.
-
-    >>> loss_from_record({"kind": "softmax", "n_classes": 3, "cap": 0.7}, "the model")
-    Softmax(n_classes=3, cap=0.7)
-    """
-    kind = record.get("kind") if isinstance(record, dict) else None
-    if not isinstance(kind, str) or kind not in LOSS_KINDS:
-        allowed = ", ".join(map(repr, LOSS_KINDS))
-        raise InputError(
-            f"{where} must be an object with a 'kind' out of {allowed}, got {shown(kind)}.{nearest(kind, LOSS_KINDS)} "
-            f"{_ADVICE}"
-        )
-    wanted = _parameters(LOSS_KINDS[kind])
-    if set(record) != {"kind", *wanted}:
-        has = ", ".join(sorted(map(shown, set(record) - {"kind"}))) or "none"
-        needs = ", ".join(map(repr, wanted)) or "none"
-        raise InputError(f"{where}: {kind!r} has the parameters {needs}, got {has}. {_ADVICE}")
-    try:
-        return LOSS_KINDS[kind](**{name: read(name, record[name]) for name, read in wanted.items()})
-    except InputError as problem:
-        raise InputError(f"{where}: {problem} {_ADVICE}") from problem
-
-
-def _parameters(kind: type[ReleasedLoss]) -> dict[str, Any]:
-    """Return the parameters of a loss, each with the check that reads it."""
-    readers = {int: checks.count, float: checks.finite}
-    return {each.name: readers[each.type] for each in dataclasses.fields(kind) if each.init}  # type: ignore[index]
-
-
 def loss_description(loss: ReleasedLoss) -> str:
-    """Return what kind of model a loss makes, for readers; a file states it by `loss_record`.
+    """Return what kind of model a loss makes, for readers.
 
     >>> loss_description(Logistic(0.7))
     'logistic regression (per-record loss slope capped at 0.7)'

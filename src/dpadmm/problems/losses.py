@@ -6,9 +6,9 @@ A loss declares the bounds of its slope and curvature; a record's gradient is `s
 A loss that fits probabilities knows its link: what a score says about them (`LinkedLoss`).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 from scipy.special import expit
@@ -76,6 +76,13 @@ class SlopeForm:
             return -np.asarray(expit(-np.maximum(t, self.low)))
         return np.clip((t - self.shift) * self.gain, self.low, self.high)
 
+    def value(self, t: Floats) -> Floats:
+        """Return an integral of the slope."""
+        slope = self.slope(t)
+        if self.is_logistic:
+            return np.logaddexp(0.0, -np.maximum(t, self.low)) + self.steepest * np.maximum(self.low - t, 0.0)
+        return slope * (t - self.shift) - (0.5 * slope * slope / self.gain if self.gain else 0.0)
+
     def curvature(self, t: Floats) -> Floats:
         """Return the derivative of the slope, a one-sided one at kinks."""
         if self.is_logistic:
@@ -89,43 +96,34 @@ class Loss(Protocol):
 
     def __hash__(self) -> int:
         """Return the same for equal losses."""
-        ...
 
     @property
     def target(self) -> LabelKind:
         """What the labels must be."""
-        ...
 
     @property
     def slope_bound(self) -> float:
         """Bound on |slope|; inf where there is none."""
-        ...
 
     @property
     def curvature_bound(self) -> float:
         """Bound on the second derivative."""
-        ...
 
     @property
     def form(self) -> SlopeForm:
         """The slope as the compiled kernels compute it."""
-        ...
 
     def value(self, t: Floats) -> Floats:
         """Return the loss."""
-        ...
 
     def slope(self, t: Floats) -> Floats:
         """Return the first derivative."""
-        ...
 
     def curvature(self, t: Floats) -> Floats:
         """Return the second derivative (a one-sided one at a kink of the slope)."""
-        ...
 
     def prox(self, t: Floats, step: Floats) -> Floats:
         """Return argmin_s loss(s) + (s - t)^2 / (2 step)."""
-        ...
 
 
 def certified_form(loss: Loss) -> SlopeForm:
@@ -162,7 +160,6 @@ class LinkedLoss(Loss, Protocol):
 
     def log_odds(self, t: Floats) -> Floats:
         """Return log(p / (1 - p)), p the probability of +1 at a score of t; odd, and it does not fall as t grows."""
-        ...
 
 
 def log_loss_of(loss: LinkedLoss, scores: Floats, labels: Floats) -> Floats:
@@ -199,6 +196,8 @@ class Logistic:
 
     cap: float = 1.0
 
+    target: ClassVar[LabelKind] = LabelKind.SIGNS
+
     def __post_init__(self) -> None:
         """Refuse caps outside (0, 1]."""
         object.__setattr__(self, "cap", checks.half_open_unit("cap", self.cap))
@@ -207,11 +206,6 @@ class Logistic:
     def floor(self) -> float:
         """The margin below which the slope is constant, -inf without a cap."""
         return float(np.log1p(-self.cap) - np.log(self.cap)) if self.cap < 1 else -float("inf")
-
-    @property
-    def target(self) -> LabelKind:
-        """Labels -1 and +1."""
-        return LabelKind.SIGNS
 
     @property
     def slope_bound(self) -> float:
@@ -276,10 +270,10 @@ class Logistic:
 class Squared:
     """`t^2 / 2` of the residual. Its slope has no bound, so no record-level guarantee exists: use `Huber`."""
 
-    target: LabelKind = field(default=LabelKind.REALS, init=False, repr=False)
-    slope_bound: float = field(default=float("inf"), init=False, repr=False)
-    curvature_bound: float = field(default=1.0, init=False, repr=False)
-    form: SlopeForm = field(default=SlopeForm(), init=False, repr=False)
+    target: ClassVar[LabelKind] = LabelKind.REALS
+    slope_bound: ClassVar[float] = float("inf")
+    curvature_bound: ClassVar[float] = 1.0
+    form: ClassVar[SlopeForm] = SlopeForm()
 
     def value(self, t: Floats) -> Floats:
         """Return t^2 / 2."""
@@ -304,24 +298,17 @@ class Huber:
 
     threshold: float
 
+    target: ClassVar[LabelKind] = LabelKind.REALS
+    curvature_bound: ClassVar[float] = 1.0
+
     def __post_init__(self) -> None:
         """Refuse thresholds that are not positive numbers."""
         object.__setattr__(self, "threshold", checks.positive("threshold", self.threshold))
 
     @property
-    def target(self) -> LabelKind:
-        """Real labels."""
-        return LabelKind.REALS
-
-    @property
     def slope_bound(self) -> float:
         """The threshold."""
         return self.threshold
-
-    @property
-    def curvature_bound(self) -> float:
-        """One."""
-        return 1.0
 
     @property
     def form(self) -> SlopeForm:
@@ -356,19 +343,12 @@ class SmoothedHinge:
 
     width: float = 0.5
 
+    target: ClassVar[LabelKind] = LabelKind.SIGNS
+    slope_bound: ClassVar[float] = 1.0
+
     def __post_init__(self) -> None:
         """Refuse widths that are not positive numbers (the raw hinge has no curvature bound)."""
         object.__setattr__(self, "width", checks.positive("width", self.width))
-
-    @property
-    def target(self) -> LabelKind:
-        """Labels -1 and +1."""
-        return LabelKind.SIGNS
-
-    @property
-    def slope_bound(self) -> float:
-        """One."""
-        return 1.0
 
     @property
     def curvature_bound(self) -> float:

@@ -15,9 +15,9 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.problems.arrays import Floats, Ints, Matrix
-from dpadmm.problems.functions import Constants, LocalFunctions
-from dpadmm.problems.losses import LabelKind, Loss, certified_form
+from dpadmm.problems.arrays import Floats, Ints, Matrix, as_numbers
+from dpadmm.problems.functions import Constants, LocalFunctions, MeanLosses, linear_constants
+from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.problems.rows import gram_sum, row_block, row_products, row_squares, row_sums, scaled_rows, scores
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
@@ -27,7 +27,7 @@ _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 
 
 @dataclass(frozen=True)
-class EmpiricalRisk:
+class EmpiricalRisk(MeanLosses):
     """The mean loss over each silo's records plus `(mu/2) ||w||^2`.
 
     `rows` and `offsets` bring both kinds of loss to one form: `t = rows @ w - shifts`, with the labels folded
@@ -81,24 +81,9 @@ class EmpiricalRisk:
         return self.loss
 
     @property
-    def n_agents(self) -> int:
-        """Number of agents N."""
-        return self.silos.n_agents
-
-    @property
     def dimension(self) -> int:
         """Dimension d."""
         return self.silos.dimension
-
-    @property
-    def sizes(self) -> Ints:
-        """Records per agent, n_i, or persons where rows have weights."""
-        return self.silos.sizes
-
-    @property
-    def constants(self) -> Constants:
-        """Constants from the loss and the public row norm alone."""
-        return linear_constants(self.loss, self.silos.row_norm, self.mu)
 
     def value(self, w: Floats) -> Floats:
         """Return f_i(w_i)."""
@@ -133,16 +118,6 @@ class EmpiricalRisk:
         return values if weights is None else values * weights[part].reshape(-1, *[1] * (values.ndim - 1))
 
     @property
-    def has_people(self) -> bool:
-        """Whether rows have weights, those of a person at most 1 in sum, and sums are divided by numbers of persons."""
-        return self.silos.people is not None
-
-    @property
-    def has_nominal_sizes(self) -> bool:
-        """Whether sums are divided by nominal numbers, so that a record more or less changes nothing else."""
-        return self.silos.nominal is not None
-
-    @property
     def is_one_record_each(self) -> bool:
         """Whether every agent holds one record, as a public fact."""
         has_public_rows = self.silos.nominal is None and self.silos.weights is None
@@ -160,10 +135,6 @@ class EmpiricalRisk:
         for i in range(self.n_agents):
             part = self.part(i)
             yield i, part, row_block(rows, part), shifts[part], w[i if len(w) > 1 else 0]
-
-    def part(self, agent: int) -> slice:
-        """Return where an agent's rows are."""
-        return slice(int(self.silos.offsets[agent]), int(self.silos.offsets[agent + 1]))
 
     def take(self, agents: Ints) -> "EmpiricalRisk":
         """Return the functions of `agents` only."""
@@ -201,9 +172,7 @@ class PublicFunctions:
         """Refuse: there are no data."""
         raise InputError("A plan has no data to evaluate; run it on silos.")
 
-    def gradient(self, w: Floats) -> Floats:
-        """Refuse: there are no data."""
-        raise InputError("A plan has no data to evaluate; run it on silos.")
+    gradient = value
 
     def take(self, agents: Ints) -> "PublicFunctions":
         """Return the public side of these silos only."""
@@ -222,19 +191,6 @@ def risk_of(silos: Any, loss: AnyLoss, mu: float = 0.0) -> Any:
 @risk_of.register
 def _(silos: Silos, loss: AnyLoss, mu: float = 0.0) -> EmpiricalRisk | SoftmaxRisk:
     return SoftmaxRisk(silos, loss, mu) if isinstance(loss, Softmax) else EmpiricalRisk(silos, loss, mu)
-
-
-def linear_constants(loss: Loss, row_norm: float, mu: float) -> Constants:
-    """Return the constants of `mean loss(row' w) + (mu/2)||w||^2` for all rows of at most this norm."""
-    form, curvature = certified_form(loss), loss.curvature_bound * row_norm**2
-    return Constants(
-        record_gradient=loss.slope_bound * row_norm,
-        record_curvature=curvature,
-        gradient_range=form.width * row_norm,
-        smoothness=curvature + mu,
-        strong_convexity=mu,
-        assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",
-    )
 
 
 class Weighting(Enum):
@@ -271,15 +227,12 @@ class Problem:
     def __post_init__(self) -> None:
         """Check the functions and the weights."""
         _check_functions(self.functions)
-        try:
-            weights = np.asarray(self.weights, dtype=np.float64)
-        except (TypeError, ValueError) as problem:
-            raise InputError(f"weights must be numbers, got something else ({problem}).") from problem
+        weights = as_numbers("weights", self.weights)
         if weights.shape != (self.functions.n_agents,):
             raise InputError(
                 f"weights must hold one number per agent ({self.functions.n_agents}), got {weights.shape}."
             )
-        if not (np.isfinite(weights).all() and (weights > 0).all()):
+        if not (weights > 0).all():
             raise InputError("weights must be finite and greater than 0.")
         object.__setattr__(self, "weights", weights)
 

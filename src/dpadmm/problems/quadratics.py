@@ -6,8 +6,8 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import shown
-from dpadmm.errors import InputError, raise_alone
-from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats, Ints, as_numbers
 from dpadmm.problems.functions import Constants
 
 # Eigenvalues come out with rounding of this order, relative to the largest one.
@@ -32,13 +32,11 @@ class QuadraticAgents:
 
     def __post_init__(self) -> None:
         """Check shapes, symmetry, finiteness and convexity before anything is computed."""
-        curvatures, slopes = _as_floats("curvatures", self.curvatures), _as_floats("slopes", self.slopes)
+        curvatures, slopes = as_numbers("curvatures", self.curvatures), as_numbers("slopes", self.slopes)
         if curvatures.ndim != 3 or curvatures.shape[1] != curvatures.shape[2] or 0 in curvatures.shape:
             raise InputError(f"curvatures must have shape (agents, d, d), got {curvatures.shape}.")
         if slopes.shape != curvatures.shape[:2]:
             raise InputError(f"slopes must have shape {curvatures.shape[:2]}, got {slopes.shape}.")
-        if not (np.isfinite(curvatures).all() and np.isfinite(slopes).all()):
-            raise InputError("Quadratic agents hold NaN or infinite values.")
         if not np.allclose(curvatures, curvatures.transpose(0, 2, 1), rtol=1e-9, atol=1e-12):
             raise InputError("Every curvature matrix must be symmetric; use (B + B') / 2.")
         least, most = _eigenvalue_range(curvatures)
@@ -94,13 +92,6 @@ class QuadraticAgents:
     def take(self, agents: Ints) -> "QuadraticAgents":
         """Return the functions of `agents` only."""
         return QuadraticAgents(self.curvatures[agents], self.slopes[agents], self.bounds)
-
-
-def _as_floats(name: str, values: Floats) -> Floats:
-    try:
-        return np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise_alone(InputError(f"{name}: expected numbers, got something else."))
 
 
 def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
+from dpadmm.problems.arrays import as_numbers
 
 FloatArray = NDArray[np.float64]
 
@@ -198,6 +199,10 @@ class Box:
         return np.where(self._contains(x), _norm(free), math.inf)
 
 
+SEPARABLE = (ElasticNet, Box)
+"""The regularisers that are sums over coordinates, so that the prox of one coordinate does not need the others."""
+
+
 @dataclass(frozen=True)
 class Quadratic:
     """g(x) = x'H x / 2 + h'x with H symmetric positive semidefinite (d, d) and h (d,), as in linear-quadratic control.
@@ -217,7 +222,7 @@ class Quadratic:
 
     def __post_init__(self) -> None:
         """Check shapes, symmetry and convexity."""
-        hessian, slope = _numbers("hessian", self.hessian), _numbers("slope", self.slope)
+        hessian, slope = as_numbers("hessian", self.hessian), as_numbers("slope", self.slope)
         if slope.ndim != 1 or slope.size == 0 or hessian.shape != (slope.size, slope.size):
             raise InputError(
                 f"A quadratic needs a hessian (d, d) and a slope (d,), got shapes {hessian.shape} and {slope.shape}."
@@ -325,13 +330,3 @@ def _times(matrix: FloatArray, x: FloatArray) -> FloatArray:
     for j in range(1, matrix.shape[1]):
         total = total + matrix[:, j : j + 1] * x[..., j : j + 1, :]
     return total
-
-
-def _numbers(name: str, values: ArrayLike) -> FloatArray:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"{name} must be an array of numbers, got something else ({problem}).") from problem
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} must hold finite numbers only.")
-    return array

@@ -22,7 +22,7 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.functions import Constants
+from dpadmm.problems.functions import Constants, MeanLosses
 from dpadmm.problems.losses import LabelKind, Logistic, Loss
 from dpadmm.problems.rows import row_block, row_sums, scores
 from dpadmm.problems.silos import Silos
@@ -143,7 +143,7 @@ AnyLoss: TypeAlias = Loss | Softmax
 
 
 @dataclass(frozen=True)
-class SoftmaxRisk:
+class SoftmaxRisk(MeanLosses):
     """The mean softmax loss over each silo's records plus `(mu/2) ||W||^2`; labels are the classes' numbers 0..C-1.
 
     >>> silos = Silos.from_parts([np.eye(2)], [np.array([0.0, 2.0])], row_norm=1.0)
@@ -168,34 +168,14 @@ class SoftmaxRisk:
         return self.silos.labels.astype(np.intp)
 
     @property
-    def n_agents(self) -> int:
-        """Number of agents N."""
-        return self.silos.n_agents
-
-    @property
-    def dimension(self) -> int:
-        """Numbers of a model: C d."""
-        return self.loss.n_classes * self.silos.dimension
-
-    @property
-    def sizes(self) -> Ints:
-        """Records per agent, n_i, or persons where rows have weights."""
-        return self.silos.sizes
-
-    @property
     def constants(self) -> Constants:
         """Constants from the loss and the public row norm alone."""
         return self.loss.constants(self.silos.row_norm, self.mu)
 
     @property
-    def has_people(self) -> bool:
-        """Whether rows have weights, those of a person at most 1 in sum, and sums are divided by numbers of persons."""
-        return self.silos.people is not None
-
-    @property
-    def has_nominal_sizes(self) -> bool:
-        """Whether sums are divided by nominal numbers, so that a record more or less changes nothing else."""
-        return self.silos.nominal is not None
+    def dimension(self) -> int:
+        """Numbers of a model: C d."""
+        return self.loss.n_classes * self.silos.dimension
 
     def value(self, w: Floats) -> Floats:
         """Return f_i(w_i)."""
@@ -235,10 +215,6 @@ class SoftmaxRisk:
         """Return one value or pull for each row of a part (the last axis), times what the row counts."""
         weights = self.silos.weights
         return values if weights is None else values * weights[part]
-
-    def part(self, agent: int) -> slice:
-        """Return where an agent's rows are."""
-        return slice(int(self.silos.offsets[agent]), int(self.silos.offsets[agent + 1]))
 
     def take(self, agents: Ints) -> "SoftmaxRisk":
         """Return the functions of `agents` only."""

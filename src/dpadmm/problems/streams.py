@@ -14,9 +14,9 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.functions import Constants
+from dpadmm.problems.functions import Constants, MeanLosses, linear_constants
 from dpadmm.problems.losses import Loss
-from dpadmm.problems.problem import linear_constants, risk_of
+from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.softmax import AnyLoss, Softmax
 
@@ -98,7 +98,7 @@ class CurvatureSum:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedRisk:
+class StreamedRisk(MeanLosses):
     """The mean loss over each silo's records plus `(mu/2) ||w||^2`, as `EmpiricalRisk` and `SoftmaxRisk` have it.
 
     Every call of `value` or `gradient` is one pass over all silos.
@@ -118,31 +118,15 @@ class StreamedRisk:
         return None if isinstance(self.loss, Softmax) else self.loss
 
     @property
-    def n_agents(self) -> int:
-        """Number of agents N."""
-        return self.silos.n_agents
-
-    @property
     def dimension(self) -> int:
         """Numbers of a model."""
         return self.silos.dimension * (self.loss.n_classes if isinstance(self.loss, Softmax) else 1)
 
     @property
-    def sizes(self) -> Ints:
-        """Records per agent, n_i."""
-        return self.silos.sizes
-
-    @property
     def constants(self) -> Constants:
         """Constants from the loss and the public row norm alone."""
-        if isinstance(self.loss, Softmax):
-            return self.loss.constants(self.silos.row_norm, self.mu)
-        return linear_constants(self.loss, self.silos.row_norm, self.mu)
-
-    @property
-    def has_nominal_sizes(self) -> bool:
-        """Whether sums are divided by nominal numbers, so that a record more or less changes nothing else."""
-        return self.silos.nominal is not None
+        loss, norm = self.loss, self.silos.row_norm
+        return loss.constants(norm, self.mu) if isinstance(loss, Softmax) else linear_constants(loss, norm, self.mu)
 
     def value(self, w: Floats) -> Floats:
         """Return f_i(w_i)."""

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError
 from dpadmm.parsing import parse_json, read_bytes
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation_figures import CalibrationPart, Confusion, EvaluatedFigure, RocCurve, SeenCounts
-from dpadmm.reporting.files import decode, digest_of, encode, write_or_keep
+from dpadmm.reporting.files import digest_of, write_or_keep
 from dpadmm.reporting.score_bins import BINS, WIDTH, ScoreBins, least_squares
-from dpadmm.reporting.statement import PrivacyStatement
+from dpadmm.reporting.statement import Guarantee
 
 FORMAT, VERSION = "dpadmm-evaluation", 1
 
@@ -36,7 +37,7 @@ class PrivateEvaluation:
     records: int
     counts: tuple[float, ...]
     noise_std: float
-    privacy: PrivacyStatement
+    privacy: Guarantee
     limit: float
     has_probabilities: bool
     by: str = ""

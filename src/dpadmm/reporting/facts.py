@@ -1,19 +1,12 @@
-"""The facts that are told about a released model: who held the records, what is guaranteed, how it was made.
+"""The facts that are told about a released model: who held the records, what it cost them, how it was made.
 
 Every one is public: sizes and bounds, the plan, accounted figures, or what follows from noisy releases alone.
 """
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from dpadmm.errors import InputError
-from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, standing
-from dpadmm.privacy.records import Origin
-from dpadmm.reporting.statement import Collusion, ProfileCost, SearchCost
-
-if TYPE_CHECKING:
-    from dpadmm.planner.planner import UtilityPoint
+from dpadmm.planner.forecast import Forecast
 
 
 class Custody(Enum):
@@ -74,103 +67,8 @@ class Wiring:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A figure that a paper prints for this method; never mixed with certified ones. Infinite is allowed."""
-
-    epsilon: float
-    delta: float
-    label: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Guarantee:
-    """The certified statement, and beside it what is claimed elsewhere.
-
-    profile: what the column profile behind the model costs, a part of epsilon; None without one.
-    colluders, collusion: where only sums are seen, how many silos may look, and what is seen if more do (C12).
-    search: how settings were chosen among candidates, a part of epsilon; None where there was no choice.
-    declared: the user's own parts on whose declared constants epsilon rests: it is certified if these hold.
-    """
-
-    epsilon: float
-    delta: float
-    unit: str
-    relation: str
-    view: str
-    strength: str
-    certificates: tuple[str, ...]
-    assumptions: tuple[str, ...]
-    records_per_person: int
-    silos_per_person: int
-    origin: Origin
-    claims: tuple[Claim, ...] = ()
-    no_claim: str | None = None
-    profile: ProfileCost | None = None
-    colluders: int = 0
-    collusion: Collusion | None = None
-    search: SearchCost | None = None
-    declared: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Refuse what nobody could be promised."""
-        try:
-            is_possible = self.epsilon >= 0 and 0 <= self.delta < 1 and bool(str(self.protected) and self.standing)
-        except (ValueError, TypeError):  # no such unit, relation, view or strength
-            is_possible = False
-        if not is_possible:
-            raise InputError(
-                "The guarantee is damaged: its epsilon, delta, unit, relation, view or strength is impossible."
-            )
-
-    @property
-    def standing(self) -> str:
-        """Whether epsilon is certified, up to what, and whether only if declared constants hold."""
-        return standing(Strength(self.strength), self.declared)
-
-    @property
-    def is_release(self) -> bool:
-        """Whether the statement is about what left: only secure noise protects anybody."""
-        return self.origin is Origin.SECURE
-
-    @property
-    def protected(self) -> Protection:
-        """Whose change is hidden, in words."""
-        return Protection(
-            unit=Unit(self.unit),
-            relation=Relation(self.relation),
-            view=View(self.view),
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
-            colluders=self.colluders,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpectedSignal:
-    """The range that simulated runs reached where a model without privacy reaches `non_private`."""
-
-    signal: str
-    non_private: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Expected:
-    """What simulations on public synthetic data of the same shape showed before the data were touched.
-
-    score: AUC, or R^2. signals: the one that was stated, or a weak, a moderate and a strong one. runs: how many were
-    simulated for each.
-    """
-
-    score: str
-    signals: tuple[ExpectedSignal, ...]
-    runs: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class MethodChoice:
-    """The plan in words: which method, how it was set and why."""
+    """The plan in words: which method, how it was set and why, and what simulations on synthetic data showed before."""
 
     method: str
     summary: str
@@ -179,7 +77,7 @@ class MethodChoice:
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
     is_hopeless: bool
-    expected: Expected | None = None
+    expected: Forecast | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,36 +96,6 @@ class Accountability:
 
 
 NOT_STATED = Accountability()
-
-
-@dataclass(frozen=True, kw_only=True)
-class BudgetFacts:
-    """The range that simulated runs reached for one budget, where a model without privacy reaches `non_private`.
-
-    learned: the share of what is learned without noise, in [0, 1].
-    """
-
-    epsilon: float
-    method: str
-    score: str
-    non_private: float
-    low: float
-    high: float
-    learned: float
-
-    @classmethod
-    def of(cls, point: "UtilityPoint") -> "BudgetFacts":
-        """Return what a model keeps of a forecast."""
-        judged = point.expected.judged
-        return cls(
-            epsilon=point.epsilon,
-            method=point.method,
-            score=point.expected.score.value,
-            non_private=judged.non_private,
-            low=judged.low,
-            high=judged.high,
-            learned=judged.learned,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,13 +15,14 @@ from dpadmm.federation.outcome import FederationOutcome, SiloOutcome
 from dpadmm.federation.terms import agreed_run, loss_of
 from dpadmm.methods.method import by_name
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.loss_records import released_loss
 from dpadmm.queries.column_profile import PROFILE
-from dpadmm.reporting.facts import Custody, Guarantee, MethodChoice, RoundCurve, SiloCost, SiloFacts, Wiring
+from dpadmm.reporting.facts import Custody, MethodChoice, RoundCurve, SiloCost, SiloFacts, Wiring
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
-from dpadmm.reporting.statement import Collusion, ProfileCost
+from dpadmm.reporting.statement import Collusion, Guarantee, NoiseSummary, ProfileCost
 
 
 def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> ReleasedModel:
@@ -70,23 +71,19 @@ def _silo(silo: SiloOutcome) -> SiloFacts:
 
 def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
     terms, worst = outcome.agreement, max(outcome.silos, key=lambda silo: silo.epsilon)
-    planned = agreed_run(terms).plan.statement()
+    plan = agreed_run(terms).plan
+    planned = plan.statement()
     weighted = (weight_words(schema.label.classes, terms.class_weights),) if terms.class_weights else ()
     return Guarantee(
         epsilon=worst.epsilon,
         delta=terms.delta,
-        unit="record",
-        relation=terms.relation,
-        view=worst.view,
-        strength=worst.strength,
-        certificates=(worst.certificate,),
+        protection=planned.protection,
+        strength=Strength(worst.strength),
+        theorems=(worst.certificate,),
         assumptions=(*outcome.assumptions, *weighted),
-        records_per_person=terms.records_per_person,
-        silos_per_person=terms.silos_per_person,
+        noise=NoiseSummary.of(plan),
         origin=Origin.SECURE if outcome.is_private_release else Origin.SIMULATED,
-        no_claim="the terms of a federation contain no figures of papers",
         profile=_profile_cost(outcome, worst.epsilon),
-        colluders=planned.protection.n_colluders,
         collusion=Collusion.of(planned, terms.delta),
     )
 

@@ -1,19 +1,23 @@
-"""Plots in files: a private evaluation, and what remains of a signal at each epsilon."""
+"""Charts with axes: in the report, of rounds and of intervals; in files, of an evaluation and of other epsilons."""
 
 import io
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from markupsafe import Markup
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from dpadmm.planner.forecast import ScoreKind
 from dpadmm.planner.planner import UtilityPoint
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import DEVIATIONS
+from dpadmm.reporting.facts import RoundCurve
 from dpadmm.reporting.files import write_file
 
 # Okabe-Ito: distinguishable for most people with colour-vision deficiencies.
@@ -29,6 +33,7 @@ _COLOURS = ("#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#
 """Of groups; after the eighth they start anew, with another dash."""
 
 _DASHES = ("-", "--", ":", "-.")
+_LONGEST = 23  # letters of a name beside a chart
 MOST_GROUPS = 16
 """So many groups are drawn at most; their figures are all printed."""
 
@@ -47,6 +52,75 @@ def _save(figure: Figure, path: Path) -> None:
     with mpl.rc_context(SETTINGS):
         figure.savefig(drawn, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
     write_file(path, drawn.getvalue())
+
+
+_OF_THE_PAGE = {
+    "#000001": "var(--accent)",
+    "#000002": "var(--second)",
+    "#000003": "var(--third)",
+    "#000004": "var(--rule)",
+    "#000005": "var(--muted)",
+    "#000006": "var(--paper)",
+}
+"""Colours that the page's style decides, light or dark."""
+
+_CURVES, _RULE, _MUTED, _PAPER = ("#000001", "#000002", "#000003"), "#000004", "#000005", "#000006"
+
+
+def _inline(figure: Figure, title: str) -> Markup:
+    """Return a figure as a part of the page, with its title for screen readers."""
+    drawn, nothing = io.StringIO(), dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with mpl.rc_context(SETTINGS | {"svg.fonttype": "none"}):
+        figure.savefig(drawn, format="svg", transparent=True, metadata=nothing)
+    _, size, body = re.split(r'<svg [^>]*(viewBox="[^"]*")[^>]*>', drawn.getvalue())
+    unwanted = r'<(style|metadata|clipPath).*?</\1>| clip-path="[^"]*"'
+    body = re.sub(unwanted, "", body, flags=re.DOTALL).replace("xlink:href", "href")
+    for colour, name in _OF_THE_PAGE.items():
+        body = body.replace(colour, name)
+    head = Markup('<svg {} role="img" aria-label="{}"><title>{}</title>').format(Markup(size), title, title)
+    return head + Markup(body)
+
+
+def _chart(height: float) -> tuple[Figure, Any]:
+    """Return an empty chart for the page, whose style decides the colours."""
+    figure, (axes,) = blank(1, 5.2, height)
+    axes.spines[["left", "top", "right"]].set_visible(False)
+    axes.spines["bottom"].set_color(_MUTED)
+    axes.tick_params(which="both", length=0)
+    return figure, axes
+
+
+def line_chart(title: str, curves: Sequence[RoundCurve]) -> Markup:
+    """Return lines over the rounds, on a logarithmic scale; each has its own dash and colour, for print and eyes."""
+    figure, axes = _chart(3.2)
+    for curve, colour, dash in zip(curves, _CURVES, ("-", "--", ":"), strict=False):
+        values = [value if value > 0 else math.nan for value in curve.values]
+        marker = "o" if len(values) <= 40 else ""
+        axes.plot(curve.rounds, values, color=colour, linestyle=dash, linewidth=2, marker=marker, markersize=4)
+    shown = [value for curve in curves for value in curve.values if value > 0] or [1.0]
+    least, most = min(shown), max(shown)
+    room = 2.3 if most / least < 4 else 1.15
+    axes.set(yscale="log", ylim=(least / room, most * room), xlabel="round")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most / least < 30 else (1,), numticks=6))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.grid(axis="y", color=_RULE)
+    return _inline(figure, title)
+
+
+def forest_plot(title: str, bars: Sequence[tuple[str, float, float, float]]) -> Markup:
+    """Return intervals one below the other, hollow dots where 0 is within. bars: name, low, middle and high."""
+    figure, axes = _chart(0.7 + 0.36 * len(bars))
+    for place, (_, low, middle, high) in enumerate(bars):
+        axes.plot((low, high), (place, place), color=_CURVES[0], linewidth=3, alpha=0.45, solid_capstyle="butt")
+        colours = (_PAPER, _MUTED) if low <= 0 <= high else (_CURVES[0], _CURVES[0])
+        axes.plot(middle, place, "o", markersize=8, markerfacecolor=colours[0], markeredgecolor=colours[1])
+    axes.axvline(0, color=_MUTED, linewidth=1)
+    names = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…" for name, *_ in bars]
+    axes.set(yticks=range(len(bars)), yticklabels=names, ylim=(len(bars) - 0.5, -0.5), xlabel="change of the log-odds")
+    axes.grid(axis="x", color=_RULE)
+    return _inline(figure, title)
 
 
 def draw_utility(points: Sequence[UtilityPoint], epsilon: float, path: Path) -> None:
@@ -91,7 +165,7 @@ def draw_evaluation(found: PrivateEvaluation, path: Path) -> None:
         _calibration(axes[1], found)
     said = found.privacy
     figure.suptitle(
-        f"{found.label}: {found.records} records, epsilon {said.certified:.3g} at delta {said.delta:.3g}", fontsize=11
+        f"{found.label}: {found.records} records, epsilon {said.epsilon:.3g} at delta {said.delta:.3g}", fontsize=11
     )
     _save(figure, path)
 

@@ -1,39 +1,32 @@
 """Files of results: where they may be written, never over a ledger or what a command reads; and what is in a model's.
 
-A model's file is a signed document, JSON or NPZ: facts, read by their declared types and checked by a digest. It is
+A model's file is a signed document, JSON or NPZ: facts, read by the codec and checked by a digest. It is
 never a pickle, and nothing in it is ever executed.
 """
 
-import dataclasses
 import hashlib
 import io
 import json
-import math
 import os
 import tempfile
-import types
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
-from functools import singledispatch
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any
 
 import numpy as np
 
 from dpadmm.checks import setting, shown
-from dpadmm.data.schema import FORMAT as SCHEMA_FORMAT
+from dpadmm.codec import canonical, register_form
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.parsing import parse_json, read_arrays, read_bytes
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.loss_records import ReleasedLoss, loss_from_record, loss_record
 
 FORMAT = "dpadmm-model"
 VERSION = 4
 """The only version that is written and read."""
 
 SUFFIXES = (".json", ".npz")
-INFINITE = "infinite"
 ROOM_BYTES = 2**20
 """Room tried before a run is paid for; more than models of the sizes seen in tests take."""
 
@@ -167,108 +160,7 @@ def _umask() -> int:
     return mask
 
 
-@singledispatch
-def encode(value: Any) -> Any:
-    """Return a fact as JSON values; an infinite number in words, since JSON has none."""
-    if dataclasses.is_dataclass(value):
-        return {each.name: encode(getattr(value, each.name)) for each in dataclasses.fields(value)}
-    return value
-
-
-@encode.register
-def _(value: Schema) -> Any:
-    return json.loads(value.to_json())
-
-
-@encode.register
-def _(value: ReleasedLoss) -> Any:
-    return loss_record(value)
-
-
-@encode.register
-def _(value: Enum) -> Any:
-    return value.value
-
-
-@encode.register
-def _(value: tuple) -> Any:  # type: ignore[type-arg]
-    return [encode(each) for each in value]
-
-
-@encode.register
-def _(value: float) -> Any:
-    return INFINITE if math.isinf(value) else value
-
-
-def decode(kind: Any, value: Any, where: str) -> Any:
-    """Return `value` as the declared type `kind`; `InputError` naming the place if it is something else."""
-    if kind is Schema:
-        return Schema.from_json(json.dumps(value), origin=where)
-    if kind == ReleasedLoss:
-        return loss_from_record(value, where)
-    if dataclasses.is_dataclass(kind):
-        return _record(cast(type, kind), value, where)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return _member(kind, value, where)
-    if get_origin(kind) is tuple:
-        return _sequence(get_args(kind), value, where)
-    if get_origin(kind) in (types.UnionType, Union):
-        options = get_args(kind)
-        return decode(next((each for each in options if _looks_like(each, value)), options[0]), value, where)
-    return _plain(kind, value, where)
-
-
-def _looks_like(kind: Any, value: Any) -> bool:
-    """Return whether `value` is meant as this one of several types; whether it is one, `decode` finds out."""
-    if kind is Schema:
-        return isinstance(value, dict) and value.get("format") == SCHEMA_FORMAT
-    if dataclasses.is_dataclass(kind):
-        return isinstance(value, dict) and set(value) <= {each.name for each in dataclasses.fields(kind)}
-    return type(value) is kind
-
-
-def _record(kind: type, value: Any, where: str) -> Any:
-    fields = {each.name: each for each in dataclasses.fields(kind)}
-    required = {
-        name
-        for name, each in fields.items()
-        if each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING
-    }
-    if not isinstance(value, dict) or set(value) - set(fields) or required - set(value):
-        raise InputError(f"{where} does not have the fields of a {kind.__name__}. The file is damaged or foreign.")
-    hints = get_type_hints(kind)
-    return kind(**{name: decode(hints[name], part, f"{where}.{name}") for name, part in value.items()})
-
-
-def _member(kind: type[Enum], value: Any, where: str) -> Enum:
-    try:
-        return kind(value)
-    except ValueError as error:
-        allowed = ", ".join(repr(each.value) for each in kind)
-        raise InputError(f"{where} must be one of {allowed}. The file is damaged or foreign.") from error
-
-
-def _sequence(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        raise InputError(f"{where} must be a list. The file is damaged or foreign.")
-    if len(kinds) == 2 and kinds[1] is Ellipsis:
-        kinds = kinds[:1] * len(value)
-    if len(kinds) != len(value):
-        raise InputError(f"{where} must have {len(kinds)} entries. The file is damaged or foreign.")
-    return tuple(decode(kind, part, f"{where}[{i}]") for i, (kind, part) in enumerate(zip(kinds, value, strict=True)))
-
-
-def _plain(kind: Any, value: Any, where: str) -> Any:
-    if kind is types.NoneType and value is None:
-        return None
-    if kind is float and value == INFINITE:
-        return math.inf
-    allowed = (int, float) if kind is float else (kind,)
-    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
-        raise InputError(f"{where} must be {kind.__name__}. The file is damaged or foreign.")
-    if kind is float and not math.isfinite(value):
-        raise InputError(f"{where} must be a finite number. The file is damaged or foreign.")
-    return kind(value)
+register_form(Schema, lambda schema: json.loads(schema.to_json()), lambda plain: Schema.from_json(json.dumps(plain)))
 
 
 def to_bytes(facts: dict[str, Any], suffix: str) -> bytes:
@@ -290,9 +182,8 @@ def signed(facts: dict[str, Any], coefficients: Floats | None = None) -> bytes:
 
 def digest_of(facts: Any, coefficients: Floats | None = None) -> str:
     """Return the SHA-256 of the facts, however they are laid out, and of an archive's coefficients."""
-    text = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     tail = b"" if coefficients is None else np.ascontiguousarray(coefficients, dtype="<f8").tobytes()
-    return hashlib.sha256(_utf8(text) + tail).hexdigest()
+    return hashlib.sha256(canonical(facts).encode() + tail).hexdigest()
 
 
 def _utf8(text: str) -> bytes:
@@ -309,7 +200,7 @@ def read_facts(place: Path) -> dict[str, Any]:
         raise InputError(f"{place} cannot be read: {problem}. Give a model file.") from problem
     if content[:1] == b"\x80" or content[:2] in (b"cp", b"(d", b"(l"):
         raise InputError(f"{place} looks like a pickle, which can run code when opened. Only model files are read.")
-    return _READERS[place.suffix](place, content)
+    return _from_npz(place, content) if place.suffix == ".npz" else checked_facts(place, content)
 
 
 def checked_suffix(path: Path) -> Path:
@@ -317,10 +208,6 @@ def checked_suffix(path: Path) -> Path:
     if path.suffix not in SUFFIXES:
         raise InputError(f"A model file ends in {' or '.join(SUFFIXES)}, got {str(path)!r}.")
     return path
-
-
-def _from_json(place: Path, content: bytes) -> dict[str, Any]:
-    return checked_facts(place, content)
 
 
 def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
@@ -332,9 +219,6 @@ def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
     if document.dtype != np.uint8 or coefficients.dtype != np.float64 or not np.isfinite(coefficients).all():
         raise InputError(f"{place} is damaged: its arrays are not those of a model. Restore it from a copy.")
     return checked_facts(place, document.tobytes(), coefficients)
-
-
-_READERS: dict[str, Callable[[Path, bytes], dict[str, Any]]] = {".json": _from_json, ".npz": _from_npz}
 
 
 def checked_facts(place: Path, content: bytes, coefficients: Floats | None = None) -> dict[str, Any]:

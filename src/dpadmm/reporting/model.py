@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dpadmm import checks
+from dpadmm.codec import decode, encode
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
+from dpadmm.planner.planner import UtilityPoint
 from dpadmm.problems.aims import Aim
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.loss_records import ReleasedLoss, loss_description
@@ -29,9 +31,7 @@ from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.facts import (
     NOT_STATED,
     Accountability,
-    BudgetFacts,
     Custody,
-    Guarantee,
     MethodChoice,
     RoundCurve,
     SiloFacts,
@@ -40,9 +40,7 @@ from dpadmm.reporting.facts import (
 )
 from dpadmm.reporting.files import (
     checked_suffix,
-    decode,
     digest_of,
-    encode,
     read_facts,
     to_bytes,
     write_file,
@@ -50,13 +48,11 @@ from dpadmm.reporting.files import (
 )
 from dpadmm.reporting.intervals import CoefficientTable, CurvatureFacts
 from dpadmm.reporting.measurement import Measurement
-from dpadmm.reporting.rows import PlainColumns, PlainRows, RowScores, SchemaRows
-from dpadmm.reporting.statement import statement_text
+from dpadmm.reporting.rows import ModelRows, PlainColumns
+from dpadmm.reporting.statement import Guarantee
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
-
-    from dpadmm.planner.planner import UtilityPoint
 
 Place: TypeAlias = str | os.PathLike[str]
 
@@ -95,7 +91,7 @@ class ReleasedModel:
     aim: Aim = Aim.PREDICTION
     curvature: CurvatureFacts | None = None
     about: Accountability = NOT_STATED
-    budgets: tuple[BudgetFacts, ...] = ()
+    budgets: tuple[UtilityPoint, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a loss that does not fit the label, and coefficients that do not fit the features."""
@@ -131,9 +127,9 @@ class ReleasedModel:
     @property
     def records_words(self) -> str:
         """How many records, or persons, there are, as far as that is public."""
-        if self.guarantee.protected.relation.has_public_sizes:
-            return f"{self.records} {self.guarantee.protected.counted}{self.guarantee.protected.counting_note}"
-        return f"a secret number of {self.guarantee.protected.counted} (nominally {self.records})"
+        if self.guarantee.protection.relation.has_public_sizes:
+            return f"{self.records} {self.guarantee.protection.counted}{self.guarantee.protection.counting_note}"
+        return f"a secret number of {self.guarantee.protection.counted} (nominally {self.records})"
 
     @property
     def has_ledgers_of_silos(self) -> bool:
@@ -141,11 +137,9 @@ class ReleasedModel:
         return self.custody is Custody.FEDERATED
 
     @cached_property
-    def rows(self) -> RowScores:
+    def rows(self) -> ModelRows:
         """How rows become scores."""
-        if isinstance(self.schema, Schema):
-            return SchemaRows(self.schema, self.encoding)
-        return PlainRows(self.schema, self.encoding)
+        return ModelRows(self.schema, self.encoding)
 
     @cached_property
     def weights(self) -> Floats:
@@ -273,10 +267,7 @@ class ReleasedModel:
     @property
     def collusion_lines(self) -> list[tuple[str, str]]:
         """Which silos that look are counted, and what more of them would see; nothing unless only sums are seen."""
-        said = self.guarantee.collusion
-        if said is None:
-            return []
-        return said.lines(self.guarantee.protected, in_one_process=self.custody is Custody.ONE_PLACE)
+        return self.guarantee.collusion_lines(in_one_process=self.custody is Custody.ONE_PLACE)
 
     def __repr__(self) -> str:
         """Return title, method and cost; `print` shows the whole statement."""
@@ -290,48 +281,25 @@ class ReleasedModel:
     @property
     def statement(self) -> str:
         """Who is protected from whom, and by how much."""
-        said = self.guarantee
+        silos = len(self.silos)
+        trained_on = f"{self.records_words} in {checks.plural(silos, 'silo')}; {self.custody.words(silos)}"
         details = [
-            (
-                "Trained on",
-                f"{self.records_words} in {checks.plural(len(self.silos), 'silo')}; "
-                f"{self.custody.words(len(self.silos))}",
-            ),
+            ("Trained on", trained_on),
             ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.wiring.words}"),
         ]
         if self.encoding.constant is None:
             details.append(("Intercept", "none, as its owner stated: the model cannot follow every base rate"))
-        details += self.collusion_lines
-        if said.profile is not None:
-            details.append(("Profile", str(said.profile)))
-        if said.search is not None:
-            details.append(("Chosen", str(said.search)))
         if self.curvature is not None:
             alone = f"epsilon {self.curvature.epsilon:.3g}"
             details.append(("Intervals", f"from the curvature of the loss (C14), which alone costs {alone} of it"))
         if self.softmax is not None:
             details.append(("Classes", f"{self.rows.problems} in one model (softmax)"))
-        elif self.rows.problems > 1:
-            details.append(("Shared by", f"{self.rows.problems} one-vs-rest models: the epsilon covers all of them"))
         details += [
             ("Silo", f"{silo.name}: epsilon {silo.cost.epsilon:.6g} at delta {silo.cost.delta:.3g}, in its own ledger")
             for silo in self.silos
             if silo.cost is not None
         ]
-        details += [
-            ("Claimed", f"epsilon {each.epsilon:.6g} at delta {each.delta:.3g} {each.label}") for each in said.claims
-        ]
-        return statement_text(
-            subject="the model" if said.search is None else said.search.subject,
-            epsilon=said.epsilon,
-            delta=said.delta,
-            protection=said.protected,
-            proof=f"{'; '.join(said.certificates)}; {said.standing}",
-            is_release=said.is_release,
-            details=details,
-            assumptions=said.assumptions,
-            declared=said.declared,
-        )
+        return self.guarantee.text(*details, in_one_process=self.custody is Custody.ONE_PLACE)
 
     def summary(self, level: float = 0.95) -> CoefficientTable:
         """Return the coefficients in the units of the table, with confidence intervals where these can be told (C14).
@@ -352,7 +320,7 @@ class ReleasedModel:
         purpose: str = "",
         controller: str = "",
         contact: str = "",
-        budgets: "Sequence[UtilityPoint]" = (),
+        budgets: Sequence[UtilityPoint] = (),
     ) -> str:
         """Return the report as one HTML page, and write it to `path` if that is given.
 
@@ -369,7 +337,7 @@ class ReleasedModel:
 
         given = {"purpose": purpose, "controller": controller, "contact": contact}
         about = replace(self.about, **{heading: words for heading, words in given.items() if words})
-        shown = replace(self, about=about, budgets=tuple(map(BudgetFacts.of, budgets)) or self.budgets)
+        shown = replace(self, about=about, budgets=tuple(budgets) or self.budgets)
         page = report_page(shown, spending, name)
         if path is not None:
             write_file(Path(path), page.encode(errors="replace"))

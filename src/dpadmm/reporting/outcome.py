@@ -16,14 +16,10 @@ from dpadmm.planner.carrying import PlanOutcome
 from dpadmm.planner.plan import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.privacy.records import Origin
 from dpadmm.problems.loss_records import released_loss
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.reporting.facts import (
     Custody,
-    Expected,
-    ExpectedSignal,
-    Guarantee,
     MethodChoice,
     RoundCurve,
     SiloFacts,
@@ -33,9 +29,8 @@ from dpadmm.reporting.facts import (
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns
-from dpadmm.reporting.statement import Collusion, ProfileCost, SearchCost
+from dpadmm.reporting.statement import Guarantee, ProfileCost, SearchCost
 
-NOT_ASKED = "figures of papers are shown only on request (`dpadmm calibrate --claimed`)"
 _NUMBERS = {
     "eta": "penalty between neighbours (eta)",
     "rho": "penalty to the common model (rho)",
@@ -67,7 +62,7 @@ def released_model(
     spending: what the ledger says after the run, see `spending_of`. notes: what is assumed beyond the certificates.
     search: how the plan was chosen among candidates, if it was.
     """
-    plan, guarantee = outcome.plan, dataclasses.replace(guarantee_of(outcome, notes), search=search)
+    plan, guarantee = outcome.plan, guarantee_of(outcome, notes, search)
     choice = choice_of(plan)
     if search is not None:
         choice = dataclasses.replace(choice, reasons=(*choice.reasons, f"settings: {search}"))
@@ -89,7 +84,7 @@ def released_model(
         wiring=wiring_of(plan),
         guarantee=guarantee,
         choice=choice,
-        noise=_noise_curves(outcome, guarantee.protected),
+        noise=_noise_curves(outcome, guarantee.protection),
         history=_history_curves(outcome.public_history),
         custody=Custody.ONE_PLACE,
         spending=spending,
@@ -129,34 +124,21 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = ()) -> Guarantee:
+def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = (), search: SearchCost | None = None) -> Guarantee:
     """Return what the run's statement certifies at the task's delta."""
-    said, delta = outcome.statement, outcome.plan.whole.delta
-    return Guarantee(
-        epsilon=said.curve.epsilon(delta),
-        delta=delta,
-        unit=said.protection.unit.value,
-        relation=said.protection.relation.value,
-        view=said.protection.view.value,
-        strength=said.strength.value,
-        certificates=tuple(said.theorems),
-        assumptions=(*said.assumptions, *_earlier_release(outcome.plan), *notes),
-        records_per_person=said.protection.records_per_person,
-        silos_per_person=said.protection.silos_per_person,
-        origin=Origin.SECURE if outcome.origin is Origin.SECURE else Origin.SIMULATED,
-        no_claim=NOT_ASKED,
+    plan, run = outcome.plan, outcome.plan.task.profile.bought_from
+    earlier = f"rows are encoded by the column profile that run {run!r} released earlier; the epsilon includes it"
+    return Guarantee.of(
+        outcome.statement,
+        outcome.noise_plan.by(range(plan.task.n_silos)),
+        delta=plan.whole.delta,
+        origin=outcome.origin,
+        assumptions=(*([] if run is None else [earlier]), *notes),
+        problems=plan.n_models,
         profile=_profile_cost(outcome),
-        colluders=said.protection.n_colluders,
-        collusion=Collusion.of(said, delta),
-        declared=said.declared,
+        search=search,
+        subject="the model" if search is None else search.subject,
     )
-
-
-def _earlier_release(plan: Plan) -> list[str]:
-    """Say so where rows are encoded by what another run has released."""
-    run = plan.task.profile.bought_from
-    said = f"rows are encoded by the column profile that run {run!r} released earlier; the epsilon includes it"
-    return [] if run is None else [said]
 
 
 def _profile_cost(outcome: PlanOutcome) -> ProfileCost | None:
@@ -185,7 +167,6 @@ def wiring_of(plan: Plan) -> Wiring:
 
 def choice_of(plan: Plan) -> MethodChoice:
     """Return the plan in words."""
-    forecast = plan.expected
     return MethodChoice(
         method=plan.method,
         summary=by_name()[plan.method].about.summary,
@@ -200,14 +181,7 @@ def choice_of(plan: Plan) -> MethodChoice:
         reasons=plan.reasons,
         warnings=plan.warnings,
         is_hopeless=plan.is_hopeless,
-        expected=Expected(
-            score=forecast.score.value,
-            signals=tuple(
-                ExpectedSignal(signal=each.signal, non_private=each.non_private, low=each.low, high=each.high)
-                for each in forecast.signals
-            ),
-            runs=forecast.runs,
-        ),
+        expected=plan.expected,
     )
 
 

@@ -7,17 +7,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from dpadmm.data.columns import BinaryLabel, Categorical, Label, ThresholdLabel
+from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
+from dpadmm.planner.planner import UtilityPoint
 from dpadmm.privacy.ledger.statement import version_words
 from dpadmm.privacy.protection import COVERED, Protection, View, covers
-from dpadmm.reporting.charts import Mark, line_chart, share_bar, short, strip, svg
-from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panels, plain_words
-from dpadmm.reporting.facts import BudgetFacts, Custody, RoundCurve, Spending
-from dpadmm.reporting.forest import bars, forest_plot
-from dpadmm.reporting.intervals import CoefficientTable
+from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panel, percent, plain_words
+from dpadmm.reporting.facts import Custody, RoundCurve, Spending
+from dpadmm.reporting.intervals import INTERCEPT, CoefficientTable
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import merged
@@ -41,50 +40,53 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
     spending: what the ledger says now; left out, what it said when the model was trained.
     place: the model's file, as the commands on the page name it; None if there is none.
     """
-    guarantee, protected = model.guarantee, model.guarantee.protected
-    now = spending if spending is not None else model.spending
-    return _template().render(
-        model=model,
-        guarantee=guarantee,
-        choice=model.choice,
-        about=model.about.rows,
-        method=_method_words(model.choice.method),
-        budgets=_budget_rows(model.budgets, guarantee.epsilon, guarantee.delta),
-        view=protected.view.value,
-        title=f"{len(model.silos)} silos: {model.wiring.words}. The guarantee holds against {protected.observer}.",
-        observers=observers(
-            protected, model.wiring.has_coordinator, guarantee.is_release, model.custody, len(model.silos)
-        ),
-        protected=protected,
-        has_sizes=protected.relation.has_public_sizes,
-        collusion=model.collusion_lines,
-        covers=covers("the model"),
-        custody=model.custody.words(len(model.silos)),
-        from_whom=_from_whom(protected),
-        messages=_message_words(model),
-        factor=math.exp(min(guarantee.epsilon, 700.0)),
-        guess=best_guess(guarantee.epsilon, guarantee.delta),
-        one_in=_one_in(guarantee.delta),
-        spending=now,
-        silos=[silo for silo in model.silos if silo.cost is not None],
-        kept="its process kept them" if model.custody is Custody.FEDERATED else "rehearsed on one machine",
-        budget_bar=None if now is None else share_bar("Budget spent and left", now.spent_epsilon, now.budget_epsilon),
-        noise=_figure("Noise against signal", _NOISE_WORDS, model.noise),
-        history=_figure("How the model settles", _HISTORY_WORDS, model.history),
-        scores=_scores(model),
-        measurements=model.measurements,
-        is_public=lambda measurement: measurement.basis is Basis.PUBLIC,
-        assumptions=merged(guarantee.assumptions),
-        columns=tuple(column.describe() for column in model.schema.columns),
-        label=_label_words(model.schema.label),
-        panels=() if model.profile is None else column_panels(model.profile),
-        first_shown=FIRST_SHOWN,
-        effects=largest_effects(model),
-        intervals=_intervals(model),
-        commands=_commands(model, now, place),
-        short=short,
-        number=figure_words,
-        version_words=version_words,
+    guarantee, protected = model.guarantee, model.guarantee.protection
+    now, profile = spending if spending is not None else model.spending, model.profile
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            model=model,
+            guarantee=guarantee,
+            choice=model.choice,
+            about=model.about.rows,
+            method=_method_words(model.choice.method),
+            budgets=_budget_rows(model.budgets, guarantee.epsilon, guarantee.delta),
+            view=protected.view.value,
+            title=f"{len(model.silos)} silos: {model.wiring.words}. The guarantee holds against {protected.observer}.",
+            observers=observers(
+                protected, model.wiring.has_coordinator, guarantee.is_private_release, model.custody, len(model.silos)
+            ),
+            protected=protected,
+            has_sizes=protected.relation.has_public_sizes,
+            collusion=model.collusion_lines,
+            covers=covers("the model"),
+            custody=model.custody.words(len(model.silos)),
+            from_whom=_from_whom(protected),
+            messages=_message_words(model),
+            factor=math.exp(min(guarantee.epsilon, 700.0)),
+            guess=best_guess(guarantee.epsilon, guarantee.delta),
+            one_in=_one_in(guarantee.delta),
+            spending=now,
+            silos=[silo for silo in model.silos if silo.cost is not None],
+            kept="its process kept them" if model.custody is Custody.FEDERATED else "rehearsed on one machine",
+            noise=_figure("Noise against signal", _NOISE_WORDS, model.noise),
+            history=_figure("How the model settles", _HISTORY_WORDS, model.history),
+            scores=_scores(model),
+            measurements=model.measurements,
+            is_public=lambda measurement: measurement.basis is Basis.PUBLIC,
+            assumptions=merged(guarantee.assumptions),
+            columns=tuple(column.describe() for column in model.schema.columns),
+            label=_label_words(model.schema.label),
+            panels=[] if profile is None else [column_panel(profile[column.name]) for column in profile.columns],
+            first_shown=FIRST_SHOWN,
+            effects=largest_effects(model),
+            intervals=_intervals(model),
+            commands=_commands(model, now, place),
+            percent=percent,
+            number=figure_words,
+            version_words=version_words,
+        )
     )
 
 
@@ -108,7 +110,7 @@ _ENVELOPES = {
 
 def _message_words(model: ReleasedModel) -> str:
     """Return what the envelopes are, and where the records were."""
-    view = model.guarantee.protected.view
+    view = model.guarantee.protection.view
     envelopes = _ENVELOPES.get(view, "messages; only the published values carry noise")
     if model.custody is Custody.FEDERATED:
         return f"Lines carry {envelopes}. Records stayed inside the circles."
@@ -121,15 +123,10 @@ def _message_words(model: ReleasedModel) -> str:
 
 
 @cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("dpadmm.reporting"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("report.html")
+def environment() -> Environment:
+    """Return what makes pages of templates; it escapes all text."""
+    loader = PackageLoader("dpadmm.reporting")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
 def _one_in(delta: float) -> str:
@@ -145,23 +142,45 @@ def _figure(heading: str, caption: str, curves: Sequence[RoundCurve]) -> ChartPa
     drawn = tuple(curve for curve in curves if curve.rounds)
     if not drawn:
         return None
+    from dpadmm.reporting.figures import line_chart  # late: matplotlib is slow to load
+
     return ChartPanel(heading, caption, line_chart(f"{heading}, by round", drawn), drawn)
 
 
-def _scores(model: ReleasedModel) -> Markup | None:
-    """Return the ranges that simulations showed and what was measured of the same score, on one scale."""
+@dataclass(frozen=True)
+class Mark:
+    """A labelled range on the strip of scores, and the figure in it, if there is one."""
+
+    label: str
+    low: float
+    high: float
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class ScoreStrip:
+    """The ranges that simulations showed and what was measured of the same score, on one scale from low to high."""
+
+    title: str
+    marks: Sequence[Mark]
+    low: float
+    high: float
+
+
+def _scores(model: ReleasedModel) -> ScoreStrip | None:
     expected, measured = model.choice.expected, model.measurements
     if expected is None and not measured:
         return None
-    score, marks = measured[0].score if expected is None else expected.score, []
-    for each in () if expected is None else expected.signals:
-        middle, half = (each.low + each.high) / 2, (each.high - each.low) / 2
-        marks.append(Mark(f"expected, {each.signal} signal", middle, "span", half))
+    score = measured[0].score if expected is None else expected.score.value
+    marks = [] if expected is None else [Mark(f"expected, {e.signal} signal", e.low, e.high) for e in expected.signals]
     for every in measured[-3:]:
         found = every.figure(score)
         if found is not None:
-            marks.append(Mark(_measured_words(every), found.value, "measured", found.uncertainty))
-    return strip(f"Expected and measured {score}", marks)
+            ends = found.value - found.uncertainty, found.value + found.uncertainty
+            marks.append(Mark(_measured_words(every), *ends, found.value))
+    low, high = min(mark.low for mark in marks), max(mark.high for mark in marks)
+    room = 0.1 * (high - low) or 0.1
+    return ScoreStrip(f"Expected and measured {score}", marks, low - room, high + room)
 
 
 def _measured_words(measurement: Measurement) -> str:
@@ -179,11 +198,19 @@ class IntervalPanel:
 
 
 def _intervals(model: ReleasedModel) -> IntervalPanel | None:
+    """Return the table, and the intervals for one step of every number, and for categories as they are."""
     if not model.aim.wants_intervals:
         return None
-    table = model.summary()
-    shown = bars(table.rows, _steps(model))
-    return IntervalPanel(table, forest_plot("Coefficients with 95 % intervals", shown) if shown else None)
+    table, shown = model.summary(), []
+    for row, step in zip((row for row in table.rows if row.name != INTERCEPT), _steps(model), strict=True):
+        if row.low is not None and row.high is not None:
+            label, times = (row.name, 1.0) if step is None else (f"{row.name} +{plain_words(step)}", step)
+            shown.append((label, row.low * times, row.coef * times, row.high * times))
+    if not shown:
+        return IntervalPanel(table, None)
+    from dpadmm.reporting.figures import forest_plot
+
+    return IntervalPanel(table, forest_plot("Coefficients with 95 % intervals", shown))
 
 
 def _steps(model: ReleasedModel) -> list[float | None]:
@@ -253,7 +280,7 @@ def _own_ledger(model: ReleasedModel, place: str | None) -> tuple[str, str]:
     from dpadmm.federation.agreement import NoiseOrigin
     from dpadmm.federation.silo_files import SiloFiles
 
-    noise = NoiseOrigin.SECURE if model.guarantee.is_release else NoiseOrigin.TEST
+    noise = NoiseOrigin.SECURE if model.guarantee.is_private_release else NoiseOrigin.TEST
     ledger = SiloFiles(Path("SILO")).ledger(noise)
     where = "In each silo, with its own directory for SILO"
     if place is None:
@@ -277,27 +304,18 @@ def best_guess(epsilon: float, delta: float) -> float:
     return min(1.0, (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon)))
 
 
-def _budget_rows(points: Sequence[BudgetFacts], epsilon: float, delta: float) -> list[dict[str, Any]]:
+def _budget_rows(points: Sequence[UtilityPoint], epsilon: float, delta: float) -> list[dict[str, Any]]:
     """Return a row of the table for each budget; `epsilon` is that of the report."""
     return [
-        vars(point)
-        | {
+        {
+            "epsilon": point.epsilon,
+            "judged": point.expected.judged,
             "guess": best_guess(point.epsilon, delta),
-            "range": f"{point.low:.2f} to {point.high:.2f}",
-            "bar": _bar(point.learned),
             "method": _method_words(point.method),
             "is_own": math.isclose(point.epsilon, epsilon, rel_tol=1e-3),
         }
         for point in points
     ]
-
-
-def _bar(share: float) -> Markup:
-    parts = [
-        Markup('<rect class="bar-left" x="0.5" y="1.5" width="99" height="11" rx="2"/>'),
-        Markup('<rect class="bar-spent" x="0.5" y="1.5" width="{:.1f}" height="11" rx="2"/>').format(99 * share),
-    ]
-    return svg(f"{share:.0%} of what can be learned without noise", 100, 14, parts)
 
 
 _SHORT = {"admm", "ps", "dp", "gd", "sgd", "dgd", "cd", "dvp", "fp"}
@@ -315,7 +333,7 @@ def _method_words(name: str) -> str:
     return "-".join(part.upper() if part in _SHORT or len(part) == 1 else part for part in parts)
 
 
-def _label_words(label: Label) -> str:
+def _label_words(label: Any) -> str:
     """Return what is predicted.
 
     >>> _label_words(BinaryLabel("sick", positive=("yes",), negative=("no", "never")))

@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.data.columns import Categorical, RealLabel
-from dpadmm.reporting.rows import PlainLabel
+from dpadmm.reporting.rows import target_scale
 
 if TYPE_CHECKING:
     from dpadmm.reporting.model import ReleasedModel
@@ -23,7 +23,7 @@ def plain_json(model: "ReleasedModel") -> str:
         "created": model.created,
         "epsilon": said.epsilon,
         "delta": said.delta,
-        "is_private_release": said.is_release,
+        "is_private_release": said.is_private_release,
         "columns": _columns(model),
         "radius": encoding.radius,
         "factor": encoding.share,
@@ -74,11 +74,8 @@ def _link(model: "ReleasedModel") -> dict[str, Any]:
 def _label(model: "ReleasedModel") -> dict[str, Any]:
     """Return the classes, or how a score becomes a number: `middle + half_width score`, within bounds if stated."""
     label = model.schema.label
-    if isinstance(label, RealLabel):
-        half = (label.upper - label.lower) / 2
-        numbers = {"middle": label.lower + half, "half_width": half, "lower": label.lower, "upper": label.upper}
-        return {"name": label.name, "kind": "number"} | numbers
-    if isinstance(label, PlainLabel) and label.scale is not None:
-        scale = label.scale
-        return {"name": label.name, "kind": "number", "middle": scale.middle, "half_width": scale.half_width}
-    return {"name": label.name, "kind": "class", "classes": list(label.classes)}
+    scale = target_scale(label)
+    if scale is None:
+        return {"name": label.name, "kind": "class", "classes": list(label.classes)}
+    sides = {"lower": label.lower, "upper": label.upper} if isinstance(label, RealLabel) else {}
+    return {"name": label.name, "kind": "number", "middle": scale.middle, "half_width": scale.half_width} | sides

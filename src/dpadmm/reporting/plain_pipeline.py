@@ -24,7 +24,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.softmax import Softmax
-from dpadmm.reporting.rows import PlainLabel
+from dpadmm.reporting.rows import target_scale
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -262,17 +262,13 @@ def _regression(model: "ReleasedModel", weights: Floats, intercepts: Floats) -> 
     from sklearn.preprocessing import FunctionTransformer
 
     label, zeros = model.schema.label, np.zeros((2, weights.shape[1]))
-    if isinstance(label, PlainLabel) and label.scale is not None:
-        scale = label.scale
-        made = LinearRegression().fit(zeros, [0.0, 0.0])
-        made.coef_ = weights[0] * scale.half_width
-        made.intercept_ = float(intercepts[0] * scale.half_width + scale.middle)
-        return made
-    assert isinstance(label, RealLabel)
-    half = (label.upper - label.lower) / 2
-    sides = {"a_min": label.lower, "a_max": label.upper}
-    within = FunctionTransformer(inverse_func=np.clip, inv_kw_args=sides, check_inverse=False)
-    whole = TransformedTargetRegressor(LinearRegression(), transformer=within).fit(zeros, [0.0, 0.0])
-    whole.regressor_.coef_ = weights[0] * half
-    whole.regressor_.intercept_ = float(intercepts[0] * half + label.lower + half)
-    return whole
+    made, whole, scale = LinearRegression().fit(zeros, [0.0, 0.0]), None, target_scale(label)
+    assert scale is not None
+    if isinstance(label, RealLabel):
+        sides = {"a_min": label.lower, "a_max": label.upper}
+        within = FunctionTransformer(inverse_func=np.clip, inv_kw_args=sides, check_inverse=False)
+        whole = TransformedTargetRegressor(LinearRegression(), transformer=within).fit(zeros, [0.0, 0.0])
+        made = whole.regressor_
+    made.coef_ = weights[0] * scale.half_width
+    made.intercept_ = float(intercepts[0] * scale.half_width + scale.middle)
+    return made if whole is None else whole

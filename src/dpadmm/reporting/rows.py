@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,87 +19,6 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
 ClassName: TypeAlias = str | bool | int | float
-
-
-class RowScores(Protocol):
-    """What a model must know about its rows; `weights` (problems, d) and encoded rows (n, d) give scores."""
-
-    @property
-    def problems(self) -> int:
-        """Vectors of coefficients: one, or one per class if there are more than two."""
-        ...
-
-    def read(self, table: Any, where: str, screening: Screening, *, is_labelled: bool) -> Screened:
-        """Return the encoded rows, their encoded labels, and which were blanked."""
-        ...
-
-    def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return (coef, intercept), (problems, features) and (problems,), in the units of the table."""
-        ...
-
-    def scores(self, weights: Floats, features: Matrix) -> Floats:
-        """Return (n, problems)."""
-        ...
-
-    def answers(self, scores: Floats) -> NDArray[Any]:
-        """Return the predictions, in the words or units of the table."""
-        ...
-
-    def encoded_answers(self, scores: Floats) -> Floats:
-        """Return the predictions as labels are encoded by `read`."""
-        ...
-
-
-@dataclass(frozen=True)
-class SchemaRows:
-    """Rows of a table with a schema; labels are -1 or +1, the number of a class, or a number in [-1, 1]."""
-
-    schema: Schema
-    encoding: RowEncoding
-
-    @property
-    def problems(self) -> int:
-        """One, or one per class if there are more than two."""
-        return len(self.schema.label.classes) if len(self.schema.label.classes) > 2 else 1
-
-    def read(self, table: Any, where: str, screening: Screening, *, is_labelled: bool) -> Screened:
-        """Encode by the schema."""
-        return encode_table(self.schema, table, where, screening, is_labelled=is_labelled, encoding=self.encoding)
-
-    def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return the slopes per unit of a number and for each category, and the constant; a number in its own units."""
-        coef, intercept = _decoded(self.encoding, weights)
-        label = self.schema.label
-        if isinstance(label, RealLabel):
-            half = (label.upper - label.lower) / 2
-            return coef * half, intercept * half + label.lower + half
-        return coef, intercept
-
-    def scores(self, weights: Floats, features: Matrix) -> Floats:
-        """Return features times weights."""
-        return np.asarray(features @ weights.T)
-
-    def answers(self, scores: Floats) -> NDArray[Any]:
-        """Return a number within the label's bounds, or the first word of the class."""
-        label = self.schema.label
-        if isinstance(label, RealLabel):
-            return label.decode(scores[:, 0])
-        which = scores.argmax(axis=1) if self.problems > 1 else (scores[:, 0] > 0).astype(np.intp)
-        return np.array(label.classes, dtype=object)[which]
-
-    def encoded_answers(self, scores: Floats) -> Floats:
-        """Return -1 or +1, the number of the class, or a number in [-1, 1]."""
-        if self.schema.label.is_real:
-            return np.clip(scores[:, 0], -1.0, 1.0)
-        if self.problems > 1:
-            return scores.argmax(axis=1).astype(np.float64)
-        return np.where(scores[:, 0] > 0, 1.0, -1.0)
-
-
-def _decoded(encoding: RowEncoding, weights: Floats) -> tuple[Floats, Floats]:
-    """Return (coef, intercept) of every vector of weights, in the units of the table."""
-    pairs = [encoding.decode(vector) for vector in weights]
-    return np.array([coef for coef, _ in pairs]), np.array([intercept for _, intercept in pairs])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,21 +137,37 @@ class PlainColumns:
         return RowEncoding.of(scales, reach=reach, row_norm=self.row_norm, constant=self.constant)
 
 
-@dataclass(frozen=True)
-class PlainRows:
-    """Rows of numbers; labels are -1 or +1, the number of a class, or a number in [-1, 1]."""
+def target_scale(label: Any) -> TargetScale | None:
+    """Return how a number is mapped into [-1, 1]; None for classes."""
+    if isinstance(label, RealLabel):
+        half = (label.upper - label.lower) / 2
+        return TargetScale(label.lower + half, half)
+    return label.scale if isinstance(label, PlainLabel) else None
 
-    schema: PlainColumns
+
+@dataclass(frozen=True)
+class ModelRows:
+    """How rows become scores and answers; encoded labels are -1 or +1, the number of a class, or a number in [-1, 1].
+
+    Weights are (problems, d), encoded rows (n, d), scores (n, problems), those of a number in [-1, 1].
+    """
+
+    schema: Schema | PlainColumns
     encoding: RowEncoding
 
     @property
     def problems(self) -> int:
-        """One, or one per class if there are more than two."""
+        """Vectors of coefficients: one, or one per class if there are more than two."""
         return len(self.schema.label.classes) if len(self.schema.label.classes) > 2 else 1
 
     def read(self, table: Any, where: str, screening: Screening, *, is_labelled: bool) -> Screened:
-        """Return the encoded rows of an array, or of a table by the columns' names."""
+        """Return the encoded rows of a table by the columns' names, their encoded labels, and which were blanked.
+
+        Of plain columns, rows may also be an array.
+        """
         columns = self.schema
+        if isinstance(columns, Schema):
+            return encode_table(columns, table, where, screening, is_labelled=is_labelled, encoding=self.encoding)
         if not isinstance(table, pd.DataFrame):
             rows = self._array(table, where)
             return Screened(self.encoding.encode(rows), np.empty(0), np.zeros(rows.shape[0], dtype=bool), ())
@@ -243,7 +178,7 @@ class PlainRows:
         return Screened(rows, found.labels, found.blank, found.notes)
 
     def _array(self, table: Any, where: str) -> Matrix:
-        names = self.schema.names
+        names = [column.name for column in self.schema.columns]
         rows = sparse.csr_array(table, dtype=np.float64) if sparse.issparse(table) else np.asarray(table)
         if rows.dtype.kind not in "biuf":
             raise InputError(f"{where} must contain numbers, or be a DataFrame with columns {', '.join(names)}.")
@@ -254,28 +189,30 @@ class PlainRows:
         return rows
 
     def coefficients(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return (coef, intercept), (problems, columns) and (problems,): the model in the units of the table."""
-        coef, intercept = _decoded(self.encoding, weights)
-        scale = self.schema.label.scale
+        """Return (coef, intercept), (problems, features) and (problems,), in the units of the table."""
+        coef, intercept = map(np.array, zip(*(self.encoding.decode(vector) for vector in weights), strict=True))
+        scale = target_scale(self.schema.label)
         return (coef, intercept) if scale is None else scale.decode(coef, intercept)
 
     def scores(self, weights: Floats, features: Matrix) -> Floats:
-        """Return features times weights, for a number in its own units."""
-        scores, scale = np.asarray(features @ weights.T), self.schema.label.scale
-        return scores if scale is None else scores * scale.half_width + scale.middle
+        """Return features times weights."""
+        return np.asarray(features @ weights.T)
 
     def answers(self, scores: Floats) -> NDArray[Any]:
-        """Return the number, or the class with the highest score."""
+        """Return the predictions: a number in its own units, by a schema within its bounds; or a class."""
         label = self.schema.label
-        return scores[:, 0] if label.is_real else np.array(label.classes)[self._which(scores)]
+        if isinstance(label, RealLabel):
+            return label.decode(scores[:, 0])
+        scale = target_scale(label)
+        if scale is not None:
+            return scores[:, 0] * scale.half_width + scale.middle
+        which = scores.argmax(axis=1) if self.problems > 1 else (scores[:, 0] > 0).astype(np.intp)
+        return np.array(label.classes, dtype=object if isinstance(self.schema, Schema) else None)[which]
 
     def encoded_answers(self, scores: Floats) -> Floats:
-        """Return a number in [-1, 1], -1 or +1, or the number of the class."""
-        scale = self.schema.label.scale
-        if scale is not None:
-            return scale.encode(scores[:, 0])
-        which = self._which(scores).astype(np.float64)
-        return which if self.problems > 1 else 2 * which - 1
-
-    def _which(self, scores: Floats) -> NDArray[np.intp]:
-        return np.asarray(scores.argmax(axis=1) if self.problems > 1 else scores[:, 0] > 0, dtype=np.intp)
+        """Return the predictions as labels are encoded by `read`."""
+        if self.schema.label.is_real:
+            return np.clip(scores[:, 0], -1.0, 1.0)
+        if self.problems > 1:
+            return scores.argmax(axis=1).astype(np.float64)
+        return np.where(scores[:, 0] > 0, 1.0, -1.0)

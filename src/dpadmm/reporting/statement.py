@@ -1,4 +1,4 @@
-"""What a model, an estimator and a figure say about the privacy of a release: one text for all of them."""
+"""What a model, an estimator and a figure say about the privacy of a release: one guarantee for all of them."""
 
 import math
 import re
@@ -8,45 +8,12 @@ from itertools import zip_longest
 from typing import Any
 
 from dpadmm.checks import plural
-from dpadmm.noise.draws import distribution_of
+from dpadmm.codec import encode
+from dpadmm.errors import InputError
+from dpadmm.noise.draws import family_of
 from dpadmm.privacy.accounting import Statement
-from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, covers, standing
-from dpadmm.privacy.records import Origin, Release, SummedGaussianRelease
-
-
-def statement_text(
-    *,
-    subject: str,
-    epsilon: float,
-    delta: float,
-    protection: Protection,
-    proof: str,
-    is_release: bool,
-    details: Sequence[tuple[str, str]] = (),
-    assumptions: Sequence[str] = (),
-    declared: Sequence[str] = (),
-) -> str:
-    """Return a statement as a few lines: what is covered, the certified figure, who is protected from whom, the proof.
-
-    `declared`: on whose constants the figure rests, see `Certificate`; it is certified if they hold.
-    `details` are further lines, each a heading of at most 11 letters and its words.
-    """
-    lines = [
-        ("Covers", covers(subject)),
-        ("Certified", f"{_condition(declared)}epsilon {epsilon:.6g} at delta {delta:.3g} for {subject}"),
-        ("Protects", f"{protection} from {protection.observer}"),
-        ("Persons", protection.people),
-        ("Certificate", proof),
-        *details,
-    ]
-    return "\n".join(
-        [
-            *([] if is_release else ["NOT a private release: simulated noise. Keep the result to yourself"]),
-            *(f"{heading:<11} {words}" for heading, words in lines),
-            "Assumes",
-            *(f"  - {text}" for text in merged(assumptions)),
-        ]
-    )
+from dpadmm.privacy.protection import Protection, Strength, covers, standing
+from dpadmm.privacy.records import NoisyRelease, Origin, Release, SummedGaussianRelease
 
 
 def _condition(declared: Sequence[str]) -> str:
@@ -197,11 +164,13 @@ class NoiseSummary:
     def of(cls, releases: Iterable[Release]) -> "NoiseSummary":
         """Return the summary of what releases promise."""
         listed = list(releases)
-        noises = [distribution_of(release) for release in listed]
+        families = {family_of(release).value for release in listed}
         summed = [release for release in listed if isinstance(release, SummedGaussianRelease)]
-        scales = [release.total_std for release in summed] or [noise.scale for noise in noises]
+        scales = [release.total_std for release in summed] or [
+            each.level for each in listed if isinstance(each, NoisyRelease)
+        ]
         return cls(
-            family=" and ".join(sorted({type(noise).__name__ for noise in noises})),
+            family=" and ".join(sorted(families)),
             least_scale=min(scales),
             greatest_scale=max(scales),
             releases=sum(release.count for release in listed),
@@ -224,74 +193,62 @@ class NoiseSummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivacyStatement:
+class Guarantee:
     """A certified figure with everything it must name: for whom, against whom, under what, how far.
 
-    certified: the epsilon at `delta` of all releases together, from the certificates.
-    problems: how many problems share the budget (one per class for more than two classes, else 1).
-    profile: which part of the figure is the column profile's, None without one.
+    epsilon: at `delta`, of all releases together. theorems: of the certificates it follows from.
+    problems: how many models share it (one per class where each is trained against the rest, else 1).
     origin: where the noise came from; the figures are about a release only if that was secure.
-    colluders: how many silos may look together with the coordinator, where only sums are seen (C12).
-    collusion: what would be seen if more of them did, None elsewhere.
-    search: how settings were chosen among candidates, None where there was no choice.
+    profile: what the column profile behind a model costs, a part of epsilon; None without one.
+    collusion: where only sums are seen, what is seen if more silos look than `protection` counts (C12).
+    search: how settings were chosen among candidates, a part of epsilon; None where there was no choice.
     declared: the user's own parts on whose declared constants the figure rests: it is certified if these hold.
     """
 
-    certified: float
+    epsilon: float
     delta: float
-    unit: Unit
-    relation: Relation
-    view: View
-    certificate: str
+    protection: Protection
     strength: Strength
+    theorems: tuple[str, ...]
+    assumptions: tuple[str, ...]
     noise: NoiseSummary
     origin: Origin
-    records_per_person: int
-    silos_per_person: int
-    assumptions: tuple[str, ...]
     problems: int = 1
     subject: str = "the model"
     profile: ProfileCost | None = None
-    colluders: int = 0
     collusion: Collusion | None = None
     search: SearchCost | None = None
     declared: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody could be promised."""
+        if not (self.epsilon >= 0 and 0 <= self.delta < 1):
+            raise InputError("The guarantee is damaged: its epsilon or its delta is impossible.")
 
     @classmethod
     def of(
         cls,
         account: Statement,
-        releases: Sequence[Release],
+        releases: Iterable[Release],
         *,
         delta: float,
         origin: Origin,
         assumptions: Sequence[str] = (),
-        problems: int = 1,
-        subject: str = "the model",
-        profile: ProfileCost | None = None,
-        search: SearchCost | None = None,
-    ) -> "PrivacyStatement":
-        """Return the statement of an account at one delta."""
+        **others: Any,
+    ) -> "Guarantee":
+        """Return what an account says at one delta; `assumptions` are made beyond its own."""
         return cls(
-            certified=account.curve.epsilon(delta),
+            epsilon=account.curve.epsilon(delta),
             delta=delta,
-            unit=account.protection.unit,
-            relation=account.protection.relation,
-            view=account.protection.view,
-            certificate="; ".join(account.theorems),
+            protection=account.protection,
             strength=account.strength,
+            theorems=tuple(account.theorems),
+            assumptions=(*account.assumptions, *assumptions),
             noise=NoiseSummary.of(releases),
             origin=origin,
-            records_per_person=account.protection.records_per_person,
-            silos_per_person=account.protection.silos_per_person,
-            assumptions=(*account.assumptions, *assumptions),
-            problems=problems,
-            subject=subject,
-            profile=profile,
-            colluders=account.protection.n_colluders,
             collusion=Collusion.of(account, delta),
-            search=search,
-            declared=account.declared,
+            declared=tuple(account.declared),
+            **others,
         )
 
     @property
@@ -301,82 +258,53 @@ class PrivacyStatement:
 
     @property
     def is_private_release(self) -> bool:
-        """Whether the result may leave under this statement: seeded noise protects nobody."""
+        """Whether the result may leave under this guarantee: seeded noise protects nobody."""
         return self.origin is Origin.SECURE
-
-    @property
-    def protected(self) -> Protection:
-        """Whose change is hidden, in words."""
-        return Protection(
-            unit=self.unit,
-            relation=self.relation,
-            view=self.view,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
-            colluders=self.colluders,
-        )
 
     @property
     def covers(self) -> str:
         """What the figure is about, and what it cannot know: an estimator does not see what was done to its rows."""
         return covers(self.subject)
 
-    def __str__(self) -> str:
-        """Return the statement as a few lines of text."""
-        details = [("Noise", f"{self.noise}; from: {self.origin.source}")]
-        if self.collusion is not None:
-            details += self.collusion.lines(self.protected, in_one_process=True)
-        if self.profile is not None:
-            details.append(("Profile", str(self.profile)))
-        if self.search is not None:
-            details.append(("Chosen", str(self.search)))
+    def text(self, *details: tuple[str, str], in_one_process: bool = True) -> str:
+        """Return the guarantee as a few lines, with further ones: a heading of at most 11 letters, and its words."""
+        certified = f"{_condition(self.declared)}epsilon {self.epsilon:.6g} at delta {self.delta:.3g}"
+        lines = [
+            ("Covers", self.covers),
+            ("Certified", f"{certified} for {self.subject}"),
+            ("Protects", f"{self.protection} from {self.protection.observer}"),
+            ("Persons", self.protection.people),
+            ("Certificate", f"{'; '.join(self.theorems)}; {self.standing}"),
+            ("Noise", f"{self.noise}; from: {self.origin.source}"),
+            *self.collusion_lines(in_one_process=in_one_process),
+            *([] if self.profile is None else [("Profile", str(self.profile))]),
+            *([] if self.search is None else [("Chosen", str(self.search))]),
+            *details,
+        ]
         if self.problems > 1:
-            details.append(
-                ("Shared by", f"{self.problems} one-vs-rest models: the epsilon covers all of them together")
-            )
-        return statement_text(
-            subject=self.subject,
-            epsilon=self.certified,
-            delta=self.delta,
-            protection=self.protected,
-            proof=f"{self.certificate}; {self.standing}",
-            is_release=self.is_private_release,
-            details=details,
-            assumptions=self.assumptions,
-            declared=self.declared,
+            lines.append(("Shared by", f"{self.problems} one-vs-rest models: the epsilon covers all of them together"))
+        alarm = "NOT a private release: simulated noise. Keep the result to yourself"
+        return "\n".join(
+            [
+                *([] if self.is_private_release else [alarm]),
+                *(f"{heading:<11} {words}" for heading, words in lines),
+                "Assumes",
+                *(f"  - {text}" for text in merged(self.assumptions)),
+            ]
         )
 
+    def collusion_lines(self, *, in_one_process: bool) -> list[tuple[str, str]]:
+        """Say which silos that look are counted, and what more of them would see; nothing unless only sums are seen."""
+        if self.collusion is None:
+            return []
+        return self.collusion.lines(self.protection, in_one_process=in_one_process)
+
+    def __str__(self) -> str:
+        """Return the guarantee as a few lines of text."""
+        return self.text()
+
     def as_json(self) -> dict[str, Any]:
-        """Return the statement as plain values."""
-        return {
-            "covers": self.covers,
-            "certified_epsilon": self.certified,
-            "delta": self.delta,
-            "protects": str(self.protected),
-            "unit": self.unit.value,
-            "relation": self.relation.value,
-            "view": self.view.value,
-            "observer": self.protected.observer,
-            "colluders": self.colluders,
-            "collusion": None if self.collusion is None else vars(self.collusion) | {"masks": IN_ONE_PROCESS},
-            "certificate": self.certificate,
-            "strength": self.strength.value,
-            "standing": self.standing,
-            "declared": list(self.declared),
-            "noise": {
-                "family": self.noise.family,
-                "least_scale": self.noise.least_scale,
-                "greatest_scale": self.noise.greatest_scale,
-                "releases": self.noise.releases,
-                "silos": self.noise.silos,
-            },
-            "origin": self.origin.source,
-            "is_private_release": self.is_private_release,
-            "records_per_person": self.records_per_person,
-            "silos_per_person": self.silos_per_person,
-            "assumptions": list(self.assumptions),
-            "problems": self.problems,
-            "subject": self.subject,
-            "profile": None if self.profile is None else vars(self.profile),
-            "search": None if self.search is None else vars(self.search) | {"candidates": list(self.search.candidates)},
-        }
+        """Return the guarantee as plain values."""
+        said = {"covers": self.covers, "protects": str(self.protection), "observer": self.protection.observer}
+        stands = {"standing": self.standing, "is_private_release": self.is_private_release}
+        return said | encode(self) | stands

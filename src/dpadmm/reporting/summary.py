@@ -71,14 +71,14 @@ def summary_of(model: "ReleasedModel", level: float = 0.95) -> CoefficientTable:
             for name, other, coef in zip(made.names, made.against, coefs, strict=True)
         )
     said = model.guarantee
-    simulated = () if said.is_release else ("Simulated noise: NOT a private release.",)
+    simulated = () if said.is_private_release else ("Simulated noise: NOT a private release.",)
     return CoefficientTable(
         title=model.title,
         facts=(
             f"Model     {model.loss_description} of {model.schema.label.name}, fitted for {model.aim.value}",
             f"Records   {model.records_words}",
-            f"Privacy   epsilon {said.epsilon:.4g}, delta {said.delta:.3g}, {said.protected} from "
-            f"{said.protected.observer}",
+            f"Privacy   epsilon {said.epsilon:.4g}, delta {said.delta:.3g}, {said.protection} from "
+            f"{said.protection.observer}",
         ),
         rows=rows,
         estimand=_estimand(model, is_told=not why_not),

@@ -1,10 +1,7 @@
 """Subproblems with a closed form: quadratic agents, squared loss, and agents with one record each."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.problem import EmpiricalRisk
@@ -12,7 +9,7 @@ from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.rows import dense, scaled_rows
 from dpadmm.solvers import kernels
 from dpadmm.solvers.row_blocks import block_gram
-from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, require_converged
+from dpadmm.solvers.solution import AgentSolver, Solution, Spectrum, Subproblem, require_converged
 from dpadmm.solvers.threads import over_blocks
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -22,19 +19,11 @@ _PER_TASK = 16_384
 _UNROLLED = 16
 
 
-@dataclass
-class QuadraticSolver:
+class QuadraticSolver(AgentSolver[QuadraticAgents]):
     """`(w_i B_i + s_i I) x = s_i c - lin - w_i c_i` by explicit inverses, stored once and streamed every round."""
 
-    functions: QuadraticAgents
-    weights: Floats
-    tolerance: float
-    threads: int = 1
-
-    def __post_init__(self) -> None:
+    def _prepare(self) -> None:
         """Nothing is inverted before the first solve tells the penalties."""
-        checks.positive("tolerance", self.tolerance)
-        checks.count("threads", self.threads)
         self._pull: Floats | None = None
         self._inverses = np.empty((0, 0, 0))
         self._defects = np.empty(0)
@@ -45,7 +34,7 @@ class QuadraticSolver:
         seats = subproblem.agents
         lin, centre = np.ascontiguousarray(subproblem.lin), np.ascontiguousarray(subproblem.centre)
         out, norms = _room_for(subproblem), np.empty((len(lin), lin.shape[2]))
-        inverses, slopes, weights, defects = self._inverses, self.functions.slopes, self.weights, self._defects
+        inverses, slopes, weights, defects = self._inverses, self.risk.slopes, self.weights, self._defects
         if seats is not None:
             inverses, slopes, weights, defects = inverses[seats], slopes[seats], weights[seats], defects[seats]
         known, d = (inverses, slopes, weights, subproblem.pull), lin.shape[1]
@@ -78,16 +67,16 @@ class QuadraticSolver:
             return
         if self._pull is None and np.ptp(subproblem.pull) > 0:
             raise InputError("The first solve of quadratic agents needs one common penalty, or all agents at once.")
-        pull = np.full(self.functions.n_agents, subproblem.pull[0]) if self._pull is None else self._pull.copy()
+        pull = np.full(self.risk.n_agents, subproblem.pull[0]) if self._pull is None else self._pull.copy()
         pull[seats] = subproblem.pull
         self._invert(pull)
 
     def _invert(self, pull: Floats) -> None:
-        n, d = self.functions.n_agents, self.functions.dimension
+        n, d = self.risk.n_agents, self.risk.dimension
         inverses, defects = np.empty((n, d, d)), np.empty(n)
 
         def work(first: int, last: int) -> None:
-            matrix = self.weights[first:last, None, None] * self.functions.curvatures[first:last]
+            matrix = self.weights[first:last, None, None] * self.risk.curvatures[first:last]
             matrix[:, np.arange(d), np.arange(d)] += pull[first:last, None]
             inverses[first:last] = np.linalg.inv(matrix)
             # ||M X b - b|| <= ||M X - I||_F ||b||, plus the rounding of X b: d eps ||M||_F ||X||_F ||b||.
@@ -100,19 +89,11 @@ class QuadraticSolver:
         self._pull, self._inverses, self._defects = pull.copy(), inverses, defects
 
 
-@dataclass
-class SquaredSolver:
+class SquaredSolver(AgentSolver[EmpiricalRisk]):
     """Least squares: the Gram matrix is decomposed once (thin when n_i < d), then each solve costs O(d^2)."""
 
-    risk: EmpiricalRisk
-    weights: Floats
-    tolerance: float
-    threads: int = 1
-
-    def __post_init__(self) -> None:
+    def _prepare(self) -> None:
         """Decompose every agent's Gram matrix and keep X'y / n_i, rows and labels by their weights."""
-        checks.positive("tolerance", self.tolerance)
-        checks.count("threads", self.threads)
         self._spectra: list[Spectrum] = []
         self._matrices: list[Matrix] = []
         self._moments = np.empty((self.risk.n_agents, self.risk.dimension))
@@ -159,19 +140,11 @@ class SquaredSolver:
         return (matrix.T @ (matrix @ x)) * self._scales[agent]
 
 
-@dataclass
-class RankOneSolver:
+class RankOneSolver(AgentSolver[EmpiricalRisk]):
     """Agents with one record each: a scalar prox of the loss along the record's direction, for any loss."""
 
-    risk: EmpiricalRisk
-    weights: Floats
-    tolerance: float
-    threads: int = 1
-
-    def __post_init__(self) -> None:
+    def _prepare(self) -> None:
         """Keep the rows dense: with one record per agent every row is used once a round."""
-        checks.positive("tolerance", self.tolerance)
-        checks.count("threads", self.threads)
         self._rows = np.ascontiguousarray(dense(self.risk.rows))
         self._shifts = self.risk.shifts
         self._squares = np.einsum("ij,ij->i", self._rows, self._rows)

@@ -1,17 +1,23 @@
-"""Columns alone: the compiled solve of one agent's subproblem for one replica at a time."""
+"""Columns alone: the compiled solve of one agent's subproblem for one replica, and solvers that begin with it."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dpadmm import checks
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import EmpiricalRisk
+from dpadmm.problems.rows import row_block
 from dpadmm.solvers.column_kernel import advance, block_sum, slope_at, solve_column
 from dpadmm.solvers.metrics import Metric
-from dpadmm.solvers.row_blocks import row_bounds
+from dpadmm.solvers.newton import NewtonColumns
+from dpadmm.solvers.row_blocks import over_agents, row_bounds
+from dpadmm.solvers.solution import AgentSolver, Solution, Subproblem, require_converged
 from dpadmm.solvers.threads import over_blocks
 
 # Pairs of a solve. Kept for the next one they would save every sixth pass or fewer, and no time where d is large; that
@@ -123,3 +129,82 @@ class SingleColumns:
             passes += 1
             is_wanted = advance(data, *given, state, sums)
         return passes
+
+
+# The reference point minimises f_i plus a pull to 0 of this share of its mean curvature bound, roughly.
+_REFERENCE_PULL = 2e-3
+_REFERENCE_PASSES = 12
+
+
+@dataclass
+class ColumnSolver(AgentSolver[EmpiricalRisk], ABC):
+    """Solves agent by agent, each column until its own gradient is within the tolerance; agents on several threads."""
+
+    max_passes: int = 1000
+
+    def _prepare(self) -> None:
+        """Find what shapes every agent's steps."""
+        checks.count("max_passes", self.max_passes)
+        self._scales = self.weights / self.risk.sizes
+        self._singles = SingleColumns(self.risk, self._scales)
+        self._last = [LastSolve.nothing()] * self.risk.n_agents
+        self._blocks = [self._singles.blocks(i) for i in range(self.risk.n_agents)]
+        self._make_room()
+        over_agents(self._measure, self._blocks, self._useful_threads(1))
+
+    @abstractmethod
+    def _make_room(self) -> None:
+        """Make room for what `_measure` finds of every agent."""
+
+    @abstractmethod
+    def _measure(self, i: int, threads: int) -> None:
+        """Find what shapes an agent's steps."""
+
+    def _reference(self, agent: int, metric: Metric, threads: int) -> Floats:
+        """Return the curvatures (n,) of the agent's rows, as they count, at roughly the minimiser of w_i f_i.
+
+        They only shape the steps.
+        """
+        loss, zero, part = self.risk.loss, np.zeros(self.risk.dimension), self.risk.part(agent)
+        sigma = float(self.weights[agent]) * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
+        limits = (None, self.tolerance, _REFERENCE_PASSES, threads)
+        point = self._singles.solve(agent, metric, sigma, zero, zero, *limits).point
+        rows = row_block(self.risk.rows, part)
+        return self.risk.weighted(loss.curvature(rows @ point - self.risk.shifts[part]), part)
+
+    def _useful_threads(self, replicas: int) -> int:
+        """Return how many threads are worth their while for so many replicas."""
+        return self.threads
+
+    def solve(self, subproblem: Subproblem) -> Solution:
+        """Solve for every agent and replica; agents run on separate threads, those of many rows on all of them."""
+        point = np.empty_like(subproblem.start)
+        norm = np.empty((len(point), point.shape[2]))
+        passes = np.zeros(len(point))
+        seats = subproblem.seats()
+
+        def work(row: int, threads: int) -> None:
+            passes[row] = self._solve_agent(int(seats[row]), row, subproblem, point[row], norm[row], threads)
+
+        over_agents(work, [self._blocks[seat] for seat in seats], self._useful_threads(point.shape[2]))
+        return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
+
+    @abstractmethod
+    def _solve_agent(self, agent: int, row: int, sub: Subproblem, point: Floats, norm: Floats, threads: int) -> int:
+        """Write the agent's points (d, R) and norms (R,); return the passes of the slowest column."""
+
+    def _newton(
+        self, agent: int, sigma: float, slope: Callable[[Floats], Floats], metric: Metric | None = None
+    ) -> NewtonColumns:
+        """Return Newton's method, for the columns that the fast steps leave; slope: the loss's part of the gradient."""
+        part, weights = self.risk.part(agent), self.risk.silos.weights
+        return NewtonColumns(
+            row_block(self.risk.rows, part),
+            self.risk.shifts[part],
+            self.risk.loss,
+            float(self._scales[agent]),
+            sigma,
+            lambda x, push: slope(x) + sigma * x + push,
+            None if weights is None else weights[part],
+            metric,
+        )

@@ -14,21 +14,15 @@ with the point it belongs to and used again when a start equals that point, numb
 whose pass gives a column the same bits in any batch: what is kept is then exactly what would be computed.
 """
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
-from dpadmm import checks
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.rows import row_block
-from dpadmm.solvers.columns import LastSolve, SingleColumns
+from dpadmm.solvers.columns import ColumnSolver, LastSolve
 from dpadmm.solvers.metrics import Metric
-from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.newton_kernel import newton_steps
 from dpadmm.solvers.passes import slope_sum
-from dpadmm.solvers.row_blocks import over_agents
-from dpadmm.solvers.solution import Solution, Spectrum, Subproblem, require_converged
+from dpadmm.solvers.solution import Spectrum, Subproblem
 
 # A quasi-Newton step is kept if it shrinks the squared gradient (in the norm of P^-1) at least by this factor.
 _ENOUGH = 0.8
@@ -36,9 +30,6 @@ _MEMORY = 5
 _FAST_PASSES = 60
 # Hard columns take a few dozen Newton steps; many more mean that the tolerance lies below the rounding.
 _NEWTON_STEPS = 200
-# The reference point minimises f_i plus a pull to 0 of this share of its mean curvature bound, roughly.
-_REFERENCE_PULL = 2e-3
-_REFERENCE_PASSES = 12
 # Entries that an agent reads in a pass: below, the work is mostly Python's own, and threads only wait for each other.
 _WORTH_A_THREAD = 50_000
 # Products in a Hessian, n d^2: below, a few compiled Newton steps take less time than one pass in Python.
@@ -47,72 +38,25 @@ _SMALL_STEPS = 12
 _ALL_ONE = np.empty(0)  # no weights: every row counts one
 
 
-@dataclass
-class MajoriserSolver:
+class MajoriserSolver(ColumnSolver):
     """Solve the subproblems of an empirical risk with logistic, Huber or smoothed-hinge loss."""
 
-    risk: EmpiricalRisk
-    weights: Floats
-    tolerance: float
-    threads: int = 1
-    max_passes: int = 1000
-    _safe: list[Spectrum] = field(init=False, repr=False)
-    _fast: list[Spectrum] = field(init=False, repr=False)
+    def _make_room(self) -> None:
+        self._safe = [Spectrum(np.empty((0, 0)), np.empty(0))] * self.risk.n_agents
+        self._fast = list(self._safe)
 
-    def __post_init__(self) -> None:
-        """Fold the labels into the rows and decompose every agent's majoriser and reference Hessian once."""
-        checks.positive("tolerance", self.tolerance)
-        checks.count("threads", self.threads)
-        checks.count("max_passes", self.max_passes)
-        self._rows = self.risk.rows
-        self._shifts = self.risk.shifts
-        self._row_weights = self.risk.silos.weights
-        self._scales = self.weights / self.risk.sizes
-        self._line = self.risk.loss.form.numbers
-        self._is_logistic = self.risk.loss.form.is_logistic
-        nothing = Spectrum(np.empty((0, 0)), np.empty(0))
-        self._safe = [nothing] * self.risk.n_agents
-        self._fast = [nothing] * self.risk.n_agents
-        self._last = [LastSolve.nothing()] * self.risk.n_agents
-        self._singles = SingleColumns(self.risk, self._scales)
-        self._blocks = [self._singles.blocks(i) for i in range(self.risk.n_agents)]
-        over_agents(self._decompose, self._blocks, self._threads(1))
-
-    def _threads(self, replicas: int) -> int:
-        """Return how many threads are worth their while for so many replicas."""
-        entries = self._rows.shape[0] * self._rows.shape[1] * replicas
+    def _useful_threads(self, replicas: int) -> int:
+        entries = self.risk.rows.shape[0] * self.risk.rows.shape[1] * replicas
         return self.threads if entries >= _WORTH_A_THREAD * self.risk.n_agents else 1
 
-    def _decompose(self, i: int, threads: int) -> None:
-        loss, part, scale = self.risk.loss, self.risk.part(i), float(self._scales[i])
-        rows = row_block(self._rows, part)
-        counts = None if self._row_weights is None else np.sqrt(self._row_weights[part])
-        self._safe[i] = self._fast[i] = Spectrum.of_rows(rows, scale * loss.curvature_bound, counts, threads)
-        sigma = self.weights[i] * (self.risk.mu + _REFERENCE_PULL * loss.curvature_bound)
-        reference = self._reference(i, sigma, threads)
-        curvature = self.risk.weighted(loss.curvature(rows @ reference - self._shifts[part]), part)
+    def _measure(self, i: int, threads: int) -> None:
+        """Decompose the agent's majoriser and reference Hessian."""
+        part, scale, weights = self.risk.part(i), float(self._scales[i]), self.risk.silos.weights
+        rows = row_block(self.risk.rows, part)
+        counts = None if weights is None else np.sqrt(weights[part])
+        self._safe[i] = Spectrum.of_rows(rows, scale * self.risk.loss.curvature_bound, counts, threads)
+        curvature = self._reference(i, Metric.of_spectrum(self._safe[i]), threads)
         self._fast[i] = Spectrum.of_rows(rows, scale, np.sqrt(curvature), threads)
-
-    def _reference(self, agent: int, sigma: float, threads: int) -> Floats:
-        """Return roughly the minimiser of w_i f_i plus a small ridge; it only shapes the fast steps."""
-        zero, limits = np.zeros(self.risk.dimension), (None, self.tolerance, _REFERENCE_PASSES, threads)
-        return self._singles.solve(agent, Metric.of_spectrum(self._safe[agent]), sigma, zero, zero, *limits).point
-
-    def _columns(self, agent: int, sigma: float, constant: Floats, start: Floats) -> "_Columns":
-        return _Columns(self._safe[agent], self._fast[agent], sigma, constant, start)
-
-    def solve(self, subproblem: Subproblem) -> Solution:
-        """Solve for every agent and replica; agents run on separate threads, those of many rows on all of them."""
-        point = np.empty_like(subproblem.start)
-        norm = np.empty((len(point), point.shape[2]))
-        passes = np.zeros(len(point))
-        seats = subproblem.seats()
-
-        def work(row: int, threads: int) -> None:
-            point[row], norm[row], passes[row] = self._solve_agent(int(seats[row]), row, subproblem, threads)
-
-        over_agents(work, [self._blocks[seat] for seat in seats], self._threads(point.shape[2]))
-        return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
 
     def _slope(self, agent: int, x: Floats, threads: int = 1) -> Floats:
         """Return the loss's part of the gradient, w_i/n_i sum_m v_m slope(a_m'x - shift_m) a_m."""
@@ -120,7 +64,11 @@ class MajoriserSolver:
         total *= self._scales[agent]
         return total
 
-    def _solve_agent(self, agent: int, row: int, sub: Subproblem, threads: int) -> tuple[Floats, Floats, int]:
+    def _solve_agent(self, agent: int, row: int, sub: Subproblem, point: Floats, norm: Floats, threads: int) -> int:
+        point[:], norm[:], passes = self._solved(agent, row, sub, threads)
+        return passes
+
+    def _solved(self, agent: int, row: int, sub: Subproblem, threads: int) -> tuple[Floats, Floats, int]:
         pull = float(sub.pull[row])
         sigma = pull + float(self.weights[agent]) * self.risk.mu
         constant = sub.lin[row] - pull * sub.centre[row]
@@ -129,7 +77,7 @@ class MajoriserSolver:
             found = self._alone(agent, sigma, constant[:, 0], start, threads)
             if found is not None:
                 return found
-        columns = self._columns(agent, sigma, constant, start)
+        columns = _Columns(self._safe[agent], self._fast[agent], sigma, constant, start)
         known = self._last[agent].at(start)
         columns.begin(self._slope(agent, start, threads) if known is None else known)
         passes = 1 if known is None else 0
@@ -151,7 +99,7 @@ class MajoriserSolver:
     ) -> tuple[Floats, Floats, int] | None:
         """Return the point of a column that is alone, by compiled steps; None where they do not lead there soon."""
         if self._is_small(agent):
-            return self._newton(agent, sigma, constant, start[:, 0])
+            return self._few_newton_steps(agent, sigma, constant, start[:, 0])
         known = self._last[agent].at(start)
         metric = Metric.of_spectrum(self._fast[agent])
         limits = (self.tolerance, min(self.max_passes, _FAST_PASSES), threads)
@@ -163,29 +111,23 @@ class MajoriserSolver:
         self._last[agent] = LastSolve(point.copy(), found.slope[:, None])
         return point, np.array([found.norm]), found.passes
 
-    def _newton(self, agent: int, sigma: float, constant: Floats, start: Floats) -> tuple[Floats, Floats, int] | None:
+    def _few_newton_steps(
+        self, agent: int, sigma: float, constant: Floats, start: Floats
+    ) -> tuple[Floats, Floats, int] | None:
         """Return the point by plain Newton steps; None where they do not lead there at once."""
         part, x = self.risk.part(agent), start.copy()
-        counted = _ALL_ONE if self._row_weights is None else self._row_weights[part]
-        data = (self._rows[part], self._shifts[part], counted, float(self._scales[agent]), sigma, constant)
+        form, weights = self.risk.loss.form, self.risk.silos.weights
+        counted = _ALL_ONE if weights is None else weights[part]
+        data = (self.risk.rows[part], self.risk.shifts[part], counted, float(self._scales[agent]), sigma, constant)
         limits = (self.tolerance, min(_SMALL_STEPS, self.max_passes))
-        norm, passes = newton_steps(*data, self._line, self._is_logistic, *limits, x)
+        norm, passes = newton_steps(*data, form.numbers, form.is_logistic, *limits, x)
         return (x[:, None], np.array([norm]), passes) if norm <= self.tolerance else None
 
     def _finish(self, agent: int, sigma: float, constant: Floats, columns: "_Columns", max_steps: int) -> int:
         """Finish the columns that are left by Newton's method; return the steps of the slowest."""
         if len(columns.index) == 0 or max_steps <= 0:
             return 0
-        part = self.risk.part(agent)
-        newton = NewtonColumns(
-            row_block(self._rows, part),
-            self._shifts[part],
-            self.risk.loss,
-            float(self._scales[agent]),
-            sigma,
-            lambda x, push: self._slope(agent, x) + sigma * x + push,
-            None if self._row_weights is None else self._row_weights[part],
-        )
+        newton = self._newton(agent, sigma, lambda x: self._slope(agent, x))
         slowest = 0
         for r in columns.index:
             x, norm, steps = newton.solve(columns.point[:, r], constant[:, r], self.tolerance, max_steps)

@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm import checks
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.softmax import SoftmaxRisk
-from dpadmm.solvers.solution import Solution, Subproblem, require_converged
+from dpadmm.solvers.solution import AgentSolver, Solution, Subproblem, require_converged
 from dpadmm.solvers.threads import over_blocks
 
 _MOST_STEPS = 1000
@@ -25,19 +24,8 @@ _HALVINGS = 12
 _SHORTER = 1e-4  # of a step's length, by which it must shorten the gradient
 
 
-@dataclass
-class SoftmaxSolver:
+class SoftmaxSolver(AgentSolver[SoftmaxRisk]):
     """Solve the subproblems of a softmax risk."""
-
-    risk: SoftmaxRisk
-    weights: Floats
-    tolerance: float
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        checks.positive("tolerance", self.tolerance)
-        checks.count("threads", self.threads)
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """Solve for every agent and replica."""

@@ -7,10 +7,11 @@ forms needs none of them.
 import math
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
+from dpadmm import checks
 from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants, LocalFunctions
@@ -21,6 +22,8 @@ from dpadmm.problems.rows import dense, scaled_rows
 from dpadmm.problems.softmax import SoftmaxRisk
 from dpadmm.problems.streams import StreamedRisk
 from dpadmm.solvers.row_blocks import block_gram
+
+Functions = TypeVar("Functions")
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,28 @@ class Solver(Protocol):
     @property
     def tolerance(self) -> float:
         """The gradient norm that every returned column has reached."""
-        ...
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """Solve for every agent and replica."""
-        ...
+
+
+@dataclass
+class AgentSolver(Generic[Functions]):
+    """Solves `min w_i f_i(x) + lin'x + (s/2)||x - c||^2` for all agents of a problem; subclasses say how."""
+
+    risk: Functions
+    weights: Floats
+    tolerance: float
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the numbers, then prepare whatever serves every round."""
+        checks.positive("tolerance", self.tolerance)
+        checks.count("threads", self.threads)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Most solvers have something to prepare."""
 
 
 def require_converged(solution: Solution, tolerance: float, subproblem: Subproblem) -> Solution:
@@ -148,39 +168,34 @@ def prepare(
 
 
 @prepare.register
-def _(functions: QuadraticAgents, weights: Floats, tolerance: float = DEFAULT_TOLERANCE, threads: int = 1) -> Solver:
-    from dpadmm.solvers.closed_forms import QuadraticSolver
+def _(
+    functions: QuadraticAgents | EmpiricalRisk | SoftmaxRisk | StreamedRisk,
+    weights: Floats,
+    tolerance: float = DEFAULT_TOLERANCE,
+    threads: int = 1,
+) -> Solver:
+    if isinstance(functions, StreamedRisk):
+        from dpadmm.solvers.streamed import StreamedSolver
 
-    return QuadraticSolver(functions, weights, tolerance, threads)
+        return StreamedSolver(functions, weights, tolerance, threads)
+    if isinstance(functions, SoftmaxRisk):
+        from dpadmm.solvers.softmax import SoftmaxSolver
 
+        return SoftmaxSolver(functions, weights, tolerance, threads)
+    from dpadmm.solvers.closed_forms import QuadraticSolver, RankOneSolver, SquaredSolver
 
-@prepare.register
-def _(functions: EmpiricalRisk, weights: Floats, tolerance: float = DEFAULT_TOLERANCE, threads: int = 1) -> Solver:
-    from dpadmm.solvers.closed_forms import RankOneSolver, SquaredSolver
+    if isinstance(functions, QuadraticAgents):
+        return QuadraticSolver(functions, weights, tolerance, threads)
+    if functions.is_one_record_each:
+        return RankOneSolver(functions, weights, tolerance, threads)
     from dpadmm.solvers.majoriser import MajoriserSolver
     from dpadmm.solvers.matrix_free import MatrixFreeSolver
 
-    if functions.is_one_record_each:
-        return RankOneSolver(functions, weights, tolerance, threads)
     if is_large(functions.dimension, functions.silos.is_sparse):
         return MatrixFreeSolver(functions, weights, tolerance, threads)
     if functions.loss == Squared():
         return SquaredSolver(functions, weights, tolerance, threads)
     return MajoriserSolver(functions, weights, tolerance, threads)
-
-
-@prepare.register
-def _(functions: SoftmaxRisk, weights: Floats, tolerance: float = DEFAULT_TOLERANCE, threads: int = 1) -> Solver:
-    from dpadmm.solvers.softmax import SoftmaxSolver
-
-    return SoftmaxSolver(functions, weights, tolerance, threads)
-
-
-@prepare.register
-def _(functions: StreamedRisk, weights: Floats, tolerance: float = DEFAULT_TOLERANCE, threads: int = 1) -> Solver:
-    from dpadmm.solvers.streamed import StreamedSolver
-
-    return StreamedSolver(functions, weights, tolerance, threads)
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpadmm import checks
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.softmax import Softmax
 from dpadmm.problems.streams import BatchTask, CurvatureSum, GradientSum, StreamedRisk
-from dpadmm.solvers.solution import Solution, Subproblem, require_converged
+from dpadmm.solvers.solution import AgentSolver, Solution, Subproblem, require_converged
 
 _LARGE = 400  # dimensions from which on Hessians cost more than the passes they save
 _MEMORY = 10  # steps that L-BFGS goes by
@@ -121,18 +120,11 @@ class _DiagonalSteps:
         return -q
 
 
-@dataclass
-class StreamedSolver:
+class StreamedSolver(AgentSolver[StreamedRisk]):
     """Solve the subproblems of streamed silos. `threads` are those of the passes, and not used here."""
 
-    risk: StreamedRisk
-    weights: Floats
-    tolerance: float
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        """Check the numbers; nothing is read before the first solve, since gradient methods need none."""
-        checks.positive("tolerance", self.tolerance)
+    def _prepare(self) -> None:
+        """Nothing is read before the first solve, since gradient methods need none."""
         self._last: dict[tuple[int, int], tuple[Floats, Floats]] = {}
         self._diagonals: dict[int, Floats] = {}
 

@@ -14,8 +14,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from tests.contracts.in_memory import Carried, InMemory
 
 from dpadmm.data import Numeric, Schema, ThresholdLabel
-from dpadmm.federation.admin.rehearsal import Rehearsal, coordinating, prepared
-from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import Rehearsal, coordinating, p_admm_terms, prepared, rehearsal_policy
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
 from dpadmm.federation.https.service import free_port

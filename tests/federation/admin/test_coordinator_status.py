@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.coordinator_status import DriveState, coordinator_status
+from dpadmm.federation.admin.status import DriveState, coordinator_status
 from dpadmm.federation.coordinator import MOST_NOTES, Coordinator
 from dpadmm.federation.https.notice import CoordinatorNotice
 from dpadmm.federation.locks import is_held

@@ -8,12 +8,11 @@ import pytest
 from tests.contracts import damage
 
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.coordinator_status import coordinator_status
-from dpadmm.federation.admin.invitations import Invitation
-from dpadmm.federation.admin.silo_status import silo_status
+from dpadmm.federation.admin.status import coordinator_status, silo_status
 from dpadmm.federation.agreement import Agreement, read_federation, write_federation
 from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.https.notice import CoordinatorNotice, SiloNotice
+from dpadmm.federation.invitations import Invitation
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo import Silo
@@ -109,12 +108,12 @@ def test_state_files(federation, kind, number):
         at_rest(path)
         silo_status(federation.north.directory)
         with closing(Silo(federation.north.directory)) as silo:
-            silo.log()
-            silo._answers.marks()
-            silo._answers.rounds()
-            for terms in silo.agreements():
-                silo.runs.joined(terms.digest)
-                silo._answers.last(terms.digest)
+            silo.store.log()
+            silo.store.marks()
+            silo.store.rounds()
+            for terms in silo.store.agreements():
+                silo.store.joined(terms.digest)
+                silo.store.last(terms.digest)
 
     rest_in_one_file(federation.north.state)
     checked(load, federation.north.state, number, kind, least=0.2)

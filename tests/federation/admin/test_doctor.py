@@ -18,12 +18,11 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.federation.admin import dialling, machine
+from dpadmm.federation.admin import dialling, doctor
 from dpadmm.federation.admin.checkups import Health, document, has_problem
-from dpadmm.federation.admin.coordinator_doctor import examine_coordinator
+from dpadmm.federation.admin.doctor import examine_coordinator, examine_silo
 from dpadmm.federation.admin.rehearsal import coordinating
-from dpadmm.federation.admin.silo_doctor import examine_silo
-from dpadmm.federation.admin.silo_status import silo_status
+from dpadmm.federation.admin.status import silo_status
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.https import certificates
 from dpadmm.federation.https.service import free_port, serving
@@ -33,7 +32,7 @@ from dpadmm.federation.locks import sole
 @pytest.fixture(autouse=True)
 def no_time_service(monkeypatch):
     """What this machine says of its clock is no matter of these tests."""
-    monkeypatch.setattr(machine, "time_service", lambda: iter(()))
+    monkeypatch.setattr(doctor, "time_service", lambda: iter(()))
 
 
 def examined(federation, address=None):
@@ -57,7 +56,7 @@ def test_a_silo_that_is_well(federation):
     checks = examined(federation)
     assert {path.name for path in federation.north.directory.iterdir()} == before
     assert not has_problem(checks)
-    names = ["installed", "files", "key", "policy", "writing", "serving", "schema", "ledger", "budget", "table", "disk"]
+    names = ["installed", "files", "key", "writing", "serving", "policy", "schema", "ledger", "budget", "table", "disk"]
     assert [each.check for each in checks] == [*names, "line"]
     unwell = {each.check for each in checks if each.health is not Health.OK}
     assert unwell == {"serving", "line"}  # nobody serves, and no address was given
@@ -156,7 +155,7 @@ def test_the_text_of_errors_that_are_not_ours_is_not_shown(federation, monkeypat
     def stumbles(*_):
         raise ValueError("could not convert 73.125")
 
-    for place in ("silo_doctor", "silo_status"):
+    for place in ("doctor", "status"):
         monkeypatch.setattr(f"dpadmm.federation.admin.{place}.policy_records", stumbles)
     told = [*map(str, examined(federation)), str(silo_status(federation.north.directory, is_data_checked=True))]
     assert worst(examined(federation), "table") == "ValueError, whose text may quote a record"
@@ -164,8 +163,8 @@ def test_the_text_of_errors_that_are_not_ours_is_not_shown(federation, monkeypat
 
 
 def test_files_of_another_user(federation, monkeypatch):
-    original = machine._owner
-    monkeypatch.setattr(machine, "_owner", lambda path: 12345 if path.name == "state.db" else original(path))
+    original = doctor._owner
+    monkeypatch.setattr(doctor, "_owner", lambda path: 12345 if path.name == "state.db" else original(path))
     assert "state.db" in worst(examined(federation), "files")
 
 
@@ -201,7 +200,7 @@ def test_who_serves(federation):
 def test_the_time_service_of_the_system(monkeypatch, told, health):
     monkeypatch.undo()
     monkeypatch.setattr("subprocess.run", lambda *_, **__: SimpleNamespace(stdout=f"{told}\n"))
-    assert [each.health for each in machine.time_service()] == ([] if health is None else [health])
+    assert [each.health for each in doctor.time_service()] == ([] if health is None else [health])
 
 
 def test_nobody_listens(federation):

@@ -18,7 +18,6 @@ from dpadmm.data import Numeric, Schema, Screening, ThresholdLabel
 from dpadmm.data.table_format import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.admin.invitations import Invitation, Studies
 from dpadmm.federation.admin.joining import Guest, OwnRules, check_silo, make_silo
 from dpadmm.federation.agreement import read_federation, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
@@ -27,6 +26,7 @@ from dpadmm.federation.https import app
 from dpadmm.federation.https.line import dialled
 from dpadmm.federation.https.service import free_port, serving
 from dpadmm.federation.https.trouble import CutOff
+from dpadmm.federation.invitations import Invitation, Studies
 from dpadmm.federation.keys import SigningKey, open_envelope
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.policy import FULLY_CERTIFIED, Policy
@@ -283,7 +283,7 @@ def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
 def served(world: World, port: int):
     """Serve the coordinator's port, and look for studies again and again."""
     stop = threading.Event()
-    with serving(world.files, "127.0.0.1", port, Studies(world.files)) as service:
+    with serving(world.files, "127.0.0.1", port) as service:
 
         def look():
             while not stop.wait(0.02):
@@ -481,7 +481,7 @@ def test_terms_are_drafted_for_what_was_announced_where_silos_ask_for_less(tmp_p
     entry = replace(SiloEntry.of(silo), colluders=0, records_per_person=1, silos_per_person=1)
     world.studies.register(world.invitation("north").key.public, world.told(silo, entry=entry.text()))
     (found,) = world.study.entries()
-    assert found.protection() == world.invitation("north").protection
+    assert found.protection == world.invitation("north").protection
     assert found.key == silo.public_key
 
 
@@ -564,13 +564,12 @@ def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch):
     world = World(tmp_path, address=f"127.0.0.1:{port}")
     guest = Guest(world.invitation("north"), world.silo("north"))
 
-    def full(self, path):
-        path.write_text("half")
+    def full(_):
         raise OSError(28, "No space left on device")
 
     with served(world, port):
         with monkeypatch.context() as patch:
-            patch.setattr(SiloEntry, "save", full)
+            patch.setattr(os, "fsync", full)  # half of it is written
             with pytest.raises(CutOff, match="HTTP 503"):
                 guest.register()
         assert [name for name in os.listdir(world.study.directory) if "entry" in name] == []

@@ -10,15 +10,14 @@ from typer.testing import CliRunner
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.cli.approval import confirm
-from dpadmm.cli.custody import left_words
+from dpadmm.cli.approval import confirm, left_words
 from dpadmm.cli.main import app
 from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.invitations import Invitation, Studies
 from dpadmm.federation.admin.joining import Guest
 from dpadmm.federation.agreement import Aggregation, Agreement, Participant
 from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.invitations import Invitation, Studies
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.silo import Silo
@@ -91,10 +90,10 @@ def test_the_address_is_that_of_the_last_study_that_was_approved(terms, tmp_path
     declined = join(*NEW, typed="n\n")
     assert "Approve these terms?" in declined.output
     assert not address.exists()
-    assert Silo("north").agreements() == []
+    assert Silo("north").store.agreements() == []
     assert join(typed="y\n").exit_code == 0
     assert address.read_text() == "host:1\n"
-    assert Silo("north").agreements() == terms
+    assert Silo("north").store.agreements() == terms
 
 
 def test_a_refused_silo_is_made_and_can_try_again(key, terms, monkeypatch):
@@ -118,9 +117,9 @@ def test_other_terms_of_a_study_that_was_approved_are_never_approved_unseen(term
         said = join("--yes", typed=typed)
         assert said.exit_code == 1
         assert "Other terms of this study were approved here before" in said.output
-    assert Silo("north").agreements() == terms[:1]
+    assert Silo("north").store.agreements() == terms[:1]
     assert join("--yes", typed="y\n").exit_code == 0
-    assert {each.digest for each in Silo("north").agreements()} == {each.digest for each in terms}
+    assert {each.digest for each in Silo("north").store.agreements()} == {each.digest for each in terms}
 
 
 def test_what_is_left_is_told_before_the_silo_registers(terms, monkeypatch):
@@ -160,11 +159,11 @@ def test_fingerprints_come_from_the_owner_and_are_shown_when_they_agree(terms):
     assert "must be 32 hex digits" in asked.output
     assert asked.output.count("The key of south in the terms does not have the fingerprint") == 2
     assert south not in asked.output
-    assert Silo("north").agreements() == []
+    assert Silo("north").store.agreements() == []
     agreed = join(typed=f"{south}\n{west}\ny\n")
     assert agreed.exit_code == 0
     assert f"{south}  confirmed" in agreed.output
-    assert Silo("north").agreements() == terms
+    assert Silo("north").store.agreements() == terms
 
 
 @pytest.mark.parametrize("key", ["aggregate"], indirect=True)

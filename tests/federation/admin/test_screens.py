@@ -7,11 +7,20 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.federation.admin.checkups import problem
-from dpadmm.federation.admin.coordinator_status import CoordinatorRun, CoordinatorStatus, DriveState, Member
 from dpadmm.federation.admin.screens import checkup_screen, coordinator_screen, silo_screen, time_words
-from dpadmm.federation.admin.silo_status import BudgetStatus, DataStatus, RunState, SiloRun, SiloStatus
+from dpadmm.federation.admin.status import (
+    BudgetStatus,
+    CoordinatorRun,
+    CoordinatorStatus,
+    DataStatus,
+    DriveState,
+    Member,
+    RunState,
+    SiloRun,
+    SiloStatus,
+)
 from dpadmm.federation.https.notice import CoordinatorNotice, SiloNotice
-from dpadmm.federation.silo import LogEntry
+from dpadmm.federation.silo_store import LogEntry
 
 LONG = "/srv/" + "a-very-long-name" * 10
 ESCAPE = "north\x1b[2J" + "x" * 100

@@ -16,7 +16,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.errors import InputError, ResumeError, SolverError
 from dpadmm.federation import durable
-from dpadmm.federation.admin.silo_status import SHOWN_REFUSALS, RunState, silo_status
+from dpadmm.federation.admin.status import SHOWN_REFUSALS, RunState, silo_status
 from dpadmm.federation.https.notice import SiloNotice, telling
 from dpadmm.federation.locks import sole
 from dpadmm.federation.silo import Silo
@@ -111,7 +111,7 @@ def test_rules_that_were_tightened_since(federation):
 def test_the_latest_refusals_come_first(federation):
     with closing(Silo(federation.north.directory)) as silo:
         for number in range(SHOWN_REFUSALS + 2):
-            silo._log.note("refused", f"number {number}")
+            silo.store.note("refused", f"number {number}")
     told = silo_status(federation.north.directory).refusals
     assert [entry.detail for entry in told] == [f"number {SHOWN_REFUSALS + 1 - i}" for i in range(SHOWN_REFUSALS)]
 
@@ -128,7 +128,7 @@ def test_while_it_serves(federation, waiting):
         status = silo_status(federation.north.directory)
         assert sorted(path.name for path in federation.north.directory.iterdir()) == before
         assert (status.is_serving, status.process) == (True, NOTICE)
-        silo._log.note("refused", "just now")
+        silo.store.note("refused", "just now")
         assert silo_status(federation.north.directory).refusals[0].detail == "just now"
     assert not silo_status(federation.north.directory).is_serving
 
@@ -137,7 +137,7 @@ def test_after_a_crash_what_is_in_the_log_of_the_file_counts(federation, unchang
     """Killed, a silo leaves its last entries beside the file; they are read, and left where they are."""
     program = (
         "import os, signal, sys; from dpadmm.federation.silo import Silo; silo = Silo(sys.argv[1]);"
-        "silo._log.note('refused', 'the last words'); os.kill(os.getpid(), signal.SIGKILL)"
+        "silo.store.note('refused', 'the last words'); os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", program, str(federation.north.directory)], check=False, timeout=60)
     assert (federation.north.directory / "state.db-wal").stat().st_size
@@ -199,7 +199,7 @@ def test_a_user_who_may_only_read_can_look(federation, is_open):
         shutil.copytree(federation.north.directory, copy)
         if is_open:
             silo = ends.enter_context(closing(Silo(copy)))
-            silo._log.note("refused", "just now")
+            silo.store.note("refused", "just now")
         for path in (Path(place), copy, *copy.iterdir()):
             path.chmod(0o755)
         child = os.fork()

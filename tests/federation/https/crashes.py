@@ -25,18 +25,18 @@ import worlds
 
 from dpadmm.federation import durable
 from dpadmm.federation.agreement import NoiseOrigin
-from dpadmm.federation.answer_store import AnswerStore
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.https.line import Line, run_silo
 from dpadmm.federation.https.service import free_port, serving
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import policy_records
+from dpadmm.federation.silo_store import SiloStore
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 
 TRAPS = {
     "reserve": (ConfirmedLedger, "reserve"),  # the durable write of the ledger
-    "store": (AnswerStore, "store"),  # after it, but before the transaction ends
+    "store": (SiloStore, "store"),  # after it, but before the transaction ends
     "commit": (durable, "exclusive"),  # after it: durable, not yet marked or sent
     "mark": (Ledger, "mark_answer"),  # between the state, the ledger's mark and the sending
     "send": (Line, "_send"),  # after it: the coordinator has the answer, the silo does not know

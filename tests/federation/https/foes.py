@@ -23,10 +23,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from dpadmm.federation import messages
+from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.https.certificates import client_context, server_context, trust
 from dpadmm.federation.https.door import Door
 from dpadmm.federation.https.post import PostOffice
 from dpadmm.federation.https.processes import Ended
+from dpadmm.federation.invitations import Studies
 
 HERE = "127.0.0.1"
 SECONDS = 20.0
@@ -65,7 +67,7 @@ class Port:
         self.number = self.listener.getsockname()[1]
         self.loop = asyncio.new_event_loop()
         self.post = PostOffice(self.loop)
-        self.door = Door(self.post, self.context, self.listener)
+        self.door = Door(self.post, self.context, self.listener, Studies(CoordinatorFiles(place)))
         self._contexts, self._open = {}, []
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()

@@ -14,8 +14,8 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.federation.admin.rehearsal import Rehearsal, prepared, running, wait_until
-from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+
+from dpadmm.federation.admin.rehearsal import Rehearsal, p_admm_terms, prepared, rehearsal_policy, running, wait_until
 from dpadmm.federation.admin.watch import watch
 from dpadmm.federation.agreement import Aggregation, NoiseOrigin, read_federation
 from dpadmm.federation.columns import encoding_of
@@ -203,7 +203,7 @@ def _is_joining(rehearsal: Rehearsal) -> bool:
     with closing(rehearsal.coordinator.open_run(rehearsal.agreement)) as run:
         run.ask()
     with closing(Silo(rehearsal.silos["s0"].directory)) as silo:
-        return any(entry.event == "joined" for entry in silo.log())
+        return any(entry.event == "joined" for entry in silo.store.log())
 
 
 @pytest.mark.parametrize("whose", ["s0/state.db", "s0/rehearsal.ledger", "runs/"])

@@ -62,23 +62,27 @@ def test_changes_are_told_and_nothing_else_is_written(tmp_path, monkeypatch, foe
     assert written == [SILO, replace(SILO, is_connected=True)]
 
 
-def test_what_an_earlier_process_told_is_gone_at_once(tmp_path):
+def no_room(*_):
+    raise OSError("no space left")
+
+
+def test_what_an_earlier_process_told_is_gone_at_once(tmp_path, monkeypatch):
     place = tmp_path / "status.json"
     place.write_text(json.dumps({"pid": 99}))
-    (tmp_path / "status.json.new").mkdir()  # so that nothing new can be written
+    monkeypatch.setattr(notice, "write_atomic", no_room)
     with telling(place, lambda: SILO):
         assert not place.exists()
 
 
-def test_where_it_cannot_be_written_nobody_is_disturbed_and_nothing_old_stays(tmp_path, foes):
+def test_where_it_cannot_be_written_nobody_is_disturbed_and_nothing_old_stays(tmp_path, foes, monkeypatch):
     place, told, looks = tmp_path / "status.json", [SILO], []
     with telling(place, lambda: looks.append(1) or told[0]):
         foes.wait_for(place.exists, "the first notice")
-        (tmp_path / "status.json.new").mkdir()
+        monkeypatch.setattr(notice, "write_atomic", no_room)
         told[0] = replace(SILO, is_connected=True)
         foes.wait_for(lambda: not place.exists(), "its end")
         assert SiloNotice.read(place) is None
-        (tmp_path / "status.json.new").rmdir()
+        monkeypatch.undo()
         foes.wait_for(place.exists, "the next")
     assert SiloNotice.read(place).is_connected
 

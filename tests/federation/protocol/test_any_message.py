@@ -219,9 +219,9 @@ def test_what_nobody_foresaw_is_refused_and_logged_by_its_kind(world, monkeypatc
     reply = world.told("s0", world.ask(1))
     assert isinstance(reply, Refused)
     assert reply.reason == "UnexpectedFailure; the reason is in the silo's own log."
-    assert world.first.log()[-1].detail.startswith("UnexpectedFailure: LookupError in test_any_message.py")
+    assert world.first.store.log()[-1].detail.startswith("UnexpectedFailure: LookupError in test_any_message.py")
     assert "UnexpectedFailure: LookupError" in caplog.text
-    assert "42" not in caplog.text + world.first.log()[-1].detail
+    assert "42" not in caplog.text + world.first.store.log()[-1].detail
     caplog.clear()  # it was meant
     monkeypatch.undo()
     assert isinstance(world.told("s0", world.invite()), messages.Joined)
@@ -262,7 +262,7 @@ def test_stored_terms_that_cannot_be_used_are_damage(world, change):
     world.first.answer(world.invite())
     for table in ("approved", "joined"):
         world.first._connection.execute(f"UPDATE {table} SET terms = ?", (text,))
-    for read in (world.first.agreements, world.first.unfinished):
+    for read in (world.first.store.agreements, world.first.unfinished):
         with pytest.raises(ResumeError, match="damaged"):
             read()
     world.refuses(world.ask(1), "")

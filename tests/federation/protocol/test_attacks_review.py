@@ -14,8 +14,7 @@ from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError, SolverError
 from dpadmm.federation import messages
-from dpadmm.federation.admin.rehearsal import prepared
-from dpadmm.federation.admin.rehearsal_terms import p_admm_terms, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.keys import open_envelope
@@ -106,7 +105,7 @@ def test_a_coordinator_cannot_try_inboxes_until_the_step_fails(worlds, tmp_path,
     reason = told(silo, ask(world, 1)).reason
     assert "own log" in reason
     assert "tolerance" not in reason  # how far the solver got is a matter of the records
-    assert "SolverError" in " ".join(entry.detail for entry in silo.log())
+    assert "SolverError" in " ".join(entry.detail for entry in silo.store.log())
     for _ in range(3):
         told(silo, ask(world, 1))
     assert len(steps) == 1
@@ -147,7 +146,7 @@ def test_an_older_state_beside_a_newer_ledger_draws_nothing(worlds, tmp_path, mo
     draws = counted(monkeypatch, SecureSampler, "perturb")
     for _ in range(2):
         assert isinstance(told(world.first, ask(world, 1)), Refused)
-    assert "older copy" in world.first.log()[-1].detail
+    assert "older copy" in world.first.store.log()[-1].detail
     assert not draws
 
 
@@ -262,11 +261,11 @@ def test_a_silo_with_empty_cells_keeps_all_its_rows(world, tmp_path):
     records = SiloFiles(tmp_path / "filled").create(policy, 1.0, 1e-5)
     assert records.number == len(table)
     schema = Schema.load(policy.schema)
-    features, middle = records.features(schema.by_bounds()), encode_table(schema, table.fillna(0.0))
+    features, middle = records.cells.rows(schema.by_bounds()), encode_table(schema, table.fillna(0.0))
     np.testing.assert_array_equal(features[1], 0.0)
     np.testing.assert_array_equal(features[0], middle.features[0])
-    assert "column 'a': 1 cell empty, filled" in records.notes[0]
-    assert "1 of 60 rows blanked" in records.notes[-1]
+    assert "column 'a': 1 cell empty, filled" in records.cells.notes[0]
+    assert "1 of 60 rows blanked" in records.cells.notes[-1]
     made = SiloFiles(tmp_path / "filled")
     assert Policy.load(made.policy) == replace(policy, schema=str(made.schema.resolve()))
 
@@ -277,7 +276,7 @@ def test_a_silo_with_empty_cells_keeps_all_its_rows(world, tmp_path):
 def test_a_stranger_cannot_write_to_the_owners_terminal(world):
     body = json.loads(ask(world, 1)[64:]) | {"\x1b[2J\napproved: run 'x'" + "y" * 10_000: 1}
     answer = told(world.first, world.key.seal(json.dumps(body).encode()))
-    detail = world.first.log()[-1].detail
+    detail = world.first.store.log()[-1].detail
     for text in (detail, answer.reason):
         assert text.isprintable()
         assert len(text) < 1000
@@ -299,7 +298,7 @@ def test_nobody_else_reads_a_directory_that_was_there_before(worlds, world, tmp_
     for name in ("silo", "coordinator"):
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(0o755)
-    files = replace(world.first.files, directory=tmp_path / "silo")
+    files = SiloFiles(tmp_path / "silo")
     files.create(world.first.policy, 1.0, 1e-5)
     CoordinatorFiles(tmp_path / "coordinator").create()
     for name in ("silo", "coordinator"):

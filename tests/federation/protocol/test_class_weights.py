@@ -18,7 +18,7 @@ from dpadmm.federation.terms import agreed_run
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, carry_out, plan, planner
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic
@@ -33,8 +33,7 @@ WEIGHTS = {2: (0.25, 1.0), 3: (1.0, 0.5, 0.1)}
 
 @pytest.fixture(autouse=True)
 def _instant_forecasts(monkeypatch):
-    known = Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    scores = SimulatedScores(score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=known)
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
@@ -126,7 +125,7 @@ def test_a_coordinator_cannot_offer_other_weights(worlds, tmp_path, weights, mat
     plain = json.loads(world.agreement.as_json()) | {"class_weights": list(weights)}
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     world.refuses(world.key.seal(worlds.Join(text).encode()), "")
-    assert any(entry.event == "refused" and re.search(match, entry.detail) for entry in world.first.log())
+    assert any(entry.event == "refused" and re.search(match, entry.detail) for entry in world.first.store.log())
     world.refuses(world.invite(replace(world.agreement, class_weights=(1.0, 0.5))), "approved")
 
 

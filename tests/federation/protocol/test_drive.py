@@ -86,7 +86,7 @@ def test_an_owner_who_has_not_approved_yet_is_waited_for(worlds, world):
     transport = Looking(world.transport().silos)
     Drive(coordinator, transport, transport.clock).run()
     assert coordinator.is_done
-    refused = [entry for entry in world.first.log() if entry.event == "refused"]
+    refused = [entry for entry in world.first.store.log() if entry.event == "refused"]
     assert len(refused) == 1
     assert "not been approved by the owner of this silo yet" in refused[0].detail
 

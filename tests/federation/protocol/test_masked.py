@@ -106,7 +106,7 @@ def test_one_colluder_is_assumed_and_none_must_be_said(worlds, world, tmp_path):
         assert Agreement.from_json(terms.as_json()) == terms
         write_federation(tmp_path / "f.toml", terms)
         assert read_federation(tmp_path / "f.toml").digest == terms.digest
-    assert agreed_run(none).releases(0, 1)[0].certificate.colluders == 0
+    assert agreed_run(none).releases(0, 1)[0].certificate.protection.colluders == 0
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tm
     monkeypatch.setattr(Policy, "check_observers", lambda *_: None)
     with pytest.raises(InputError, match="does not cover that"):
         silo.approve(terms)
-    silo.runs.approve(terms)  # however they came to be approved
+    silo.store.approve(terms)  # however they came to be approved
     invitation = world.key.seal(messages.Join(terms.as_json()).encode())
     assert isinstance(messages.read(silo.answer(invitation)[64:]), Refused)
-    assert "does not cover that" in silo.log()[-1].detail
+    assert "does not cover that" in silo.store.log()[-1].detail
     with pytest.raises(InputError, match="choose either --trust-coordinator or the view aggregate"):
         SiloFiles(tmp_path / "both").create(replace(silo.policy, trusts_coordinator=True), 1.0, 1e-5, is_summed=True)
 
@@ -286,7 +286,7 @@ def test_a_secure_run_says_who_sees_what(worlds, tmp_path, is_counted):
     assert outcome.silos[0].noise_level == release.noise_std
     model = federation_model(outcome, worlds.SCHEMA)
     assert ReleasedModel.load(model.save(tmp_path / "model.json")) == model
-    assert model.guarantee.view == "aggregate"
+    assert model.guarantee.protection.view.value == "aggregate"
     assert ("messages", "masked, with up to 1 colluding silo") in model.choice.settings
     for silo in world.silos.values():
         model.verify(ledger=silo.files.ledger(NoiseOrigin.SECURE))

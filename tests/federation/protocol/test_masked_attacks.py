@@ -237,7 +237,7 @@ def test_an_older_state_answers_nothing_under_masks_that_have_served(worlds, tmp
     monkeypatch.setattr(SecureSampler, "perturb", lambda *args, **more: (draws.append(1), original(*args, **more))[1])
     for _ in range(2):
         assert isinstance(world.told("s0", world.ask(1, relay=roster)), Refused)
-    assert "older copy" in world.first.log()[-1].detail
+    assert "older copy" in world.first.store.log()[-1].detail
     assert not draws
 
 

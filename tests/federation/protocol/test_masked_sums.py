@@ -64,7 +64,7 @@ def test_words_that_are_no_part_of_the_sum_are_refused(world):
         (answered(world, 1, [1, 2, 3, 4]), "s1 sent 4 words, not 3"),
         (answered(world, 1, []), "s1 sent 0 words, not 3"),
         (answered(world, 1, [1, 2, 3], k=2), "replayed"),
-        (seal(Stepped(world.agreement.digest, 1, 1, np.zeros(3)).encode()), "masked sum was expected"),
+        (seal(Stepped(world.agreement.digest, 1, 1, np.zeros(3)).encode()), "'masked' one was expected"),
         (seal(json.dumps(body | {"words": body["words"][:-4]}).encode()), "cannot be read"),
         (seal(json.dumps(body | {"words": body["words"][:-1]}).encode()), "cannot be read"),
         (seal(json.dumps(body | {"words": [1, 2, 3]}).encode()), "where text was expected"),
@@ -115,11 +115,11 @@ def test_a_silo_with_another_grid_is_refused_when_it_joins(world):
 def test_an_exchange_reads_the_sum_of_its_round_and_nothing_else():
     taken = TakenSum(Slot("sum"), 2, np.ones((1, 3, 1)))
     with pytest.raises(InputError, match="did not read the sum"):
-        taken.check_read()
+        taken.check_drawn(2, None)
     for slot, k in ((Slot("sum"), 1), (Slot("other"), 2)):
         with pytest.raises(InputError, match="silos sent the sum"):
             taken.total(slot, k, np.zeros((2, 3, 1)))
     with pytest.raises(InputError, match="the coordinator adds none"):
         taken.perturb(Slot("sum"), 2, np.array([-1]), np.zeros((1, 3, 1)))
     assert (taken.total(Slot("sum"), 2, np.zeros((2, 3, 1))) == 1.0).all()
-    taken.check_read()
+    taken.check_drawn(2, None)

@@ -126,10 +126,10 @@ def test_an_abandoned_run_is_never_answered_again(star, worlds, table):
         with pytest.raises(Refusal, match="closed at this silo"):
             star.first.approve(star.agreement)
         with pytest.raises(Refusal, match="closed at this silo"):
-            star.first.runs.join(star.agreement)  # by a process that had checked before it was closed
+            star.first.store.join(star.agreement)  # by a process that had checked before it was closed
         change(star, star.place / "s0.csv")
-    assert star.agreement.digest not in [each.digest for each in star.first.agreements()]
-    assert "closed: run 'test'" in " ".join(f"{each.event}: {each.detail}" for each in star.first.log())
+    assert star.agreement.digest not in [each.digest for each in star.first.store.agreements()]
+    assert "closed: run 'test'" in " ".join(f"{each.event}: {each.detail}" for each in star.first.store.log())
 
 
 def test_a_run_that_was_approved_but_not_joined_goes_on_if_its_terms_fit(worlds, star):
@@ -139,7 +139,7 @@ def test_a_run_that_was_approved_but_not_joined_goes_on_if_its_terms_fit(worlds,
     done = change(star, worlds.grown(star), may_close=True)
     assert (done.closed, done.unfit) == (("test",), ())
     other = replace(star.agreement, run="other")
-    star.first.runs.approve(other)
+    star.first.store.approve(other)
     assert change(star, worlds.corrected(star), may_close=True).unfit == ()
     assert change(star, worlds.grown(star)).unfit == ("other",)
     star.refuses(star.invite(other), "which is not the number it holds")
@@ -156,7 +156,7 @@ def test_an_older_state_that_forgot_the_closing_draws_nothing_from_the_new_table
     star.first.files.state.write_bytes(older)
     star.reopen()
     star.refuses(star.ask(2, inbox=np.zeros((2, 3))), "ResumeError", releases=1)
-    assert "earlier version of the data" in star.first.log()[-1].detail
+    assert "earlier version of the data" in star.first.store.log()[-1].detail
 
 
 def test_an_older_state_that_joined_only_must_fit_the_new_number(worlds, star):

@@ -93,7 +93,7 @@ def test_other_owners_must_confirm_the_new_fingerprint(worlds, masked_world):
         world.silos["s1"].approve(later)
     world.silos["s1"].confirm_peer("s0", fingerprint(world.first.public_key))
     world.silos["s1"].approve(later)
-    world.silos["s1"].runs.join(world.agreement)
+    world.silos["s1"].store.join(world.agreement)
     ask = world.key.seal(Step(world.agreement.digest, 1, 1, np.zeros((0, 3)), ()).encode())
     world.refuses(ask, "identity keys of s0", name="s1")  # old terms, with the old key, are over there too
 
@@ -126,7 +126,7 @@ def test_a_copy_from_before_the_change_of_the_key_is_nobody_under_new_terms(worl
     old = put_back(star, backup)
     with pytest.raises(Refusal, match="a different key for s0"):
         old.approve(later)
-    old.runs.approve(later)  # however they came to be approved
+    old.store.approve(later)  # however they came to be approved
     answer = old.answer(coordinator.invitation())
     assert isinstance(messages.read(answer[64:]), Refused)
     assert coordinator.accept_joined(answer) is None  # signed by a key that is not in the terms
@@ -169,7 +169,7 @@ def test_a_copy_from_before_under_old_terms_is_told_of_what_was_seen_under_the_o
     voucher = star.told("s1", star.key.seal(vouch.encode())).relay
     handed = star.key.seal(messages.Vouchers(star.agreement.digest, 0, voucher).encode())
     assert isinstance(messages.read(old.answer(handed)[64:]), Refused)
-    assert "its own files know of none" in old.log()[-1].detail
+    assert "its own files know of none" in old.store.log()[-1].detail
 
 
 def test_a_copy_from_before_under_old_open_terms_is_not_told_of_runs_under_the_new_key(worlds, star):

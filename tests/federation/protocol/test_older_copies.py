@@ -211,7 +211,7 @@ def test_a_directory_put_back_as_a_whole_is_refused_by_what_others_have_seen(wor
         driven(world, "again.db")
     assert len(draws) == before
     silo = Silo(directory)
-    assert "Other silos have seen this one answer round 2 of the run" in silo.log()[-1].detail
+    assert "Other silos have seen this one answer round 2 of the run" in silo.store.log()[-1].detail
     silo.close()
 
 
@@ -316,7 +316,7 @@ def test_one_silo_that_has_seen_more_outweighs_all_others(world, unsure):
     one, two = vouchers(world, asked)
     more = world.silos["s2"].key.seal(replace(messages.read(two[64:]), seen=((world.agreement.digest, 3),)).encode())
     assert isinstance(handed(world, silo, [one, more]), Refused)
-    assert "its own files know of none" in world.first.log()[-1].detail
+    assert "its own files know of none" in world.first.store.log()[-1].detail
 
 
 def test_who_is_asked_to_vouch_checks_who_asks(world, unsure):
@@ -369,4 +369,4 @@ def test_a_directory_that_has_forgotten_another_run_is_refused_too(worlds, world
         driven(again, "another.db")
     assert len(draws) == before
     with closing(Silo(directory)) as silo:
-        assert f"answer round 2 of the run {world.agreement.digest[:16]}" in silo.log()[-1].detail
+        assert f"answer round 2 of the run {world.agreement.digest[:16]}" in silo.store.log()[-1].detail

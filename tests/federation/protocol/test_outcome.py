@@ -61,7 +61,7 @@ def test_the_model_says_what_it_cost_every_silo(worlds, tmp_path, noise):
     assert "simulated in one place: all tables were on one machine" in rehearsed
     assert "kept its" not in rehearsed
     assert "dpadmm report" not in rehearsed  # it was not saved, so there is no file to name
-    assert model.guarantee.is_release == (noise is NoiseOrigin.SECURE)
+    assert model.guarantee.is_private_release == (noise is NoiseOrigin.SECURE)
     assert ("Not a private release" in page) == (noise is NoiseOrigin.TEST)
     assert ("digest of the terms", world.agreement.digest) in model.choice.settings
 

@@ -19,7 +19,7 @@ from dpadmm.networks import path
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, carry_out, plan, planner
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import ProfileRule, TableShape
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -36,9 +36,7 @@ MASKED = Protection(view=View.AGGREGATE)
 
 @pytest.fixture(autouse=True)
 def _instant_forecasts(monkeypatch):
-    scores = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
@@ -187,7 +185,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
     records = [silo._records() for silo in world.silos.values()]
-    rows = RawSilos(worlds.SCHEMA, [r.cells for r in records], [[r.labels for r in records]])
+    rows = RawSilos(worlds.SCHEMA, [r.cells for r in records], [[r.cells.labels for r in records]])
     here = carry_out(made, rows, SimulatedSampler(seed=5), progress=False)
     model = federation_model(outcome, worlds.SCHEMA)
     assert outcome.rounds == len(outcome.estimates) == 6

@@ -58,7 +58,7 @@ def refused(world, silo, envelope, words, releases=0):
     answer = told(silo, envelope)
     assert isinstance(answer, Refused), answer
     assert words in answer.reason
-    assert silo.log()[-1].event == "refused"
+    assert silo.store.log()[-1].event == "refused"
     assert world.statement(silo.policy.name).releases == releases
 
 
@@ -357,7 +357,7 @@ def test_malformed_messages(world, change):
     envelope = world.key.seal(mangled(ask(world, 1), **change))
     answer = told(world.first, envelope)
     assert isinstance(answer, Refused)
-    assert "MessageError" in world.first.log()[-1].detail
+    assert "MessageError" in world.first.store.log()[-1].detail
     assert world.statement("s0").releases == 0
 
 
@@ -392,7 +392,7 @@ def test_changed_data_are_refused_even_for_an_answered_round(world):
     table.write_text(was.replace(was.splitlines()[1], was.splitlines()[2], 1))  # one record replaced
     refused_now = told(world.first, ask(world, 1))
     assert isinstance(refused_now, Refused)
-    assert "other data" in world.first.log()[-1].detail
+    assert "other data" in world.first.store.log()[-1].detail
     assert isinstance(told(world.first, ask(world, 2, relay=[envelopes[1]])), Refused)
     table.write_text(was)
     assert world.first.answer(ask(world, 1)) == envelopes[0]
@@ -490,7 +490,7 @@ def test_an_older_copy_of_the_state_is_refused(world, worlds):
     state.write_bytes(older)
     world = worlds.reopened(world)
     assert isinstance(told(world.first, second), Refused)
-    assert "older copy" in world.first.log()[-1].detail
+    assert "older copy" in world.first.store.log()[-1].detail
     world.first.close()
     state.write_bytes(newer)
     world = worlds.reopened(world)
@@ -499,10 +499,10 @@ def test_an_older_copy_of_the_state_is_refused(world, worlds):
 
 def test_whoever_is_refused_again_and_again_fills_no_disk(world, monkeypatch):
     """The log keeps the latest refusals, and everything else."""
-    monkeypatch.setattr("dpadmm.federation.silo_log.MOST_REFUSALS", 5)
-    before = [entry for entry in world.first.log() if entry.event != "refused"]
+    monkeypatch.setattr("dpadmm.federation.silo_store.MOST_REFUSALS", 5)
+    before = [entry for entry in world.first.store.log() if entry.event != "refused"]
     for _ in range(9):
         world.first.answer(b"x" * 100)
-    log = world.first.log()
+    log = world.first.store.log()
     assert sum(entry.event == "refused" for entry in log) == 5
     assert [entry for entry in log if entry.event != "refused"] == before

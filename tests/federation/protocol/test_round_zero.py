@@ -8,13 +8,13 @@ import pytest
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
-from dpadmm.federation.answer_store import AnswerStore
 from dpadmm.federation.columns import encoding_of, profile_terms, released_profile
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Join, Joined, Refused, Step, Stepped
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo_store import SiloStore
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.secure import SecureSampler
@@ -299,10 +299,10 @@ def test_counts_once_taken_stay(worlds, tmp_path):
     refused(world, ask(world, 2, inbox=np.full((1, 96), 6.0)), "not (1, 3)", releases=2)
     world = worlds.reopened(world)
     assert world.first.answer(ask(world, 1, inbox=np.full((1, 96), 5.0))) == first
-    state = world.first._answers.last(world.agreement.digest)[1]
+    state = world.first.store.last(world.agreement.digest)[1]
     np.testing.assert_array_equal(state[0], 5.0)
     assert isinstance(told(world.first, ask(world, 2, inbox=np.zeros((1, 3)))), Stepped)
-    np.testing.assert_array_equal(world.first._answers.last(world.agreement.digest)[1][0], 5.0)
+    np.testing.assert_array_equal(world.first.store.last(world.agreement.digest)[1][0], 5.0)
 
 
 def test_counts_of_a_step_that_was_never_stored_are_not_used_later(worlds, tmp_path, monkeypatch):
@@ -313,7 +313,7 @@ def test_counts_of_a_step_that_was_never_stored_are_not_used_later(worlds, tmp_p
         counted(world)
         if has_failed:
             with monkeypatch.context() as patch:
-                patch.setattr(AnswerStore, "store", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
+                patch.setattr(SiloStore, "store", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
                 with pytest.raises(OSError, match="no space"):
                     world.first.answer(ask(world, 1, inbox=np.linspace(0, 90, 96)[None]))
         answers[place] = told(world.first, ask(world, 1, inbox=np.linspace(90, 0, 96)[None])).vector
@@ -346,8 +346,8 @@ def check_model(world, coordinator):
     """The training is that of the in-process engine on rows encoded by what round 0 has shown."""
     terms, schema, outcome = coordinator.terms, world.first._records().schema, outcome_of(coordinator)
     records = [world.silos[person.name]._records() for person in terms.agreement.participants]
-    rows = [each.features(encoding_of(terms, schema, outcome.counts)) for each in records]
-    silos = Silos.from_parts(rows, [each.labels for each in records], 1.0)
+    rows = [each.cells.rows(encoding_of(terms, schema, outcome.counts)) for each in records]
+    silos = Silos.from_parts(rows, [each.cells.labels for each in records], 1.0)
     problem = Problem.of(EmpiricalRisk(silos, Logistic(), terms.agreement.mu))
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.agreement.seed))
     stopping = Stopping(rounds=terms.agreement.rounds)

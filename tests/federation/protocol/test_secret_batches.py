@@ -28,6 +28,6 @@ def test_batches_of_a_release_come_from_each_silos_own_secret(worlds, tmp_path, 
     world.drive(world.coordinator())
     assert len(seeds) > len(set(seeds)) == len(world.silos)
     assert all(seed.bit_length() > 64 for seed in seeds)
-    kept = {silo.runs.joined(world.agreement.digest)[1] for silo in world.silos.values()}
+    kept = {silo.store.joined(world.agreement.digest)[1] for silo in world.silos.values()}
     assert set(seeds) == kept
     worlds.closed(world)

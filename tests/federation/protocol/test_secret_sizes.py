@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.codec import encode
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
 from dpadmm.federation.columns import encoding_of, released_profile
@@ -19,13 +20,12 @@ from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planner import plan, planner
 from dpadmm.planner.forecast import SignalScores
-from dpadmm.planner.simulations import Reference, SimulatedScores
+from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.federation import federation_model
-from dpadmm.reporting.files import encode
 from dpadmm.testing import LocalEngine, Stopping
 
 SIZES = (67, 0, 53)  # true ones
@@ -42,7 +42,7 @@ def make(worlds, place, sizes=SIZES, **terms):
 def stacked(world, encoding):
     """Return all data in one place, with the nominal sizes."""
     records = [silo._records() for silo in world.silos.values()]
-    parts = [each.features(encoding) for each in records], [each.labels for each in records]
+    parts = [each.cells.rows(encoding) for each in records], [each.cells.labels for each in records]
     return Silos.from_parts(*parts, row_norm=1.0, nominal=[NOMINAL] * len(records))
 
 
@@ -75,14 +75,14 @@ def test_what_is_told_does_not_depend_on_the_sizes(worlds, tmp_path):
         model = federation_model(outcome, worlds.SCHEMA)
         statements = [str(world.statement(name)).split("Head")[0] for name in world.silos]
         logs = [
-            [(entry.event, entry.detail.replace(world.agreement.digest, "")) for entry in silo.log()]
+            [(entry.event, entry.detail.replace(world.agreement.digest, "")) for entry in silo.store.log()]
             for silo in world.silos.values()
         ]
         others = ("coefficients", "profile", "created")  # numbers of their own: a minute can be 59
         public = {name: value for name, value in encode(model).items() if name not in others}
         for text in (model.statement, json.dumps(public), str(statements), str(outcome.silos), outcome.assumptions):
             assert not any(re.search(rf"(?<![\w.]){n}(?![\w.])", str(text)) for n in (*sizes[:2], sum(sizes)) if n)
-        assert model.guarantee.relation == "add-or-remove"
+        assert model.guarantee.protection.relation.value == "add-or-remove"
         assert "nominally 135" in model.statement
         told.append((model.statement, statements, outcome.silos, str(logs).replace(world.agreement.digest[:16], "")))
     assert told[0] == told[1]
@@ -134,9 +134,7 @@ def test_the_relation_of_terms_is_read_back(worlds, tmp_path):
 
 
 def test_a_plan_writes_the_relation_into_the_terms(monkeypatch):
-    scores = SimulatedScores(
-        score=0.8, spread=0.01, loss=0.4, norm=1.0, reference=Reference(0.9, 0.5, loss_best=0.3, loss_trivial=0.7)
-    )
+    scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     hidden = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)

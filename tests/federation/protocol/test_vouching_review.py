@@ -88,7 +88,7 @@ def test_a_directory_put_back_in_place_under_a_running_process_is_refused(make, 
     overwrite(directory, older)
     drawn = len(calls)
     assert isinstance(world.told("s0", world.ask(2, inbox=BROADCAST)), Refused)
-    assert "while in use" in world.first.log()[-1].detail
+    assert "while in use" in world.first.store.log()[-1].detail
     assert len(calls) == drawn
 
 
@@ -137,7 +137,7 @@ def test_files_that_are_behind_by_one_round_which_others_have_seen_are_refused(m
         voucher = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,)).encode())).relay
         told = silo.answer(world.key.seal(Vouchers(world.agreement.digest, 0, voucher).encode()))
         assert isinstance(messages.read(told[64:]), Refused)
-        assert "s1 say; its own files know of no round after 1" in silo.log()[-1].detail
+        assert "s1 say; its own files know of no round after 1" in silo.store.log()[-1].detail
         assert isinstance(messages.read(silo.answer(world.ask(2, inbox=BROADCAST))[64:]), Unsure)
 
 
@@ -155,7 +155,7 @@ def test_a_question_that_others_could_not_answer_in_a_message_of_allowed_size_is
         with pytest.raises(PeerError, match=r"s0(.|\n)*nonce"):
             coordinator.accept(0, world.first.key.seal(body.encode()))
         with pytest.raises(MessageError, match="nonce"):
-            Unsure(digest, 0, nonce)
+            messages.read(body.encode())
     with pytest.raises(PeerError, match=r"s0(.|\n)*canonical"):
         coordinator.accept(0, padded(world, "s0", plain))
     assert not coordinator._doubts.is_asking(0)
@@ -285,7 +285,7 @@ def test_a_state_with_another_answer_than_the_ledger_has_marked_is_refused(make)
     world.first.close()
     with closing(Silo(world.first.files.directory)) as silo:
         assert isinstance(messages.read(silo.answer(world.ask(1))[64:]), Refused)
-        assert "older copy" in silo.log()[-1].detail
+        assert "older copy" in silo.store.log()[-1].detail
 
 
 def test_who_says_nothing_is_missing_not_who_waits_for_vouchers(make):

@@ -238,7 +238,7 @@ def stacked(silos: Iterable[Silo], encoding: RowEncoding | None = None) -> Silos
     """Return all data in one place, plainly encoded unless it is said how."""
     records = [silo._records() for silo in silos]
     how = records[0].schema.by_bounds() if encoding is None else encoding
-    return Silos.from_parts([r.features(how) for r in records], [r.labels for r in records], 1.0)
+    return Silos.from_parts([r.cells.rows(how) for r in records], [r.cells.labels for r in records], 1.0)
 
 
 def releases(rehearsal) -> list[int]:

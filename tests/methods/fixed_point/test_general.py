@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from dpadmm.data import sparse_regression
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.fixed_point import CentralisedADMM, GeneralADMM
 from dpadmm.methods.fixed_point.general import Constraint
@@ -17,6 +16,7 @@ from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 from dpadmm_research.claims.registry import claims_of
+from dpadmm_research.datasets.generators import sparse_regression
 
 RNG = np.random.default_rng(0)
 SAME = Constraint(np.eye(5), -np.eye(5), np.zeros(5))

@@ -40,7 +40,7 @@ def test_paper_setting():
     assert certs[0].bound == pytest.approx(1e-4 / 3)
     assert certs[-1].bound == pytest.approx(4.684e-5, rel=1e-4)
     assert consensus_broadcast_quadratic(rounds=100, **PAPER)[-1].bound == pytest.approx(2.0e-5, rel=1e-12)
-    assert (certs[0].unit, certs[0].view, certs[0].theorem) == (Unit.FUNCTION, View.PUBLIC, "C3")
+    assert (certs[0].protection.unit, certs[0].protection.view, certs[0].theorem) == (Unit.FUNCTION, View.PUBLIC, "C3")
     assert certs[0].strength is Strength.UP_TO_SOLVER_ERROR
     assert consensus_broadcast(rounds=1, solver_tolerance=0.0, **PAPER)[0].strength is Strength.FULL
 
@@ -163,8 +163,8 @@ def test_records_agree_with_functions_and_people_multiply():
     a = of(consensus_broadcast_records, gradient_bound=1.5, n_records=20, records_per_person=2, **facts)
     b = consensus_broadcast(gradient_distance=2 * 2 * 1.5 / 20, **facts)
     assert [c.bound for c in a] == pytest.approx([c.bound for c in b], rel=1e-13)
-    assert a[0].unit is Unit.RECORD
-    assert a[0].records_per_person == 2
+    assert a[0].protection.unit is Unit.RECORD
+    assert a[0].protection.records_per_person == 2
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,10 @@ def test_more_records_than_there_are_do_not_count_where_they_are_replaced():
 def test_what_is_said():
     alone = curvature_sum([local()], record_curvature=0.25)
     several = curvature_sum([local(), local()], record_curvature=0.25)
-    assert (alone.view, several.view) == (View.EAVESDROPPER, View.PUBLIC)
+    assert (alone.protection.view, several.protection.view) == (View.EAVESDROPPER, View.PUBLIC)
     assert alone.theorem == "C14 (curvature)"
     assert any("trusted" in words for words in several.assumptions)
-    assert curvature_sum([local(unit=Unit.PERSON)], record_curvature=0.25).unit is Unit.PERSON
+    assert curvature_sum([local(unit=Unit.PERSON)], record_curvature=0.25).protection.unit is Unit.PERSON
 
 
 def test_errors_of_evaluation_are_counted():

@@ -53,7 +53,7 @@ def test_block_zcdp_matches_the_papers_user_level_figure():
     gam, lip, sigma = 0.3, 2.0, 1.7
     cert = fixed_point_block_user(step=gam, lipschitz=lip)
     assert cert.bound**2 / (2 * sigma**2) == pytest.approx(8 * lip**2 * gam**2 / sigma**2)
-    assert (cert.unit, cert.view) == (Unit.USER, View.EAVESDROPPER)
+    assert (cert.protection.unit, cert.protection.view) == (Unit.USER, View.EAVESDROPPER)
 
 
 def test_block_record_level_attacked_and_attained(rng, solve, ball):

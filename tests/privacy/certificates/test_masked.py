@@ -1,7 +1,6 @@
 """C12: neighbours that try to move the honest silos' sum further than its certificate, and what is refused."""
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
+from tests.contracts.certificates import changed
 
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import summed
@@ -23,7 +23,12 @@ from dpadmm.privacy.records import GaussianRelease, SummedGaussianRelease, seen_
 
 quick = settings(deadline=None, derandomize=True, max_examples=150)
 GRID = 2.0**-3  # coarse, so that rounding shows
-PLAIN = Certificate(bound=2.0, unit=Unit.RECORD, view=View.PUBLIC, theorem="C9", assumptions=("bounded", TRUSTED_SUM))
+PLAIN = Certificate(
+    bound=2.0,
+    protection=Protection(unit=Unit.RECORD, view=View.PUBLIC),
+    theorem="C9",
+    assumptions=("bounded", TRUSTED_SUM),
+)
 
 
 def released(certificate, std=1.0, silos=5):
@@ -103,7 +108,7 @@ class TestBound:
     def test_the_rounding_of_every_silo_counts(self, s):
         """Values on either side of the edge of a cell are next to nothing apart, and a whole grid once rounded."""
         cell, hair = Fraction(GRID), Fraction(1, 10**6)
-        plain = replace(PLAIN, bound=float(s * 2 * hair * cell), silos_per_person=s)
+        plain = changed(PLAIN, bound=float(s * 2 * hair * cell), silos_per_person=s)
         said = masked_sum(plain, shares=Shares(4, 1), grid=GRID, dimension=1)
         worlds = [[np.array([[float(cell * (Fraction(1, 2) + x * (i < s)))]]) for i in range(4)] for x in (-hair, hair)]
         moved = distance(*(rounded_sum(world, [1.0] * 4, GRID) for world in worlds))
@@ -245,7 +250,7 @@ class TestRefusals:
     )
     def test_certificates_of_something_else(self, change):
         with pytest.raises(InputError, match="plain sum"):
-            masked_sum(replace(PLAIN, **change), shares=Shares(5), grid=GRID, dimension=1)
+            masked_sum(changed(PLAIN, **change), shares=Shares(5), grid=GRID, dimension=1)
 
     def test_masks_twice(self):
         once = masked_sum(PLAIN, shares=Shares(5), grid=GRID, dimension=1)

@@ -6,13 +6,13 @@ from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.local import p_admm
-from dpadmm.privacy.protection import Norm, Relation, Strength, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Norm, Strength
 
 
 def test_golden_adult_split():
     c = of(p_admm, gradient_bound=1, n_records=6331, edge_penalty=1e-3, degree=2, strong_convexity=2e-4)
     assert c.bound == pytest.approx(2 / (6331 * 0.0042), rel=1e-14)
-    assert (c.unit, c.view, c.norm, c.relation) == (Unit.RECORD, View.EAVESDROPPER, Norm.L2, Relation.REPLACE_ONE)
+    assert (c.protection, c.norm) == (ONE_RECORD, Norm.L2)
     assert c.theorem == "C1"
 
 

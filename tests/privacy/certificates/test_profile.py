@@ -150,7 +150,7 @@ class TestRecords:
         pooled = [[row for rows in world for row in rows] for world in (first, second)]
         said = certificate(shape, len(pooled[0]), is_noise_shared=True, records_per_person=r, silos_per_person=s)
         assert distance(*(histogram(rows, shape[0]) for rows in pooled)) <= said.bound * ROUNDING
-        assert said.silos_per_person == s
+        assert said.protection.silos_per_person == s
 
     @pytest.mark.parametrize(("r", "n"), [(1, 1), (1, 2), (2, 2), (3, 2)])
     def test_the_worst_of_all_tables_attains_the_bound(self, r, n):
@@ -233,7 +233,7 @@ class TestUsers:
     def test_rows_of_a_user_do_not_multiply_the_bound(self):
         many = self.certificate((2, 3), records_per_person=40)
         assert many.bound == self.certificate((2, 3)).bound
-        assert (many.unit, many.records_per_person) == (Unit.USER, 1)
+        assert (many.protection.unit, many.protection.records_per_person) == (Unit.USER, 1)
 
     @pytest.mark.parametrize("exponent", [-24, -20, -30])
     def test_floating_point_shares_round_like_exact_ones(self, exponent):
@@ -323,13 +323,13 @@ class TestTerms:
     def test_what_the_certificate_says_of_itself(self, unit, relation):
         who = Protection(unit=unit, relation=relation, records_per_person=3, silos_per_person=2)
         said = column_profile(n_numeric=1, n_categorical=1, n_records=9, protection=who)
-        assert (said.unit, said.relation, said.silos_per_person) == (unit, relation, 2)
-        assert said.records_per_person == (3 if unit is Unit.RECORD else 1)
-        assert (said.theorem, said.strength, said.view) == ("C11", Strength.FULL, View.EAVESDROPPER)
+        assert (said.protection.unit, said.protection.relation, said.protection.silos_per_person) == (unit, relation, 2)
+        assert said.protection.records_per_person == (3 if unit is Unit.RECORD else 1)
+        assert (said.theorem, said.strength, said.protection.view) == ("C11", Strength.FULL, View.EAVESDROPPER)
         assert any("public" in text for text in said.assumptions)
 
     def test_one_noise_protects_from_those_who_see_the_result(self):
-        assert certificate((1, 1), 9, is_noise_shared=True).view is View.PUBLIC
+        assert certificate((1, 1), 9, is_noise_shared=True).protection.view is View.PUBLIC
 
     @pytest.mark.parametrize(
         "change",

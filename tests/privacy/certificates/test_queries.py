@@ -24,7 +24,11 @@ def test_no_neighbour_passes_the_bound_and_one_attains_it(records, silos):
 def test_the_bound_scales_with_the_largest_value():
     assert bounded_sum(n_records=10, largest=2.5).bound == 2.5
     certificate = bounded_sum(n_records=10, norm=Norm.L2)
-    assert (certificate.unit, certificate.view, certificate.norm) == (Unit.RECORD, View.EAVESDROPPER, Norm.L2)
+    assert (certificate.protection.unit, certificate.protection.view, certificate.norm) == (
+        Unit.RECORD,
+        View.EAVESDROPPER,
+        Norm.L2,
+    )
     assert certificate.strength is Strength.FULL
 
 

@@ -102,7 +102,7 @@ def test_shortening_keeps_directions_and_lengths_within_reach():
 def test_persons_with_several_records_and_silos(protection, n, is_shared, bound):
     found = score_differences(reach=0.5, n_records=n, protection=protection, is_noise_shared=is_shared)
     assert found.bound == bound
-    assert found.view is (View.PUBLIC if is_shared else View.EAVESDROPPER)
+    assert found.protection.view is (View.PUBLIC if is_shared else View.EAVESDROPPER)
 
 
 def test_users_are_refused():
@@ -115,6 +115,6 @@ def test_rounding_to_a_grid_is_counted():
     shared = score_differences(reach=0.5, n_records=9, protection=twice, is_noise_shared=True)
     assert scores_on_grid(shared, grid=0.25, scores=4).bound == 2.0 + 2 * 0.25 * 2
     masked = scores_on_grid(shared, grid=0.25, scores=4, shares=Shares(5, 1))
-    assert (masked.bound, masked.view, masked.theorem) == (3.0, View.AGGREGATE, "C15 + C12")
+    assert (masked.bound, masked.protection.view, masked.theorem) == (3.0, View.AGGREGATE, "C15 + C12")
     alone = score_differences(reach=0.5, n_records=9, protection=Protection(silos_per_person=2))
     assert scores_on_grid(alone, grid=0.25, scores=4).bound == 1.0 + 0.25 * 2

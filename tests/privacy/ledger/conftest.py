@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.contracts.certificates import changed
 
 from dpadmm.privacy.ledger import Budget, Ledger, Receipt, SiloColumns
-from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Certificate
 from dpadmm.privacy.records import GaussianRelease, Origin, Release, SphericalLaplaceRelease
 
 DATA = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}),)
@@ -74,8 +75,8 @@ def simple_compose(releases: Iterable[Release]) -> SimpleCurve:
 
 
 def certificate(bound: float = 1.0, **changes: Any) -> Certificate:
-    terms: dict[str, Any] = {"unit": Unit.RECORD, "view": View.EAVESDROPPER, "theorem": "C1", "assumptions": ("a",)}
-    return Certificate(bound=bound, **(terms | changes))
+    plain = Certificate(bound=bound, protection=ONE_RECORD, theorem="C1", assumptions=("a",))
+    return changed(plain, **changes)
 
 
 def gaussian(round_: int = 0, *, ratio: float = 0.1, agent: int = 0, count: int = 1, **changes: Any) -> GaussianRelease:

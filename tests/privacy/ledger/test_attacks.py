@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from tests.contracts.certificates import changed
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
@@ -13,7 +14,10 @@ from dpadmm.privacy.records import GaussianRelease, Origin
 
 AGGREGATE = GaussianRelease(
     certificate=Certificate(
-        bound=0.1, unit=Unit.RECORD, view=View.PUBLIC, theorem="C3", assumptions=("-",), records_per_person=3
+        bound=0.1,
+        protection=Protection(unit=Unit.RECORD, view=View.PUBLIC, records_per_person=3),
+        theorem="C3",
+        assumptions=("-",),
     ),
     noise_std=1.0,
     agent=-1,
@@ -24,7 +28,7 @@ AGGREGATE = GaussianRelease(
 def test_an_aggregate_must_cover_a_person_whose_records_are_spread_over_the_agents_of_one_silo(path):
     data = [SiloColumns("pooled", {"x": [1.0, 2.0, 3.0]})]
     protection = Protection(view=View.PUBLIC, records_per_person=3)
-    wide = replace(AGGREGATE, certificate=replace(AGGREGATE.certificate, silos_per_person=3))
+    wide = replace(AGGREGATE, certificate=changed(AGGREGATE.certificate, silos_per_person=3))
     labels = {"run": "r", "algorithm": "a", "origin": Origin.SECURE}
     with Ledger.create(path, data, Budget(epsilon=9.0, delta=1e-5), protection=protection) as ledger:
         spread = ledger.confirm(data).for_run((2, 1))
@@ -41,7 +45,7 @@ def test_a_release_certified_for_fewer_silos_is_refused():
         release = replace(AGGREGATE, agent=agent)
         with pytest.raises(InputError, match=r"at most 1 silo, which does not cover"):
             admitted(release, protection)
-        wide = replace(release, certificate=replace(AGGREGATE.certificate, silos_per_person=2))
+        wide = replace(release, certificate=changed(AGGREGATE.certificate, silos_per_person=2))
         assert admitted(wide, protection) is wide
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
@@ -62,7 +63,7 @@ def test_who_is_covered_by_whom():
     assert not PERSON.is_covered_by(ONE_RECORD)
     assert not ONE_RECORD.is_covered_by(PERSON)
     assert PERSON.is_covered_by(Protection(unit=Unit.PERSON, silos_per_person=2))
-    assert Protection.read(PERSON.content()) == PERSON
+    assert decode(Protection, encode(PERSON)) == PERSON
 
 
 def test_persons_must_be_told_for_every_row():

@@ -24,8 +24,14 @@ def closed(path, tools):
 @pytest.fixture
 def decoded(monkeypatch):
     """The entries of releases that were decoded, one by one."""
-    found, original = [], Ask.of
-    monkeypatch.setattr(Ask, "of", lambda content: found.append(content["seq"]) or original(content))
+    found, original = [], history.read_record
+
+    def read_record(kind, content):
+        if kind is Ask:
+            found.append(content["seq"])
+        return original(kind, content)
+
+    monkeypatch.setattr(history, "read_record", read_record)
     return found
 
 

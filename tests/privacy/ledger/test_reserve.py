@@ -75,7 +75,7 @@ def test_everything_about_a_release_is_on_disk_before_the_receipt(ledger, path, 
     stored = entries(path)[receipt.entries[0] - 1]  # another connection sees it
     assert (stored["run"], stored["algorithm"], stored["slot"]) == ("r-1", "p-admm", 0)
     assert stored["time"].endswith("+00:00")
-    assert stored["release"]["certificate"]["view"] == "eavesdropper"
+    assert stored["release"]["certificate"]["protection"]["view"] == "eavesdropper"
     assert (stored["release"]["round"], stored["release"]["agent"]) == (4, 2)
     assert (stored["release"]["noise_std"], stored["release"]["certificate"]["bound"]) == (1.0, 0.1)
 

@@ -276,7 +276,8 @@ class TestSecretSizes:
             ) as ledger:
                 ledger.confirm(self.silos(rows))
                 created = next(iter(store.read_entries(ledger._connection))).content()
-            shapes.append((len(created["columns"]), [len(silo["columns"]) for silo in created["silos"]]))
+            known = created["data"]
+            shapes.append((len(known["common"]), [len(silo["columns"]) for silo in known["silos"]]))
         assert shapes == [(3, [3]), (3, [3])]
 
     def test_a_part_of_the_columns_is_still_known_and_other_data_are_not(self, tmp_path):

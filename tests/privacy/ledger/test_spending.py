@@ -55,10 +55,12 @@ def test_a_budget_ends_where_it_says(tools, delta):
 
 def test_others_are_counted_by_what_they_cost(tools):
     same = [replace(tools.pure(k, agent=k), count=2) for k in range(4)]
-    weaker = replace(same[0], certificate=replace(same[0].certificate, unit=Unit.USER, theorem="C9"))
+    weaker = replace(
+        same[0], certificate=replace(same[0].certificate, protection=Protection(unit=Unit.USER), theorem="C9")
+    )
     (merged,) = piled([*same, weaker]).merged()
     assert merged.count == 10
-    assert merged.certificate.unit is Unit.RECORD
+    assert merged.certificate.protection.unit is Unit.RECORD
     assert len(piled([*same, tools.pure(epsilon=0.2)]).merged()) == 2
 
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.contracts.certificates import changed
 
+from dpadmm.codec import encode
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.certificates.sums import Shares, column_profile, masked_sum, profile_on_grid
@@ -15,7 +17,9 @@ from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Or
 
 BUDGET = Budget(epsilon=3.0, delta=1e-5)
 DATA = tuple(SiloColumns(name, {"x": [i + 0.5, 1.0], "y": [1, -1]}) for i, name in enumerate("abcde"))
-PLAIN = Certificate(bound=1.0, unit=Unit.RECORD, view=View.PUBLIC, theorem="C9", assumptions=("bounded",))
+PLAIN = Certificate(
+    bound=1.0, protection=Protection(unit=Unit.RECORD, view=View.PUBLIC), theorem="C9", assumptions=("bounded",)
+)
 
 
 def sums(colluders: int) -> Protection:
@@ -63,7 +67,7 @@ def test_a_sum_is_refused_where_more_is_asked_for(path, protection, colluders):
 
 
 def test_a_budget_for_sums_takes_noise_of_every_kind_and_says_whom_it_counts(path, tmp_path):
-    own = replace(PLAIN, view=View.EAVESDROPPER)
+    own = changed(PLAIN, view=View.EAVESDROPPER)
     laplace = CoordinateLaplaceRelease(certificate=replace(own, norm=Norm.L1), scale=4.0, agent=0, round=1)
     gaussian = GaussianRelease(certificate=own, noise_std=9.0, agent=0, round=2)
     with made(path, sums(1)) as ledger:
@@ -77,7 +81,7 @@ def test_a_budget_for_sums_takes_noise_of_every_kind_and_says_whom_it_counts(pat
         assert read.statement().spent_epsilon == said.spent_epsilon
         read.export_json(tmp_path / "export.json")
     exported = json.loads((tmp_path / "export.json").read_text())
-    assert exported["protection"] == sums(1).content()
+    assert exported["protection"] == encode(sums(1))
     assert [each["body"]["release"].get("silos") for each in exported["entries"][1:]] == [5, 5, None, None]
 
 

@@ -18,14 +18,17 @@ from dpadmm.errors import BudgetError, LedgerError
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.ledger.store import read_entries
-from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.records import GaussianRelease, Origin
 
 DATA = (SiloColumns("clinic", {"x": [1.0, 2.0]}),)
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
 RATIO = 0.03
 CERTIFICATE = Certificate(
-    bound=RATIO, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("for a test",)
+    bound=RATIO,
+    protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER),
+    theorem="C1",
+    assumptions=("for a test",),
 )
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from dpadmm.checks import plural
 from dpadmm.cli.terminal import json_number
+from dpadmm.codec import encode
 from dpadmm.errors import DpadmmError
 from dpadmm.methods.method import Method
 from dpadmm.noise.promises import Family
@@ -146,7 +147,7 @@ def as_json(shown_figures: Figures) -> dict[str, Any]:
         "certified": {
             "epsilon": json_number(f.epsilon),
             "delta": f.delta,
-            **said.protection.content(),
+            **encode(said.protection),
             "strength": said.strength.value,
             "standing": said.standing,
             "certificates": list(said.theorems),

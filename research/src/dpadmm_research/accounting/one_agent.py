@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Method, Private, Setting
+from dpadmm.methods.method import Method, Setting
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan, at_levels
 from dpadmm.noise.promises import Family, Promise, last_round
@@ -36,10 +36,6 @@ AnyTarget = Target | PureTarget
 _MOST_PASSES = 6
 
 
-class PrivateMethod(Method, Private):
-    """A method that says what it releases."""
-
-
 @dataclass(frozen=True)
 class OneAgent:
     """Agent 0 of a setting whose agents are alike; a coordinator's releases are everybody's.
@@ -48,7 +44,7 @@ class OneAgent:
     then those of the noise in the objective.
     """
 
-    algorithm: PrivateMethod
+    algorithm: Method
     setting: Setting
     smoothing_rate: float | None = None
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from dpadmm.errors import InputError
+from dpadmm.methods.method import Method
 from dpadmm.noise.draws import Draw, Perturbed, Recipients, Releases, Sampler, Values
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.records import SampledGaussianRelease
@@ -65,7 +66,7 @@ class LikelihoodRatio:
 
     wire: Wire = Wire.MESSAGES
     penalty: Penalty | None = None
-    revealed: tuple[Any, float] | None = None
+    revealed: tuple[Method, float] | None = None
 
     def scores(self, evidence: Evidence) -> Scores:
         """Positive speaks for P: the threshold is 0."""

@@ -10,10 +10,10 @@ from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.batches import Batches, Moment, batch_gradients
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber
-from dpadmm.problems.neighbours import FAR
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 from dpadmm_research.audit.findings import FALSE_ALARM, Check, CheckOutcome
+from dpadmm_research.audit.neighbours import FAR
 from dpadmm_research.audit.subjects import MethodSubject
 
 ROUNDS, STEPS = 800, 2

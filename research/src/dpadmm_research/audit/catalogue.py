@@ -15,11 +15,10 @@ from typing import Any
 
 from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
-from dpadmm.methods.method import Topology, WorstCase, by_name
+from dpadmm.methods.method import Topology, by_name
 from dpadmm.networks import path
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.protection import View
-from dpadmm.problems.neighbours import changed_agent
 from dpadmm_research.audit import column_profile, curvature
 from dpadmm_research.audit.attacks import (
     Attack,
@@ -33,8 +32,10 @@ from dpadmm_research.audit.attacks import (
 from dpadmm_research.audit.column_profile import COLUMN_PROFILE, profile_subjects
 from dpadmm_research.audit.curvature import CURVATURE_RELEASE, curvature_subjects
 from dpadmm_research.audit.insider import insider_subjects
+from dpadmm_research.audit.neighbours import changed_agent
 from dpadmm_research.audit.subjects import MethodSubject, Subject
 from dpadmm_research.audit.transcripts import Wire
+from dpadmm_research.audit.worst_cases import WorstCase, worst_cases
 
 # What may be released before and after a method, in a line, with the certificate that protects it.
 _BESIDE: dict[str, tuple[Callable[[], tuple[Subject, ...]], str, str]] = {
@@ -47,7 +48,7 @@ _FINAL, _BROADCASTS = MatchedFilter(final_model), MatchedFilter(all_broadcasts)
 
 def all_subjects(seed: int = 0) -> tuple[Subject, ...]:
     """Return the whole catalogue, in the order of the registry; `seed` is for batches and participation."""
-    methods = (subject for name, method in by_name().items() for subject in _subjects(name, method.worst_cases(seed)))
+    methods = (subject for name, method in by_name().items() for subject in _subjects(name, worst_cases(method, seed)))
     return (*methods, *profile_subjects(), *curvature_subjects())
 
 
@@ -56,11 +57,11 @@ def subjects_of(method: str, seed: int = 0) -> tuple[Subject, ...]:
     if method in _BESIDE:
         return _BESIDE[method][0]()
     known = by_name()
-    found = known[method].worst_cases(seed) if method in known else ()
+    found = worst_cases(known[method], seed) if method in known else ()
     if method in known and known[method].about.is_private and not found:
         raise InputError(f"{method} names no worst_cases, so there is nothing to attack; see docs/adding.md.")
     if not found:
-        private = ", ".join(name for name, each in known.items() if each.worst_cases(seed))
+        private = ", ".join(name for name, each in known.items() if worst_cases(each, seed))
         beside = " and ".join(_BESIDE)
         raise InputError(f"No private method is called {method!r}; there are {private}, and {beside}.")
     return _subjects(method, found)

@@ -229,7 +229,7 @@ def _transcript(plan: Plan, noise: NoisePlan, world: Problem, models: list[Any])
     told = script(found)
     engine = LocalEngine(number, plan.run.setting.tolerance, threads=1, recording=Recording(every=0), progress=False)
     hook = Prompter(told, world, world)
-    modelled = engine.run(plan.run.algorithm, world, Stopping(plan.rounds), plan.network, hook).model(plan.run.output)
+    modelled = engine.run(plan.algorithm, world, Stopping(plan.rounds), plan.network, hook).model(plan.run.output)
     # The map from messages to the model is linear here, and the same in both worlds: whether its sign agrees tells.
     came = np.array([float(model.coef_[0]) for model in models])
     sign = np.sign(modelled[0] * came)

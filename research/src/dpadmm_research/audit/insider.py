@@ -12,18 +12,18 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import WorstCase
 from dpadmm.noise.masks import PairwiseMasks
 from dpadmm.noise.sums import Words, from_words, sum_words
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import SummedGaussianRelease
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.neighbours import saturated
 from dpadmm.problems.problem import Weighting
 from dpadmm_research.audit.attacks import Evidence, Scores, leaked
 from dpadmm_research.audit.likelihood import gaussian_gap
+from dpadmm_research.audit.neighbours import saturated
 from dpadmm_research.audit.subjects import MethodSubject
 from dpadmm_research.audit.transcripts import Event, Letters, Transcript, Wire, replay
+from dpadmm_research.audit.worst_cases import WorstCase
 
 SILOS = 5
 """How many there are in the pairs that insiders attack."""

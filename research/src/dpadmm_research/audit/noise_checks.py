@@ -98,7 +98,7 @@ def _shares(event: Event, letters: Letters, release: SummedGaussianRelease, wher
     if grid is None or silos is None:
         raise InputError("A sum under masks must have a grid and the values that were added up.")
     # Written out again: shares of all silos but the colluders must amount to what is counted (C12).
-    honest = release.silos - release.certificate.colluders
+    honest = release.silos - release.certificate.protection.n_colluders
     share = replace(release.share(0), noise_std=release.noise_std / math.sqrt(honest))
     for i, own in enumerate(letters.own):
         noise = from_words(own, grid) - silos[i]

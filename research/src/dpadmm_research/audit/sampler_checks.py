@@ -13,7 +13,7 @@ from scipy.special import log_ndtr
 
 from dpadmm.noise.draws import Draw, Recipients, Sampler, Slot
 from dpadmm.noise.secure import LEAST_RATIO, SecureSampler, grid_for
-from dpadmm.privacy.protection import Certificate, Norm, Unit, View, secure_grid
+from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
@@ -39,7 +39,12 @@ def check_rounding(sampler: Sampler | None = None, draws: int | None = None, see
     """
     grid, draws = _STD / LEAST_RATIO, DRAWS if draws is None else draws
     values = np.random.default_rng(seed).uniform(-8, 8, (1, draws, 1))
-    bare = Certificate(bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("an example",))
+    bare = Certificate(
+        bound=1.0,
+        protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER),
+        theorem="C1",
+        assumptions=("an example",),
+    )
     certificate = secure_grid(bare, grid=grid, dimension=draws)
     release = GaussianRelease(certificate=certificate, noise_std=_STD, agent=0, round=1)
     chosen = SecureSampler() if sampler is None else sampler
@@ -88,7 +93,11 @@ def check_sampler(sampler: Sampler | None = None, vectors: int | None = None) ->
 
 def _certificate(norm: Norm = Norm.L2) -> Certificate:
     bare = Certificate(
-        bound=1.0, unit=Unit.RECORD, view=View.EAVESDROPPER, theorem="C1", assumptions=("an example",), norm=norm
+        bound=1.0,
+        protection=Protection(unit=Unit.RECORD, view=View.EAVESDROPPER),
+        theorem="C1",
+        assumptions=("an example",),
+        norm=norm,
     )
     return secure_grid(bare, grid=grid_for(_STD), dimension=_DIMENSION)
 

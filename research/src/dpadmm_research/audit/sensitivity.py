@@ -15,8 +15,9 @@ from itertools import chain
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import OneNoise, check_fit
+from dpadmm.methods.anatomy import OneNoise
 from dpadmm.methods.dvp import OBJECTIVE
+from dpadmm.methods.method import check_fit
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target
@@ -24,11 +25,11 @@ from dpadmm.privacy.protection import Norm, Unit
 from dpadmm.privacy.records import NoisyRelease, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.losses import Huber
-from dpadmm.problems.neighbours import changed_agent, crossing
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm_research.audit.attacks import LikelihoodRatio
 from dpadmm_research.audit.findings import Check, CheckOutcome
 from dpadmm_research.audit.likelihood import log_determinant, releases_of
+from dpadmm_research.audit.neighbours import changed_agent, crossing
 from dpadmm_research.audit.subjects import MethodSubject, Subject
 from dpadmm_research.audit.transcripts import Event, Transcript, gradient_gap
 
@@ -116,7 +117,7 @@ def _scripted(subject: Subject) -> Iterator[Subject]:
     like = subject.worlds[0]
     is_huber = isinstance(like.functions, EmpiricalRisk) and isinstance(like.functions.loss, Huber)
     if is_huber and like.dimension == 1 and subject.protection.relation.has_public_sizes:
-        is_user = Unit.USER in {release.certificate.unit for release in subject.plan(_USUAL)}
+        is_user = Unit.USER in {release.certificate.protection.unit for release in subject.plan(_USUAL)}
         at = changed_agent(subject.worlds)
         pair = crossing(like, int(like.functions.sizes[at]) if is_user else 1, at)
         with suppress(InputError):  # some are made for one dimension

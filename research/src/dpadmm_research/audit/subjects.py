@@ -7,10 +7,9 @@ ten thousand times at once. The catalogue itself is in `dpadmm_research.audit.ca
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Setting
+from dpadmm.methods.method import Method, Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Schedule
@@ -60,7 +59,7 @@ class Subject(ABC):
 class MethodSubject(Subject):
     """A method, by its name in the registry, on a pair of neighbouring problems."""
 
-    algorithm: Any
+    algorithm: Method
     rounds: int
     network: Network | None = None
     schedule: Schedule | None = None

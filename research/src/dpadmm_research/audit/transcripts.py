@@ -12,13 +12,14 @@ computed had it produced this very transcript. Two consequences for an attacker 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import NoiseHook, OneNoise
 from dpadmm.methods.dvp import OBJECTIVE
+from dpadmm.methods.method import Method
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.masks import PairwiseMasks, pairwise_masks
@@ -103,7 +104,7 @@ class Stage(Protocol):
 class RunSetup:
     """Where an algorithm runs: through the engine, on problems."""
 
-    algorithm: Any
+    algorithm: Method
     rounds: int
     network: Network | None = None
     replicas: int = 1
@@ -112,7 +113,7 @@ class RunSetup:
         """Run the algorithm, with messages and broadcasts written down."""
         tap = _Tap(self.algorithm)
         engine = LocalEngine(self.replicas, TOLERANCE, threads=1, recording=Recording(every=0), progress=False)
-        run = engine.run(tap, world, Stopping(self.rounds), self.network, hook)
+        run = engine.run(cast(Method, tap), world, Stopping(self.rounds), self.network, hook)
         return Transcript(tuple(hook.events), tuple(tap.messages), tuple(tap.broadcasts), run.estimate)
 
 
@@ -212,7 +213,7 @@ def gradient_gap(own: Problem, other: Problem, x: Floats) -> Floats:
 class _Tap:
     """The algorithm, with messages and broadcasts written down as they pass."""
 
-    def __init__(self, algorithm: Any) -> None:
+    def __init__(self, algorithm: Method) -> None:
         self._algorithm = algorithm
         self.messages: list[Floats] = []
         self.broadcasts: list[Floats] = []

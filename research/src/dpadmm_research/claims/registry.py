@@ -91,7 +91,7 @@ class ClaimedAgent:
 
     @property
     def _unclaimed(self) -> str:
-        about, is_record = self.agent.algorithm.about, self.agent.certificates[0].unit is Unit.RECORD
+        about, is_record = self.agent.algorithm.about, self.agent.certificates[0].protection.unit is Unit.RECORD
         if about.is_pure and not self.agent.family.is_pure:
             return "the paper claims nothing about Gaussian noise"
         return "the paper claims nothing about single records" if is_record and Unit.USER in about.units else NO_PAPER

@@ -22,10 +22,10 @@ from dpadmm.noise.draws import Slot
 from dpadmm.privacy.curves import epsilon_of_delta
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.losses import Huber
-from dpadmm.problems.neighbours import FAR, saturated
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.silos import Silos
 from dpadmm_research.audit.estimates import gdp_bound
+from dpadmm_research.audit.neighbours import FAR, saturated
 from dpadmm_research.audit.renyi import renyi_bound
 from dpadmm_research.audit.token import arrivals
 from dpadmm_research.audit.transcripts import RunSetup, record

@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpadmm.data.dataset import DATA_ROOT, Dataset
+from dpadmm.data.dataset import Dataset
 from dpadmm.data.partition import iid
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.silos import Silos
 from dpadmm_research.datasets.adult import Source, load_adult, read_adult
 from dpadmm_research.datasets.adult_synthetic import adult_like, adult_like_frame
+from dpadmm_research.datasets.source import DATA_ROOT
+from dpadmm_research.datasets.splits import split_data
 from dpadmm_research.reproduction.figure import Order
 
 ROWS = 45_222
@@ -45,7 +47,7 @@ class AdultData:
 
     def split(self) -> tuple["AdultData", "AdultData"]:
         """Return 70 % for training and 30 % for testing."""
-        train, test = self.data.split(np.random.default_rng(SPLIT_SEED))
+        train, test = split_data(self.data, np.random.default_rng(SPLIT_SEED))
         return replace(self, data=train), replace(self, data=test)
 
     def loss(self, models: Floats) -> Floats:

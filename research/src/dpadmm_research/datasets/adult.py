@@ -7,10 +7,11 @@ from pathlib import Path
 import pandas as pd
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.data.dataset import Dataset, data_folder, find_file
+from dpadmm.data.dataset import Dataset
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError, raise_alone
+from dpadmm_research.datasets.source import data_folder, find_file
 
 
 class Source(Enum):

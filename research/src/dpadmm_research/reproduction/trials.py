@@ -8,7 +8,8 @@ import numpy as np
 
 from dpadmm.core.loop import rounds
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, Algorithm, OneNoise, check_fit
+from dpadmm.methods.anatomy import Agents, OneNoise
+from dpadmm.methods.method import Method, check_fit
 from dpadmm.networks.graph import Network
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.draws import Slot
@@ -105,7 +106,7 @@ class Batch:
 
 
 def run_trials(
-    method: Algorithm[Any],
+    method: Method,
     problem: Problem,
     rounds: int,
     trials: Sequence[Trial],
@@ -126,7 +127,7 @@ def run_trials(
 
 
 def run_course(
-    method: Algorithm[Any],
+    method: Method,
     problem: Problem,
     marks: Sequence[int],
     trials: Sequence[Trial],

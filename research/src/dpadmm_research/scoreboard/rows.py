@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpadmm.data.cells import ScreenedCells
-from dpadmm.data.partition import iid, split
+from dpadmm.data.partition import iid
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import screen_cells
@@ -20,6 +20,7 @@ from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.records import GaussianRelease
 from dpadmm_research.comparison.adult import DEAL_SEED, SPLIT_SEED, AdultData, adult
 from dpadmm_research.datasets.adult import SCHEMA
+from dpadmm_research.datasets.splits import split
 from dpadmm_research.reproduction.figure import Order
 
 EPSILONS = (0.1, 0.5, 1.0, 5.0, 10.0)

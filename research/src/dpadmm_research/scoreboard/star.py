@@ -10,7 +10,7 @@ import numpy as np
 
 from dpadmm.errors import SolverError
 from dpadmm.methods.consensus_dp import ConsensusDPADMM
-from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, StarFacts
+from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer
 from dpadmm.methods.method import Setting
 from dpadmm.noise.plan import NoisePlan, calibrated
 from dpadmm.noise.promises import CaoOptimal
@@ -64,10 +64,6 @@ class Board:
         return Knob("rounds", self.rounds, (0,), 1, MOST_ROUNDS, limits, is_work=True)
 
 
-def _facts(bench: Bench) -> StarFacts:
-    return StarFacts.of(Setting(bench.problem, 1, TOLERANCE))
-
-
 def fixed(bench: Bench, curve: str, epsilon: float, rounds: int) -> tuple[ConsensusDPADMM, NoisePlan]:
     """Return method and noise at the paper's penalty for this many private broadcasts."""
     if curve in (PAPER, CERTIFIED):
@@ -83,7 +79,7 @@ def planned(bench: Bench, curve: str, epsilon: float) -> tuple[ConsensusDPADMM, 
     target = PureTarget(epsilon) if curve == PLANNED else Target(epsilon, DELTA)
     slope = bench.problem.functions.gradient(bench.optimum[None, :, None])[:, :, 0]
     plan = plan_consensus(
-        _facts(bench), FunctionsDiffer(bench.gradient_distance), target, radius=bench.radius,
+        Setting(bench.problem, 1, TOLERANCE), FunctionsDiffer(bench.gradient_distance), target, radius=bench.radius,
         gradient_radius=float(np.sqrt(np.square(slope).sum(axis=1).mean())),
     )  # fmt: skip
     promises = plan.method.promises(Setting(bench.problem, plan.rounds, TOLERANCE))

@@ -12,7 +12,7 @@ from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, NoisePlace
-from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, StarFacts
+from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer
 from dpadmm.methods.method import Setting
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.plan import at_levels
@@ -40,7 +40,15 @@ from dpadmm_research.papers.consensus.theory import (
 
 PAPER = Star(n_agents=10_000, dimension=5, rho=5.0, strong_convexity=1.0, smoothness=2.0)
 H = 9.24427191e-3
-FACTS = StarFacts(n_agents=10_000, dimension=5, strong_convexity=1.0, smoothness=2.0, is_quadratic=True)
+
+
+def quadratic_setting(n_agents, dimension, low, high):
+    curvatures = np.tile(high * np.eye(dimension), (n_agents, 1, 1))
+    agents = QuadraticAgents(curvatures, np.zeros((n_agents, dimension)), bounds=(low, high))
+    return Setting(Problem.of(agents, Weighting.EQUAL), 1, None)
+
+
+FACTS = quadratic_setting(10_000, 5, 1.0, 2.0)
 moderate = settings(deadline=None, derandomize=True, max_examples=40)
 
 
@@ -197,7 +205,7 @@ class TestPlanner:
             method = ConsensusDPADMM(3.0, FunctionsDiffer(1.0), family)
             star = Star(n_agents=10_000, dimension=5, rho=3.0, strong_convexity=1.0, smoothness=2.0)
             problem = Problem.of(random_quadratics(20, 5, rng=rng), Weighting.EQUAL)
-            small = StarFacts.of(Setting(problem, 12, 1e-9))
+            small = Setting(problem, 12, 1e-9)
             shape = optimal_schedule(method, 12, small)
 
             def bound(schedule, method=method, problem=problem, target=target, star=star):
@@ -241,7 +249,7 @@ class TestPlanner:
 
     def test_the_bound_is_that_of_the_planned_noise(self):
         problem = Problem.of(random_quadratics(200, 5, rng=np.random.default_rng(0)), Weighting.EQUAL)
-        facts = StarFacts.of(Setting(problem, 1, 1e-9))
+        facts = Setting(problem, 1, 1e-9)
         plan = plan_consensus(facts, FunctionsDiffer(1.0), PureTarget(1.0), radius=45.0, gradient_radius=50.0)
         star = Star(n_agents=200, dimension=5, rho=plan.method.rho, strong_convexity=1.0, smoothness=2.0)
         noise = plan_noise(plan.method, problem, plan.rounds, PureTarget(1.0), schedule=plan.schedule)
@@ -251,7 +259,7 @@ class TestPlanner:
 
     def test_refusals(self):
         known = {"radius": 1.0, "gradient_radius": 1.0}
-        flat = StarFacts(n_agents=10, dimension=2, strong_convexity=0.0, smoothness=1.0)
+        flat = quadratic_setting(10, 2, 0.0, 1.0)
         with pytest.raises(InputError, match="strongly convex"):
             plan_consensus(flat, FunctionsDiffer(1.0), PureTarget(1.0), **known)
         with pytest.raises(InputError, match="penalties"):

@@ -12,7 +12,7 @@ from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
-from dpadmm.methods.ps_admm import CORRECTION, FULL, PSADMM, Averaging, Output, criterion
+from dpadmm.methods.ps_admm import CORRECTION, FULL, PSADMM, Averaging, Output
 from dpadmm.noise import SimulatedSampler, Slot
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
@@ -21,6 +21,7 @@ from dpadmm.testing import LocalEngine, Recording, Stopping, run_private
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
 from dpadmm_research.papers.ps_admm.theory import (
     Facts,
+    criterion,
     least_inner_steps,
     least_inner_steps_printed,
     theorem_3_corrected,

@@ -21,7 +21,7 @@ from dpadmm.federation.policy import Policy
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
-from dpadmm.federation.silo_log import SiloLog
+from dpadmm.federation.silo_store import SiloStore
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Ledger, LedgerStatement, open_for_reading
@@ -43,7 +43,7 @@ def open_runs(silo: Silo) -> list[OpenRun]:
     with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
         delta = ledger.budget.delta
     found = []
-    for agreement in silo.runs.agreements():
+    for agreement in silo.store.agreements():
         agent, terms = agreement.agent(silo.policy.name), agreed_run(agreement)
         left = [release for k in silo.due_rounds(agreement) for release in terms.releases(agent, k)]
         if left and agreement.participants[agent].key == silo.public_key:
@@ -88,12 +88,12 @@ def change_data(files: SiloFiles, policy: Policy, *, may_close: bool) -> DataCha
         if silo.policy != policy:
             policy.save(files.policy)
         number = records.number if policy.relation.has_public_sizes else None
-        return DataChange(is_new, number, closed, _unfit(silo, records), ledger.statement(), records.notes)
+        return DataChange(is_new, number, closed, _unfit(silo, records), ledger.statement(), records.cells.notes)
 
 
 def _unfit(silo: Silo, records: Records) -> tuple[str, ...]:
     found = []
-    for each in silo.runs.agreements():
+    for each in silo.store.agreements():
         try:
             records.check_number(each, each.agent(silo.policy.name))
         except Refusal:
@@ -124,16 +124,19 @@ def rotate_silo_key(files: SiloFiles, *, is_old_kept: bool, may_close: bool) -> 
     files.check()
     policy, before = Policy.load(files.policy), SigningKey.load(files.key).public
     closed, unfit = tuple[str, ...](), tuple[str, ...]()
-    if not _is_begun(files):
+    place = identity.next_place(files.key)
+    with closing(durable.connect(files.state, APPLICATION, TABLES)) as state:
+        is_begun = place.exists() and identity.known_key(state) == SigningKey.load(place).public
+    if not is_begun:  # or interrupted after the state was given to the next key
         with closing(Silo(files.directory)) as silo:
             silo.settle()
             closed = _close(silo, NEW_KEY, may_close=may_close)
-            unfit = tuple(each.run for each in silo.runs.agreements() if silo.due_rounds(each))
+            unfit = tuple(each.run for each in silo.store.agreements() if silo.due_rounds(each))
     told = _told(files, policy)
     key = identity.next_key(files.key)
     with closing(durable.connect(files.state, APPLICATION, TABLES)) as state, durable.exclusive(state):
         identity.set_key(state, key.public)
-        SiloLog(state).note("new key", f"{fingerprint(key.public)} after {fingerprint(before)}")
+        SiloStore(state, files.state, {}).note("new key", f"{fingerprint(key.public)} after {fingerprint(before)}")
     replace(told, key=key.public).save(files.entry)
     kept = identity.put_into_use(files.key, is_old_kept=is_old_kept)
     return KeyChange(key, before, kept, closed, unfit)
@@ -145,13 +148,6 @@ def _told(files: SiloFiles, policy: Policy) -> SiloEntry:
     if known is None and policy.relation.has_public_sizes:
         known = policy_records(policy, files.schema).number
     return SiloEntry.told_by(files, policy, SigningKey.load(files.key).public, known or 0)
-
-
-def _is_begun(files: SiloFiles) -> bool:
-    """Return whether a change of the key was interrupted after the state was given to the next one."""
-    place = identity.next_place(files.key)
-    with closing(durable.connect(files.state, APPLICATION, TABLES)) as state:
-        return place.exists() and identity.known_key(state) == SigningKey.load(place).public
 
 
 def rotate_coordinator_key(files: CoordinatorFiles, *, is_old_kept: bool, may_close: bool) -> KeyChange:

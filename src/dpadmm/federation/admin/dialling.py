@@ -61,13 +61,6 @@ class Call:
         age = datetime.now(UTC) - self.made
         return max(0, (age - _RENEWED).days) if age > timedelta(0) else -max(0, (-age).days)
 
-    @property
-    def words(self) -> str:
-        """What the failure means, as the silo's own log says it."""
-        from dpadmm.federation.https.trouble import words_for
-
-        return "" if self.failure is None else words_for(self.failure)
-
     def note(self, event: str, facts: dict[str, Any]) -> None:
         """Take what the client tells of its steps."""
         if event.endswith("connect_tcp.started"):
@@ -78,6 +71,13 @@ class Call:
         elif event.endswith("start_tls.complete"):
             self.is_secured = True
             self.made = _made(facts["return_value"].get_extra_info("ssl_object"))
+
+
+def _words(made: Call) -> str:
+    """Say what the failure means, as the silo's own log says it."""
+    from dpadmm.federation.https.trouble import words_for
+
+    return "" if made.failure is None else words_for(made.failure)
 
 
 def _made(secured: ssl.SSLObject | None) -> datetime | None:
@@ -92,15 +92,13 @@ def _made(secured: ssl.SSLObject | None) -> datetime | None:
 
 def call(place: "Place", key: SigningKey, coordinators: Collection[str]) -> Call:
     """Dial with a silo's key, trusting coordinators with these keys only; the certificate for it is thrown away."""
-    from dpadmm.federation.https.certificates import client_context
-    from dpadmm.federation.https.line import client_to, skew_of
+    from dpadmm.federation.https.line import dialled, skew_of
     from dpadmm.federation.https.trouble import FAILURES
 
     made = Call(place)
     with TemporaryDirectory(prefix="dpadmm-doctor-") as folder:
-        context = client_context(key, Path(folder) / "tls.pem", coordinators)
         try:
-            with client_to(place, context) as client:
+            with dialled(place, key, Path(folder) / "tls.pem", coordinators) as client:
                 made.own = made.dialled = client.base_url.raw_host.decode(), place.port
                 with client.stream("GET", _PAGE, timeout=SECONDS, extensions={"trace": made.note}) as answer:
                     made.status, made.skew = answer.status_code, skew_of(answer)
@@ -151,7 +149,7 @@ def _not_reached(made: Call) -> Checkup:
         advice = "is `dpadmm coordinator run` running there, on that port and not only on 127.0.0.1?"
         return problem("port", f"nothing listens on {host}, port {port}", _PROXY if made.is_proxied else advice)
     return problem(
-        "port", made.words, "does a firewall block it? It must allow outgoing TCP to this port; or set a proxy"
+        "port", _words(made), "does a firewall block it? It must allow outgoing TCP to this port; or set a proxy"
     )
 
 
@@ -173,7 +171,7 @@ def _not_secured(made: Call, *, has_terms: bool) -> Checkup:
         "is known once its next study is joined",
         Trouble.CLOCK: "set this machine's clock, and run a time service (NTP)",
     }
-    return problem("TLS", made.words, advice.get(trouble, "check the host, the port and anything in between"))
+    return problem("TLS", _words(made), advice.get(trouble, "check the host, the port and anything in between"))
 
 
 def _answered(made: Call) -> Checkup:
@@ -188,7 +186,7 @@ def _answered(made: Call) -> Checkup:
             "HTTP", f"the answer is not one of a dpadmm coordinator (HTTP {made.status})", "what is in between?"
         )
     if trouble_of(made.failure) is not Trouble.HUNG_UP:
-        return problem("HTTP", made.words)
+        return problem("HTTP", _words(made))
     if made.days_apart:
         return problem(
             "HTTP", "the coordinator closed the connection: by its clock this silo's certificate is not valid"

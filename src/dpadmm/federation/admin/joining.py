@@ -12,9 +12,9 @@ from dpadmm.data.schema import Screening
 from dpadmm.data.table_format import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.admin.invitations import Invitation
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.entry import SiloEntry
+from dpadmm.federation.invitations import Invitation
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import LARGEST_BODY, Join, Register
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
@@ -89,10 +89,10 @@ def make_silo(invitation: Invitation, directory: Path, rules: OwnRules) -> Recor
 
 def check_silo(invitation: Invitation, silo: Silo) -> SiloEntry:
     """Return the entry of a silo that is there already; refuse one that the study cannot take."""
-    entry, schema = SiloEntry.of(silo), invitation.table.digest
+    entry = SiloEntry.of(silo)
     if entry.name != invitation.silo:
         raise InputError(f"The invitation is for {invitation.silo!r}; this silo is called {entry.name!r}.")
-    if entry.schema != schema:
+    if entry.schema != invitation.table.digest:
         raise InputError(f"{silo.files.directory} was created with a different schema from the study's.")
     invitation.check_facts(entry)
     return entry

@@ -6,8 +6,16 @@ from datetime import UTC, datetime
 
 from dpadmm.errors import without_controls
 from dpadmm.federation.admin.checkups import Checkup
-from dpadmm.federation.admin.coordinator_status import CoordinatorRun, CoordinatorStatus, DriveState, Member
-from dpadmm.federation.admin.silo_status import BudgetStatus, DataStatus, SiloRun, SiloStatus
+from dpadmm.federation.admin.status import (
+    BudgetStatus,
+    CoordinatorRun,
+    CoordinatorStatus,
+    DataStatus,
+    DriveState,
+    Member,
+    SiloRun,
+    SiloStatus,
+)
 from dpadmm.federation.https.notice import CoordinatorNotice, SiloNotice
 
 WIDTH = 80

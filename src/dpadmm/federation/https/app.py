@@ -12,10 +12,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from typing import Any, Protocol
+from typing import Any
 
 from dpadmm.errors import DpadmmError
 from dpadmm.federation.https.post import PostOffice
+from dpadmm.federation.invitations import Studies
 from dpadmm.federation.refusal import printable, refusing_unexpected
 
 POLL_SECONDS = 25.0
@@ -53,26 +54,6 @@ _WORDS = {
 }
 
 
-class Reception(Protocol):
-    """Takes the entries of those who are invited, and hands out the terms that are drafted from them."""
-
-    def keys(self) -> set[str]:
-        """Return the public keys of all invitations; new ones are looked for."""
-        ...
-
-    def is_invited(self, key: str) -> bool:
-        """Return whether this is the key of an invitation."""
-        ...
-
-    def register(self, key: str, envelope: bytes) -> None:
-        """Keep the entry of who holds an invitation, or refuse it."""
-        ...
-
-    def terms(self, key: str) -> bytes | None:
-        """Return the signed terms for who holds an invitation; None before they are drafted."""
-        ...
-
-
 @dataclass
 class Allowance:
     """Requests that a silo may still make; grows with time up to `BURST`."""
@@ -101,9 +82,9 @@ class BadRequest(Exception):
 class Mail:
     """The ASGI app."""
 
-    def __init__(self, post: PostOffice, reception: Reception | None = None) -> None:
-        """Serve letters from this office, and whoever is invited at this reception."""
-        self._post, self._reception = post, reception
+    def __init__(self, post: PostOffice, studies: Studies) -> None:
+        """Serve letters from this office, and whoever is invited to these studies."""
+        self._post, self._studies = post, studies
         self._allowed: dict[str, Allowance] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,15 +105,13 @@ class Mail:
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         key, place = str(scope["state"]["silo"]), (scope["method"], scope["path"])
-        largest, host = self._post.largest(key), self._reception
-        is_invited = host is not None and host.is_invited(key)
-        if largest is None and not is_invited:
+        largest = self._post.largest(key)
+        if largest is None and not self._studies.is_invited(key):
             raise BadRequest(403)
         if not self._allowed.setdefault(key, Allowance()).take(GUEST_PRICE if largest is None else 1.0):
             raise BadRequest(429)
         if largest is None:
-            assert host is not None
-            return await _receive(host, key, place, scope, receive)
+            return await _receive(self._studies, key, place, scope, receive)
         if place == ("GET", "/next"):
             letter = await self._post.next(key, POLL_SECONDS)
             return (204, b"") if letter is None else (200, letter)
@@ -146,19 +125,19 @@ class Mail:
 
 
 async def _receive(
-    host: Reception, key: str, place: tuple[str, str], scope: Scope, receive: Receive
+    studies: Studies, key: str, place: tuple[str, str], scope: Scope, receive: Receive
 ) -> tuple[int, bytes]:
     """Answer who holds an invitation."""
     try:
         if place == ("GET", "/terms"):
             with refusing_unexpected():
-                terms = host.terms(key)
+                terms = studies.terms(key)
             return (204, b"") if terms is None else (200, terms)
         if place != ("PUT", "/entry"):
             raise BadRequest(404)
         body = await _body(dict(scope["headers"]), receive, LARGEST_ENTRY)
         with refusing_unexpected():
-            host.register(key, body)
+            studies.register(key, body)
     except DpadmmError as refusal:
         raise BadRequest(409, printable(str(refusal))) from None
     except OSError as problem:

@@ -16,9 +16,10 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from dpadmm.federation.https.app import Mail, Reception
+from dpadmm.federation.https.app import Mail
 from dpadmm.federation.https.certificates import issuer
 from dpadmm.federation.https.post import PostOffice
+from dpadmm.federation.invitations import Studies
 
 MOST_STRANGERS = 64
 """Connections that have not shown a certificate yet; one more ends the oldest of the network that has most of them."""
@@ -106,15 +107,13 @@ class SiloConnection(H11Protocol):
 class Door(uvicorn.Server):
     """Accepts connections on a listening socket, and serves those of silos until `should_exit` is set."""
 
-    def __init__(
-        self, post: PostOffice, context: ssl.SSLContext, listener: socket.socket, reception: Reception | None = None
-    ) -> None:
+    def __init__(self, post: PostOffice, context: ssl.SSLContext, listener: socket.socket, studies: Studies) -> None:
         """Serve the letters of this office, and whoever is invited, under this TLS."""
         listener.setblocking(False)
         listener.listen(_BACKLOG)
         super().__init__(
             uvicorn.Config(
-                Mail(post, reception),
+                Mail(post, studies),
                 http=SiloConnection,
                 ws="none",
                 loop="asyncio",

@@ -3,11 +3,10 @@
 import logging
 import os
 import re
-import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -17,9 +16,10 @@ import httpx
 
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
+from dpadmm.federation.durable import now
 from dpadmm.federation.https.app import POLL_SECONDS
 from dpadmm.federation.https.certificates import client_context
-from dpadmm.federation.https.notice import SiloNotice, now, telling
+from dpadmm.federation.https.notice import SiloNotice, telling
 from dpadmm.federation.https.processes import Ended, EndSignals
 from dpadmm.federation.https.trouble import CutOff, words_for
 from dpadmm.federation.keys import SigningKey
@@ -71,11 +71,6 @@ class Place:
         """The address as a client takes it."""
         return f"https://[{self.host}]:{self.port}" if ":" in self.host else f"https://{self.host}:{self.port}"
 
-    @property
-    def is_here(self) -> bool:
-        """Whether it is this machine, to which no proxy leads."""
-        return self.host in _LOOPBACK
-
 
 @dataclass
 class Line:
@@ -84,36 +79,31 @@ class Line:
     silo: Silo
     address: str
     ending: EndSignals
-    _skew: int | None = field(default=None, init=False)
-    _said: str = field(default="not dialled yet", init=False)
-    _since: str = field(default_factory=now, init=False)
-    _is_connected: bool = field(default=False, init=False)
-    _answered: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Check the address."""
         Place.of(self.address)
-        self._started = now()
+        self._notice = SiloNotice(
+            pid=os.getpid(),
+            started=now(),
+            coordinator=self.address,
+            is_connected=False,
+            line="not dialled yet",
+            since=now(),
+            skew_seconds=None,
+            answered=None,
+        )
 
     def notice(self) -> SiloNotice:
         """Return what there is to tell; any thread may ask."""
-        return SiloNotice(
-            pid=os.getpid(),
-            started=self._started,
-            coordinator=self.address,
-            is_connected=self._is_connected,
-            line=self._said,
-            since=self._since,
-            skew_seconds=self._skew,
-            answered=self._answered,
-        )
+        return self._notice
 
     def serve(self) -> None:
         """Answer letters until a signal comes."""
         pause = RETRY_SECONDS[0]
         while not self.ending.is_asked:
             try:
-                terms = self.silo.agreements()
+                terms = self.silo.store.agreements()
                 if not terms:
                     raise CutOff("no terms are approved yet (`dpadmm silo approve`); waiting")
                 coordinators = {each.coordinator for each in terms}
@@ -143,7 +133,7 @@ class Line:
             self._sleep(RETRY_SECONDS[0])  # in case polls come back at once
             return
         self._send(client, messages.mark(letter[messages.SIGNATURE_BYTES :]), self.silo.answer(letter))
-        self._answered = now()
+        self._notice = replace(self._notice, answered=now())
 
     def _send(self, client: httpx.Client, mark: str, reply: bytes) -> None:
         """Let the answer to the letter with this mark leave."""
@@ -164,50 +154,42 @@ class Line:
                 return None
             if answer.status_code != 200 or "content-encoding" in answer.headers:
                 raise CutOff(f"the answer is not one of a dpadmm coordinator (HTTP {answer.status_code})")
-            return self._read(answer)
-
-    def _read(self, answer: httpx.Response) -> bytes:
-        """Return a letter that is no larger than any of the terms allow."""
-        return read_at_most(answer, max((largest_request(each) for each in self.silo.agreements()), default=0))
+            return read_at_most(answer, max(map(largest_request, self.silo.store.agreements()), default=0))
 
     def _check_clock(self, answer: httpx.Response) -> None:
         """Tell once of clocks that differ; nothing depends on them but certificates and the times in logs."""
         skew = skew_of(answer)
         if skew is None:
             return
-        if abs(skew) > SKEW_SECONDS and abs(skew - (self._skew or 0)) > 1:
+        if abs(skew) > SKEW_SECONDS and abs(skew - (self._notice.skew_seconds or 0)) > 1:
             _log.warning("%s", skew_words(skew))
-        self._skew = skew
+        self._notice = replace(self._notice, skew_seconds=skew)
 
     def _tell(self, words: str, *, is_connected: bool) -> None:
         """Say what changes."""
-        if words != self._said:
+        if words != self._notice.line:
             _log.info("%s", words)
-            self._said, self._since, self._is_connected = words, now(), is_connected
+            self._notice = replace(self._notice, line=words, since=now(), is_connected=is_connected)
 
 
 @contextmanager
-def dialled(address: str, key: SigningKey, certificate: Path, coordinators: Iterable[str]) -> Iterator[httpx.Client]:
-    """Yield a client that talks to the coordinators with these keys alone.
+def dialled(
+    address: str | Place, key: SigningKey, certificate: Path, coordinators: Iterable[str]
+) -> Iterator[httpx.Client]:
+    """Yield a client that talks to the coordinators with these keys alone; proxies of the environment lead elsewhere.
 
     key: who it shows itself as. certificate: where its certificate is kept meanwhile.
     """
-    with client_to(Place.of(address), client_context(key, certificate, coordinators)) as client:
-        yield client
-
-
-@contextmanager
-def client_to(place: Place, context: ssl.SSLContext) -> Iterator[httpx.Client]:
-    """Yield a client for one coordinator; it dials other machines than this by the environment's proxies."""
+    place = Place.of(address) if isinstance(address, str) else address
     nothing = CookieJar(DefaultCookiePolicy(allowed_domains=()))  # is kept for coordinators, poll by poll
     with httpx.Client(
         base_url=place.url,
-        verify=context,
+        verify=client_context(key, certificate, coordinators),
         timeout=httpx.Timeout(10.0, read=READ_SECONDS, write=60.0),
         headers={"accept-encoding": "identity", "user-agent": "dpadmm"},
         cookies=nothing,
         event_hooks={"response": [_stay]},
-        trust_env=not place.is_here,
+        trust_env=place.host not in _LOOPBACK,
     ) as client:
         yield client
 
@@ -274,7 +256,7 @@ def run_silo(
         silo = Silo(files.directory, read=read)
         try:
             silo.check_ledger()
-            runs = ", ".join(repr(each.run) for each in silo.agreements()) or "none"
+            runs = ", ".join(repr(each.run) for each in silo.store.agreements()) or "none"
             line = Line(silo, address, ending)
             _log.info("silo %r is running; approved: %s; coordinator at %s", silo.policy.name, runs, address)
             with telling(files.status, line.notice):

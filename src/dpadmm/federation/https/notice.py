@@ -5,14 +5,13 @@ It holds as long as the process holds `running.lock`. Whether it can be written 
 
 import contextlib
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dpadmm.atomic import write_atomic
 from dpadmm.errors import InputError
 from dpadmm.parsing import parse_json, read_text
 
@@ -94,11 +93,6 @@ class CoordinatorNotice:
 _WHO = ("joined", "absent")
 
 
-def now() -> str:
-    """Return the time as notices tell it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 @contextlib.contextmanager
 def telling(path: Path, tell: Callable[[], SiloNotice | CoordinatorNotice]) -> Iterator[None]:
     """Keep the file up to date while the block runs, in a thread of its own: written when anything has changed."""
@@ -129,11 +123,8 @@ def telling(path: Path, tell: Callable[[], SiloNotice | CoordinatorNotice]) -> I
 
 def _write(path: Path, notice: SiloNotice | CoordinatorNotice) -> bool:
     """Replace the file as a whole; where there is no room take it away, so that nothing outdated is read."""
-    draft = path.with_name(path.name + ".new")
     try:
-        with os.fdopen(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
-            json.dump(asdict(notice), file, indent=1)
-        draft.replace(path)
+        write_atomic(path, json.dumps(asdict(notice), indent=1).encode(), 0o600)
     except OSError:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
@@ -92,10 +93,10 @@ class PostOffice:
         """Return whether a silo has asked for letters lately."""
         return key in self._polls or time.monotonic() - self._seen.get(key, float("-inf")) < PRESENT_SECONDS
 
-    def seen(self) -> dict[str, float]:
-        """Return when each silo has last asked for letters, in seconds since 1970."""
-        offset = time.time() - time.monotonic()
-        return {key: offset + at for key, at in list(self._seen.items())}
+    def seen(self) -> dict[str, str]:
+        """Return when each silo has last asked for letters, ISO 8601."""
+        offset, seen = time.time() - time.monotonic(), list(self._seen.items())
+        return {key: datetime.fromtimestamp(round(offset + at), UTC).isoformat() for key, at in seen}
 
     def put(self, key: str, envelope: bytes, box: Mailbox) -> None:
         """Keep a letter for a silo while its box is open; the same letter twice is one."""

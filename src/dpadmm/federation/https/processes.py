@@ -75,6 +75,7 @@ class Process:
     popen: "subprocess.Popen[bytes]"
     log: Path
     _file: IO[bytes]
+    _is_asked: bool = False
 
     @classmethod
     def start(cls, arguments: Sequence[str], log: Path) -> "Process":
@@ -101,8 +102,9 @@ class Process:
         return self.log.read_text(encoding="utf-8", errors="replace")[-characters:]
 
     def ask_to_stop(self) -> None:
-        """Ask the process to end, without waiting."""
-        if self.is_alive:
+        """Ask the process to end, without waiting; once, because a second signal would end it in the middle of that."""
+        if self.is_alive and not self._is_asked:
+            self._is_asked = True
             self.popen.terminate()
 
     def stop(self, seconds: float = 20.0) -> None:

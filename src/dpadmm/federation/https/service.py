@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -19,11 +18,12 @@ from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
-from dpadmm.federation.https.app import Reception
+from dpadmm.federation.durable import now
 from dpadmm.federation.https.certificates import renew, server_context, trust
 from dpadmm.federation.https.door import Door
-from dpadmm.federation.https.notice import CoordinatorNotice, DrivenRun, SiloPresence, now, telling
+from dpadmm.federation.https.notice import CoordinatorNotice, DrivenRun, SiloPresence, telling
 from dpadmm.federation.https.post import Mailbox, PostOffice
+from dpadmm.federation.invitations import Studies
 from dpadmm.federation.locks import sole
 from dpadmm.federation.refusal import refusing_unexpected
 
@@ -44,7 +44,6 @@ class Service:
 
     files: CoordinatorFiles
     listener: socket.socket
-    reception: Reception | None = None
     _invited: set[str] = field(default_factory=set)
     _driven: dict[Path, threading.Thread] = field(default_factory=dict)
     _open: dict[Path, Coordinator] = field(default_factory=dict)
@@ -54,13 +53,13 @@ class Service:
 
     def start(self) -> None:
         """Open the port."""
-        self.key, self._started = self.files.key(), now()
+        self.key, self._started, self.studies = self.files.key(), now(), Studies(self.files)
         self._host, self._port = self.listener.getsockname()[:2]
         self._context = server_context(self.key, self.files.certificate)
         self._renewed = time.monotonic()
         self._loop = asyncio.new_event_loop()
         self.post = PostOffice(self._loop)
-        self._door = Door(self.post, self._context, self.listener, self.reception)
+        self._door = Door(self.post, self._context, self.listener, self.studies)
         self._server = threading.Thread(target=self._serve, name="https", daemon=True)
         self._server.start()
 
@@ -73,7 +72,7 @@ class Service:
             host=self._host,
             port=self._port,
             silos=tuple(
-                SiloPresence(key=key, is_connected=key in connected, seen=_time_of(seen.get(key)))
+                SiloPresence(key=key, is_connected=key in connected, seen=seen.get(key))
                 for key in sorted(seen.keys() | connected)
             ),
             runs=tuple(DrivenRun(path.stem, *run.attendance()) for path, run in list(self._open.items())),
@@ -90,7 +89,10 @@ class Service:
         if time.monotonic() - self._renewed > _RENEW_SECONDS:
             self._in_loop(partial(renew, self._context, self.key, self.files.certificate, is_server=True))
             self._renewed = time.monotonic()
-        self._let_in()
+        new = self.studies.keys() - self._invited
+        if new:  # accept the certificates of invitations
+            self._in_loop(partial(trust, self._context, new))
+            self._invited |= new
         for path in self.files.runs():
             thread = self._driven.get(path)
             if path in self._done or (thread is not None and thread.is_alive()) or not self._is_due(path):
@@ -99,13 +101,6 @@ class Service:
                 target=self._drive, args=(path,), name=f"run {path.stem[:8]}", daemon=True
             )
             self._driven[path].start()
-
-    def _let_in(self) -> None:
-        """Accept the certificates of invitations that are new."""
-        new = set() if self.reception is None else self.reception.keys() - self._invited
-        if new:
-            self._in_loop(partial(trust, self._context, new))
-            self._invited |= new
 
     def _is_due(self, path: Path) -> bool:
         try:
@@ -171,10 +166,6 @@ class Service:
         self._loop.close()
 
 
-def _time_of(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(round(seconds), UTC).isoformat()
-
-
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that is bound there, `InputError` if it cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -191,14 +182,11 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 @contextlib.contextmanager
-def serving(files: CoordinatorFiles, host: str, port: int, reception: Reception | None = None) -> Iterator[Service]:
-    """Serve a coordinator, alone in its directory, while the block runs.
-
-    reception: for those who are invited.
-    """
+def serving(files: CoordinatorFiles, host: str, port: int) -> Iterator[Service]:
+    """Serve a coordinator, alone in its directory, while the block runs."""
     files.check()
     with sole(files.lock, "The coordinator of this directory"):
-        service = Service(files, listen(host, port), reception)
+        service = Service(files, listen(host, port))
         service.start()
         try:
             with telling(files.status, service.notice):

@@ -3,7 +3,7 @@
 import sqlite3
 import ssl
 from datetime import UTC, datetime
-from enum import Enum, auto
+from enum import Enum
 
 import httpx
 
@@ -23,18 +23,18 @@ FAILURES = (httpx.HTTPError, CutOff, OSError, sqlite3.Error)
 
 
 class Trouble(Enum):
-    """What a failure means."""
+    """What a failure means, and what to do about it."""
 
-    CLOCK = auto()
-    STRANGER = auto()
-    NO_TLS = auto()
-    HUNG_UP = auto()
-    SLOW = auto()
-    UNREACHABLE = auto()
-    REFUSED = auto()
-    FILES = auto()
-    MACHINE = auto()
-    UNEXPECTED = auto()
+    CLOCK = "the coordinator's certificate is not valid by this machine's clock, {now}; check the clock"
+    STRANGER = "the server there is not the coordinator of any approved terms"
+    NO_TLS = "the server there does not speak TLS (is this the coordinator's port?)"
+    HUNG_UP = "the coordinator closed the connection: no open run or invitation has this key, or a clock is wrong"
+    SLOW = "the coordinator did not answer in time"
+    UNREACHABLE = "the coordinator cannot be reached ({problem})"
+    REFUSED = "{problem}"
+    FILES = "the silo's files cannot be written ({problem})"
+    MACHINE = "this machine failed ({reason})"
+    UNEXPECTED = "UnexpectedFailure, {fault}"
 
 
 def trouble_of(problem: BaseException) -> Trouble:
@@ -63,27 +63,7 @@ def trouble_of(problem: BaseException) -> Trouble:
 
 
 def words_for(problem: Exception) -> str:
-    """Say what a line that is down means, and what to do about it; the text of other packages may quote anything."""
-    match trouble_of(problem):
-        case Trouble.CLOCK:
-            now = datetime.now(UTC).isoformat(timespec="minutes")
-            return f"the coordinator's certificate is not valid by this machine's clock, {now}; check the clock"
-        case Trouble.STRANGER:
-            return "the server there is not the coordinator of any approved terms"
-        case Trouble.NO_TLS:
-            return "the server there does not speak TLS (is this the coordinator's port?)"
-        case Trouble.HUNG_UP:
-            return "the coordinator closed the connection: no open run or invitation has this key, or a clock is wrong"
-        case Trouble.SLOW:
-            return "the coordinator did not answer in time"
-        case Trouble.UNREACHABLE:
-            return f"the coordinator cannot be reached ({problem})"
-        case Trouble.REFUSED:
-            return str(problem)
-        case Trouble.FILES:
-            return f"the silo's files cannot be written ({problem})"
-        case Trouble.MACHINE:
-            told = str(problem) if isinstance(problem.__cause__, DpadmmError) else reason_of(problem)
-            return f"this machine failed ({told})"
-        case Trouble.UNEXPECTED:
-            return f"{UnexpectedFailure.__name__}, {UnexpectedFailure(problem)}"
+    """Say what a line that is down means; the text of other packages may quote anything."""
+    reason = str(problem) if isinstance(problem.__cause__, DpadmmError) else reason_of(problem)
+    now, fault = datetime.now(UTC).isoformat(timespec="minutes"), UnexpectedFailure(problem)
+    return trouble_of(problem).value.format(now=now, problem=problem, reason=reason, fault=fault)

@@ -57,8 +57,38 @@ BLOCKS = About(
 """What is true of all settings; each has its own name and summary."""
 
 
+class BlockMethod(Method):
+    """What all settings share, wherever the noise is."""
+
+    gamma: float
+    lam: float
+    participation: Participation | None
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """The schedule must be for these agents."""
+        if self.participation is not None:
+            self.participation.check(problem.n_agents)
+
+    def residuals(
+        self, agents: Agents, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]
+    ) -> Residuals:
+        """Primal: largest movement of a block over 2 lam, which is `||x_i - z||`. Dual: movement of z over gamma."""
+        blocks = np.linalg.norm(after[0].u - before[0].u, axis=1) / (2 * self.lam)
+        moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / self.gamma
+        return Residuals(primal=blocks.max(axis=0), dual=moved)
+
+
+class PlannedBlocks(BlockMethod):
+    """Blocks that anyone may be drawn to update: the mean model is a proximal descent, and its step says all."""
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
+        return cls(gamma=step, unit=setting.protection.unit)  # type: ignore[call-arg]
+
+
 @dataclass(frozen=True)
-class BlockADMM(Method):
+class BlockADMM(BlockMethod):
     """Fixed-point ADMM with noise in the blocks; the settings differ in who takes part and who looks.
 
     Parameters
@@ -87,11 +117,6 @@ class BlockADMM(Method):
         if self.clip != math.inf:
             checks.positive("clip", self.clip)
         check_unit(self.unit)
-
-    def check(self, problem: Problem, network: Network | None) -> None:
-        """The schedule must be for these agents."""
-        if self.participation is not None:
-            self.participation.check(problem.n_agents)
 
     def start(self, agents: Agents, replicas: int) -> tuple[BlockState, Floats]:
         """u = 0 and z = prox(0)."""
@@ -122,12 +147,6 @@ class BlockADMM(Method):
         """(8), with the mean of the blocks tracked by their changes."""
         mean = inbox[1:] + messages.sum(axis=0, keepdims=True) / problem.n_agents
         return with_prox(problem.regulariser, self.gamma, mean)
-
-    def residuals(
-        self, agents: Agents, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]
-    ) -> Residuals:
-        """Primal: largest `||x_i - z||` of those who computed, as blocks show it. Dual: movement of z over gamma."""
-        return block_residuals(self.lam, self.gamma, before, after)
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C5: `2 (x_i - z)` leaves with Gaussian noise, once per participation, enough for whoever takes part most.
@@ -163,24 +182,18 @@ class BlockADMM(Method):
             solver_tolerance=local.solver_tolerance,
         )
         if self.unit is Unit.USER:
-            return replace(user, silos_per_person=hidden.silos_per_person)
+            return replace(user, protection=replace(user.protection, silos_per_person=hidden.silos_per_person))
         # Clipping alone: what holds for all of a user's data holds for some of them.
         return replace(
             user,
-            unit=row_unit(hidden),
+            protection=replace(
+                user.protection,
+                unit=row_unit(hidden),
+                records_per_person=hidden.records_per_person,
+                silos_per_person=hidden.silos_per_person,
+            ),
             theorem="C5 (record level)",
-            records_per_person=hidden.records_per_person,
-            silos_per_person=hidden.silos_per_person,
         )
-
-
-class BlockDescent(BlockADMM):
-    """Blocks that anyone may be drawn to update: the mean model is a proximal descent, and its step says all."""
-
-    @classmethod
-    def at_step(cls, setting: Setting, step: float) -> Self:
-        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
-        return cls(gamma=step, unit=setting.protection.unit)
 
 
 def check_unit(unit: Unit) -> None:
@@ -232,12 +245,3 @@ def clipped(values: Floats, clip: float) -> Floats:
 def with_prox(regulariser: Regulariser, gamma: float, mean: Floats) -> Floats:
     """Return z = prox_{gamma g}(mean) above the mean itself, as (2, d, R)."""
     return np.concatenate([regulariser.prox(mean, gamma), mean])
-
-
-def block_residuals(
-    lam: float, gamma: float, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]
-) -> Residuals:
-    """Return the largest movement of a block over 2 lam, and the movement of z over gamma."""
-    blocks = np.linalg.norm(after[0].u - before[0].u, axis=1) / (2 * lam)
-    moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / gamma
-    return Residuals(primal=blocks.max(axis=0), dual=moved)

@@ -10,15 +10,12 @@ The x_i never leave: their last update touched the data without noise after it.
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockDescent
-from dpadmm.methods.method import About, WorstCase
-from dpadmm.privacy.protection import Unit
-from dpadmm.problems import neighbours
-from dpadmm.problems.problem import Weighting
+from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM, PlannedBlocks
+from dpadmm.methods.method import About
 
 
 @dataclass(frozen=True)
-class CentralisedADMM(BlockDescent):
+class CentralisedADMM(PlannedBlocks, BlockADMM):
     """Fixed-point ADMM at a curator; a block is a silo, or a single record (`Silos.one_record_each`).
 
     Parameters: see `BlockADMM`. `participation` is the order of the blocks: None updates all of them against one z, as
@@ -46,14 +43,3 @@ class CentralisedADMM(BlockDescent):
         is_federated=False,
         why="one silo: the iterations stay inside, and only the final model is released (C5)",
     )
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A record, and a user."""
-        method = cls(gamma=1.0)
-        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
-        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
-        return (
-            WorstCase(neighbours.PULLED, method, pulled, 1),
-            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 4),
-        )

@@ -7,34 +7,27 @@ With g = 0, one agent and `R_b(u) = u_b - (2/beta) grad_b f(u)` this is Algorith
 """
 
 from dataclasses import dataclass
-from functools import singledispatch
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook
 from dpadmm.methods.batches import within_reach
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import About, Method, Setting, Topology, WorstCase
+from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, everywhere
+from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.gradients import coordinate_gradient
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.regularisers import Box, ElasticNet
-
-
-class NoMemory(NamedTuple):
-    """Agents remember nothing between rounds; `seats` (N, 1, 1) only says how many there are."""
-
-    seats: Floats
+from dpadmm.problems.regularisers import SEPARABLE
 
 
 @dataclass(frozen=True)
-class CoordinateDescent(Method):
+class CoordinateDescent(BroadcastMethod):
     """DP-CD: one block of coordinates a round, with noise on that block of every silo's gradient.
 
     Parameters
@@ -80,15 +73,16 @@ class CoordinateDescent(Method):
         beta = float(problem.weights.sum()) * problem.functions.constants.smoothness
         if not self.step < 2 / beta:
             raise InputError(f"step must be below 2/beta = {2 / beta:g} (beta = sum w_i L), got {self.step:g}.")
-        if not acts_on_coordinates(problem.regulariser):
+        if not isinstance(problem.regulariser, SEPARABLE):
             name = type(problem.regulariser).__name__
             raise InputError(
                 f"Coordinate descent needs a regulariser that acts on each coordinate separately; {name} does not."
             )
 
-    def start(self, agents: Agents, replicas: int) -> tuple[NoMemory, Floats]:
+    def start(self, agents: Agents, replicas: int) -> tuple[GradientState, Floats]:
         """u = 0."""
-        return NoMemory(np.zeros((len(agents.index), 1, 1))), np.zeros((1, agents.dimension, replicas))
+        u = np.zeros((1, agents.dimension, replicas))
+        return GradientState(everywhere(agents, u)), u
 
     def coordinates(self, k: int, dimension: int) -> Ints:
         """Return the coordinates of round k's block."""
@@ -97,8 +91,8 @@ class CoordinateDescent(Method):
         return span[span < dimension]
 
     def local_step(
-        self, k: int, agents: Agents, state: NoMemory, inbox: Floats, noise: NoiseHook
-    ) -> tuple[NoMemory, Floats]:
+        self, k: int, agents: Agents, state: GradientState, inbox: Floats, noise: NoiseHook
+    ) -> tuple[GradientState, Floats]:
         """The noisy block of the gradient at the public point u."""
         point, active = within_reach(agents.functions, inbox), self.coordinates(k, agents.dimension)
         gradient = agents.functions.gradient(point)[:, active]
@@ -115,35 +109,8 @@ class CoordinateDescent(Method):
         after[:, active] = problem.regulariser.prox(moved, self.step)[:, active]
         return after
 
-    def residuals(self, agents: Agents, before: tuple[NoMemory, Floats], after: tuple[NoMemory, Floats]) -> Residuals:
-        """Primal: 0, there is one model. Dual: the movement over the step, of the active block only."""
-        moved = np.linalg.norm(after[1][0] - before[1][0], axis=0) / self.step
-        return Residuals(primal=np.zeros_like(moved), dual=moved)
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """All coordinates in turn."""
-        method = cls(step=0.1, blocks=Participation.in_turn(1, 3))
-        return (WorstCase(neighbours.PULLED, method, neighbours.saturated(1, records=2), 3),)
-
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C9: one Gaussian release per silo and round."""
         self.blocks.covers(setting.rounds)
-        problem, rounds = setting.problem, tuple(range(1, setting.rounds + 1))
-        rows = []
-        for i in range(problem.n_agents):
-            certificate = coordinate_gradient(setting.evaluated(i))
-            rows.append(Row(i, rounds, (certificate,) * len(rounds)))
-        return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)
-
-
-@singledispatch
-def acts_on_coordinates(regulariser: Any) -> bool:
-    """Say whether g(x) is a sum over coordinates, so that its prox on one of them does not need the others."""
-    return False
-
-
-@acts_on_coordinates.register(ElasticNet)
-@acts_on_coordinates.register(Box)
-def _(regulariser: Any) -> bool:
-    return True
+        rows = setting.rows(lambda i: coordinate_gradient(setting.evaluated(i)))
+        return (Promise(MESSAGE, Family.GAUSSIAN, rows),)

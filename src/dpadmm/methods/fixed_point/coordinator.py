@@ -8,23 +8,23 @@ lam <= 1/2 a block is a convex combination of points `z - gamma grad F_i(x)`, so
 `2 gamma L/N` at most, for ever: no clipping, no growth with the rounds.
 """
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.methods.anatomy import BROADCAST, Agents, NoiseHook, Residuals
+from dpadmm.methods.anatomy import BROADCAST, Agents, NoiseHook
 from dpadmm.methods.fixed_point.blocks import (
     BlockState,
+    PlannedBlocks,
     block_minimiser,
-    block_residuals,
     check_unit,
     inside_prox,
     kinds_of,
 )
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import ROWS, About, Method, Setting, Topology, WorstCase
+from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.promises import Custom, Family, Promise, Row
@@ -32,13 +32,12 @@ from dpadmm.privacy.calibration import optimal_gaussian_shape
 from dpadmm.privacy.certificates.hidden_state import fixed_point_mean_record, fixed_point_mean_user, relaxation_of
 from dpadmm.privacy.certificates.local import for_silos
 from dpadmm.privacy.protection import Certificate, Unit
-from dpadmm.problems import neighbours
-from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import Problem
 
 
 @dataclass(frozen=True)
-class CoordinatorADMM(Method):
+class CoordinatorADMM(PlannedBlocks):
     """Fixed-point ADMM whose only noise is the coordinator's.
 
     Parameters
@@ -86,25 +85,11 @@ class CoordinatorADMM(Method):
         relaxation_of(self.lam)
         check_unit(self.unit)
 
-    @classmethod
-    def at_step(cls, setting: Setting, step: float) -> Self:
-        """`u_i = z - gamma N w_i grad f_i`, and z is their mean."""
-        return cls(gamma=step, unit=setting.protection.unit)
-
-    def check(self, problem: Problem, network: Network | None) -> None:
-        """The schedule must be for these agents."""
-        if self.participation is not None:
-            self.participation.check(problem.n_agents)
-
     def start(self, agents: Agents, replicas: int) -> tuple[BlockState, Floats]:
         """u = 0 and z = prox(0)."""
         zero = np.zeros((len(agents.index), agents.dimension, replicas))
         z = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), self.gamma)
         return BlockState(u=zero, x=zero.copy()), z
-
-    def participants(self, k: int) -> Ints | None:
-        """Everyone is heard; who computes is decided in the local step."""
-        return None
 
     def local_step(
         self, k: int, agents: Agents, state: BlockState, inbox: Floats, noise: NoiseHook
@@ -128,25 +113,6 @@ class CoordinatorADMM(Method):
     ) -> Floats:
         """The noisy mean, then the prox: post-processing that keeps sparsity and feasibility."""
         return problem.regulariser.prox(noise.total(BROADCAST, k, messages), self.gamma)
-
-    def residuals(
-        self, agents: Agents, before: tuple[BlockState, Floats], after: tuple[BlockState, Floats]
-    ) -> Residuals:
-        """As for noise in the blocks."""
-        return block_residuals(self.lam, self.gamma, before, after)
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Blocks are hidden, and remember."""
-        method = cls(gamma=1.0)
-        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
-        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE)
-        return (
-            WorstCase(neighbours.PULLED, method, pulled, 1),
-            WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2), 2),
-            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 5),
-            WorstCase(neighbours.HIDDEN, method, neighbours.bent(), 5),
-        )
 
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C6: `mean u` leaves with Gaussian noise, once a round, under the certificate of the agent that moves it most.

@@ -7,23 +7,18 @@ user i:  x_i = prox_{gamma F_i}(2z - u_i)
 `zhat` is the mean of all blocks. (As printed, the server adds the changes to z: see `blocks`.)
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockDescent
+from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM, PlannedBlocks
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import About, Common, WorstCase
-from dpadmm.privacy.protection import Unit
-from dpadmm.problems import neighbours
-from dpadmm.problems.losses import SmoothedHinge
-from dpadmm.problems.problem import Weighting
+from dpadmm.methods.method import About, Common
 
 
 @dataclass(frozen=True)
-class FederatedADMM(BlockDescent):
+class FederatedADMM(PlannedBlocks, BlockADMM):
     """Fixed-point ADMM with users and a server that need not be trusted.
 
     Parameters: see `BlockADMM`; `sampled` draws the participation.
@@ -55,41 +50,10 @@ class FederatedADMM(BlockDescent):
         return cls(**numbers, participation=Participation.subsets(common.n_silos, sampled, common.rounds, rng))
 
     @classmethod
-    def sampled(
-        cls,
-        gamma: float,
-        n_users: int,
-        m: int,
-        rounds: int,
-        rng: np.random.Generator,
-        lam: float = 0.5,
-        clip: float = math.inf,
-        unit: Unit = Unit.RECORD,
-    ) -> "FederatedADMM":
-        """Return the method with m of N users drawn for each of `rounds` rounds.
+    def sampled(cls, gamma: float, n_users: int, m: int, rounds: int, rng: np.random.Generator, **more: Any) -> Self:
+        """Return the method with m of N users drawn for each of `rounds` rounds; more: lam, clip, unit.
 
         >>> FederatedADMM.sampled(1.0, n_users=5, m=2, rounds=3, rng=np.random.default_rng(0)).participants(1)
         array([3, 4])
         """
-        return cls(gamma, lam, clip, unit, Participation.subsets(n_users, m, rounds, rng))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Records and users who are drawn, and a margin loss."""
-        pulled = neighbours.saturated(3, records=2, weighting=Weighting.AVERAGE, at=2)
-        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE, at=2)
-        drawn = _busiest_last(Participation.subsets(3, 2, 6, np.random.default_rng(seed)))
-        method, everyone = cls(1.0, participation=drawn), cls(1.0)
-        return (
-            WorstCase(neighbours.PULLED, method, pulled, 6),
-            WorstCase(neighbours.USER, replace(method, unit=Unit.USER), user, 6),
-            WorstCase(neighbours.HINGE, everyone, neighbours.dragged(SmoothedHinge(), 2), 2),
-        )
-
-
-def _busiest_last(drawn: Participation) -> Participation:
-    """Return the schedule with the last user and whoever takes part most often swapped: noise is calibrated to them."""
-    swap = np.arange(drawn.n_agents)
-    busiest = int(np.argmax(drawn.counts(drawn.rounds)))
-    swap[[-1, busiest]] = busiest, drawn.n_agents - 1
-    return Participation(drawn.n_agents, swap[drawn.table])
+        return cls(gamma, participation=Participation.subsets(n_users, m, rounds, rng), **more)

@@ -16,17 +16,15 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpadmm import checks
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals
-from dpadmm.methods.method import About, Method, Setting, Topology, WorstCase
+from dpadmm.methods.method import About, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.gradients import general_constraint
-from dpadmm.problems import neighbours
-from dpadmm.problems.arrays import Floats
+from dpadmm.problems.arrays import Floats, as_numbers
 from dpadmm.problems.problem import Problem
 
 _MOST_STEPS = 20_000
@@ -48,7 +46,7 @@ class Constraint:
 
     def __post_init__(self) -> None:
         """Check shapes and ranks."""
-        a, b, c = (_numbers(name, getattr(self, name)) for name in "abc")
+        a, b, c = (as_numbers(name, getattr(self, name)) for name in "abc")
         if a.ndim != 2 or b.ndim != 2 or c.ndim != 1 or not len(a) == len(b) == len(c) or 0 in (*a.shape, *b.shape):
             raise InputError(f"A, B, c must be (p, d), (p, q), (p,); got {a.shape}, {b.shape}, {c.shape}.")
         for name, matrix in (("A", a), ("B", b)):
@@ -194,12 +192,6 @@ class GeneralADMM(Method):
         dual = np.linalg.norm(self.constraint.b @ (after[1][0] - before[1][0]), axis=0) / self.gamma
         return Residuals(primal=primal, dual=dual)
 
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """The constraint x = z."""
-        method = cls(gamma=1.0, constraint=Constraint(np.eye(1), -np.eye(1), np.zeros(1)))
-        return (WorstCase(neighbours.PULLED, method, neighbours.saturated(1, records=2), 3),)
-
     def promises(self, setting: Setting) -> tuple[Promise, ...]:
         """C9: `2 (Ax + Bz - c)` with Gaussian noise, once a round."""
         tolerance = None if setting.tolerance is None else 2 * setting.tolerance
@@ -242,13 +234,3 @@ def _majorised(
         f"A subproblem of the general form was not solved in {_MOST_STEPS} steps: the matrix has the condition number "
         f"{(top / least) ** 0.5:.1e}. Rescale the constraint."
     )
-
-
-def _numbers(name: str, values: ArrayLike) -> Floats:
-    try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"{name} must hold numbers, got something else ({problem}).") from problem
-    if not np.isfinite(array).all():
-        raise InputError(f"{name} holds NaN or infinite values.")
-    return array

@@ -19,11 +19,10 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM
-from dpadmm.methods.method import About, Setting, WorstCase
+from dpadmm.methods.method import About, Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Promise
 from dpadmm.privacy.protection import Unit
-from dpadmm.problems import neighbours
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
@@ -48,12 +47,6 @@ class LassoADMM(BlockADMM):
         is_federated=False,
         units=frozenset({Unit.RECORD, Unit.USER}),
     )
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """Clipping decides."""
-        pair = "one user's clipped residual, to opposite sides"
-        return (WorstCase(pair, cls(1.0, clip=1.0), neighbours.pulled_lasso(), 3),)
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Squared loss, one record per user, l1 and nothing else."""

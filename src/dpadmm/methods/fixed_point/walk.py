@@ -8,7 +8,6 @@ The token is `zhat`, the mean of all blocks; as printed it is z, from which the 
 paper walks on the complete graph; any connected graph will do, since the fixed point does not depend on the order.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -17,12 +16,10 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import About, Common, Topology, WorstCase
+from dpadmm.methods.method import About, Common, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.networks.walks import WalkKind
-from dpadmm.privacy.protection import Unit
-from dpadmm.problems import neighbours
-from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -62,18 +59,9 @@ class RandomWalkADMM(BlockADMM):
         return cls(**numbers, participation=walk)
 
     @classmethod
-    def on_complete_graph(
-        cls,
-        gamma: float,
-        n_users: int,
-        rounds: int,
-        rng: np.random.Generator,
-        lam: float = 0.5,
-        clip: float = math.inf,
-        unit: Unit = Unit.RECORD,
-    ) -> "RandomWalkADMM":
+    def on_complete_graph(cls, gamma: float, n_users: int, rounds: int, rng: np.random.Generator, **more: Any) -> Self:
         """Return the method with each holder uniform among all users, the present one included."""
-        return cls(gamma, lam, clip, unit, Participation.one_at_random(n_users, rounds, rng))
+        return cls(gamma, participation=Participation.one_at_random(n_users, rounds, rng), **more)
 
     @classmethod
     def on_network(
@@ -83,19 +71,10 @@ class RandomWalkADMM(BlockADMM):
         rounds: int,
         rng: np.random.Generator,
         kind: WalkKind = WalkKind.METROPOLIS_HASTINGS,
-        lam: float = 0.5,
-        clip: float = math.inf,
-        unit: Unit = Unit.RECORD,
-    ) -> "RandomWalkADMM":
-        """Return the method with the token on the edges of a connected network."""
-        return cls(gamma, lam, clip, unit, Participation.walk(network, rounds, rng, kind=kind))
-
-    @classmethod
-    def worst_cases(cls, seed: int) -> tuple[WorstCase, ...]:
-        """A user whom the token visits three times."""
-        holders = Participation.of(3, [[2], [1], [0], [2], [1], [2], [0], [1]])
-        user = neighbours.saturated(3, records=2, changed=2, weighting=Weighting.AVERAGE, at=2)
-        return (WorstCase(neighbours.USER, cls(1.0, unit=Unit.USER, participation=holders), user, 8),)
+        **more: Any,
+    ) -> Self:
+        """Return the method with the token on the edges of a connected network; more: lam, clip, unit."""
+        return cls(gamma, participation=Participation.walk(network, rounds, rng, kind=kind), **more)
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Where a network is given, the walk must keep to its edges."""

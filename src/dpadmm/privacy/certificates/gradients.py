@@ -136,7 +136,9 @@ def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) ->
     if unit is not Unit.USER:
         return certificate
     return replace(
-        certificate, unit=unit, assumptions=("neighbours differ in all data of one user", *certificate.assumptions[1:])
+        certificate,
+        protection=replace(certificate.protection, unit=unit),
+        assumptions=("neighbours differ in all data of one user", *certificate.assumptions[1:]),
     )
 
 

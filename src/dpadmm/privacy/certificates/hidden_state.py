@@ -48,7 +48,7 @@ from dpadmm.privacy.certificates.local import (
     strength_of,
     tolerance_of,
 )
-from dpadmm.privacy.protection import Certificate, Unit, View
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,7 @@ def _spectrum(penalty: float, weight: float, strong_convexity: float, smoothness
 def _certify_function(bound: float, theorem: str, words: str, solver_tolerance: float | None) -> Certificate:
     return Certificate(
         bound=bound,
-        unit=Unit.FUNCTION,
-        view=View.PUBLIC,
+        protection=Protection(unit=Unit.FUNCTION, view=View.PUBLIC),
         theorem=theorem,
         assumptions=(words, *_TRUST, solver_words(solver_tolerance), *PUBLIC_FACTS),
         strength=strength_of(solver_tolerance),
@@ -232,8 +231,7 @@ def _certify_user(
 ) -> Certificate:
     return Certificate(
         bound=bound,
-        unit=Unit.USER,
-        view=view,
+        protection=Protection(unit=Unit.USER, view=view),
         theorem=theorem,
         assumptions=(
             "neighbours differ in all data of one user",

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.privacy.protection import Certificate, Relation, Strength, Unit, View
+from dpadmm.privacy.protection import Certificate, Protection, Relation, Strength, Unit, View
 
 PUBLIC_FACTS = (
     "the sizes n_i, the graph, the weights, the penalties and the schedule are public and fixed in advance",
@@ -187,8 +187,13 @@ class LocalFunction:
             )
         return Certificate(
             bound=bound,
-            unit=self.unit,
-            view=view,
+            protection=Protection(
+                unit=self.unit,
+                relation=self.relation,
+                view=view,
+                records_per_person=self.records_per_person,
+                silos_per_person=self.silos_per_person,
+            ),
             theorem=theorem if self.scores == 1 else f"{theorem} + C13",
             assumptions=(
                 neighbour_words(self.records_per_person, self.silos_per_person, self.relation, self.unit),
@@ -197,10 +202,7 @@ class LocalFunction:
                 gradient_words(self.solver_tolerance) if self.is_evaluated else solver_words(self.solver_tolerance),
                 *(PUBLIC_FACTS if has_sizes else NOMINAL_FACTS),
             ),
-            relation=self.relation,
             strength=strength_of(self.solver_tolerance),
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
         )
 
     @property
@@ -233,11 +235,13 @@ def neighbour_words(
 
 def for_silos(certificate: Certificate, *, bound: float, silos: int) -> Certificate:
     """Return a certificate that was made for one silo as one, of another bound, for people with records in several."""
-    records, relation, unit = certificate.records_per_person, certificate.relation, certificate.unit
-    said = neighbour_words(records, certificate.silos_per_person, relation, unit)
-    told = neighbour_words(records, silos, relation, unit)
+    protection = replace(certificate.protection, silos_per_person=silos)
+    said, told = (
+        neighbour_words(each.records_per_person, each.silos_per_person, each.relation, each.unit)
+        for each in (certificate.protection, protection)
+    )
     words = tuple(told if each == said else each for each in certificate.assumptions)
-    return replace(certificate, bound=bound, silos_per_person=silos, assumptions=words)
+    return replace(certificate, bound=bound, protection=protection, assumptions=words)
 
 
 def solver_words(solver_tolerance: float | None) -> str:

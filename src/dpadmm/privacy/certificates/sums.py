@@ -84,27 +84,27 @@ def masked_sum(
 
     certificate: of the sum, in the L2 norm, against those who see it with noise (the view PUBLIC).
 
-    >>> from dpadmm.privacy.protection import Unit
-    >>> plain = Certificate(bound=2.0, unit=Unit.RECORD, view=View.PUBLIC, theorem="C9", assumptions=("bounded",))
+    >>> seen = Protection(view=View.PUBLIC)
+    >>> plain = Certificate(bound=2.0, protection=seen, theorem="C9", assumptions=("bounded",))
     >>> said = masked_sum(plain, shares=Shares(5, 1), grid=2.0**-20, dimension=4)
-    >>> said.bound == 2.0 + 2 * 2.0**-20, said.view.value, said.colluders, said.theorem
-    (True, 'aggregate', 1, 'C9 + C12')
+    >>> said.bound == 2.0 + 2 * 2.0**-20, said.protection.view.value, said.theorem
+    (True, 'aggregate', 'C9 + C12')
     """
     d, width = checks.count("dimension", dimension), checks.positive("grid", grid)
     if math.frexp(width)[0] != 0.5:
         raise InputError(f"grid must be a power of two, got {shown(width)}. Use 2.0**k, for instance {2.0**-30!r}.")
-    if certificate.view is not View.PUBLIC or certificate.norm is not Norm.L2 or certificate.grid is not None:
+    seen = certificate.protection
+    if seen.view is not View.PUBLIC or certificate.norm is not Norm.L2 or certificate.grid is not None:
         raise InputError(
             "masked_sum takes the certificate of a plain sum of all silos' values, in the L2 norm, not yet on a grid; "
-            f"got one against the {certificate.view.value}, in the {certificate.norm.value} norm."
+            f"got one against the {seen.view.value}, in the {certificate.norm.value} norm."
         )
     kept = (words for words in certificate.assumptions if words != TRUSTED_SUM)
-    rounding = 0.0 if is_on_grid else certificate.silos_per_person * width * math.sqrt(d)
+    rounding = 0.0 if is_on_grid else seen.silos_per_person * width * math.sqrt(d)
     return replace(
         certificate,
         bound=certificate.bound + rounding,
-        view=View.AGGREGATE,
-        colluders=shares.colluders,
+        protection=replace(seen, view=View.AGGREGATE, colluders=shares.colluders),
         theorem=f"{certificate.theorem} + C12",
         assumptions=(*kept, *mask_words(shares, is_on_grid=is_on_grid)),
         grid=width,
@@ -166,14 +166,13 @@ def bounded_sum(
     return Certificate(
         bound=top * min(records * silos, n),
         norm=norm,
-        unit=Unit.RECORD,
-        view=View.EAVESDROPPER,
+        protection=Protection(
+            unit=Unit.RECORD, view=View.EAVESDROPPER, records_per_person=records, silos_per_person=silos
+        ),
         theorem="C10",
         assumptions=_assumptions(
             records, silos, f"every record adds a value between 0 and {top:g}, summed without rounding"
         ),
-        records_per_person=records,
-        silos_per_person=silos,
     )
 
 
@@ -204,8 +203,7 @@ def cell_counts(
     return Certificate(
         bound=min(records * silos, n) * math.sqrt(2 * many),
         norm=Norm.L2,
-        unit=unit,
-        view=View.EAVESDROPPER,
+        protection=Protection(unit=unit, view=View.EAVESDROPPER, records_per_person=records, silos_per_person=silos),
         theorem="C10",
         assumptions=_assumptions(
             records,
@@ -214,8 +212,6 @@ def cell_counts(
             "disjoint and fixed in advance",
             unit,
         ),
-        records_per_person=records,
-        silos_per_person=silos,
     )
 
 
@@ -293,9 +289,13 @@ def column_profile(
     squared = numeric + CATEGORY_WEIGHT**2 * categorical
     return Certificate(
         bound=changed * math.sqrt(2 * squared if is_replaced else squared),
-        unit=protection.unit,
-        view=View.PUBLIC if is_noise_shared else View.EAVESDROPPER,
-        relation=protection.relation,
+        protection=Protection(
+            unit=protection.unit,
+            relation=protection.relation,
+            view=View.PUBLIC if is_noise_shared else View.EAVESDROPPER,
+            records_per_person=records,
+            silos_per_person=silos,
+        ),
         theorem=_PROFILE,
         assumptions=(
             _neighbours(protection),
@@ -304,8 +304,6 @@ def column_profile(
             *(_POOLED if is_noise_shared else ()),
             *((f"the number of {protection.unit.value}s is public",) if is_replaced else ()),
         ),
-        records_per_person=records,
-        silos_per_person=silos,
     )
 
 
@@ -323,11 +321,11 @@ def profile_on_grid(certificate: Certificate, *, grid: float, n_bins: int, share
     """
     if certificate.theorem != _PROFILE:
         raise InputError(f"profile_on_grid is for the certificate of a column profile, got {certificate.theorem}.")
-    is_exact = certificate.unit is Unit.RECORD and grid <= CATEGORY_WEIGHT
+    is_exact = certificate.protection.unit is Unit.RECORD and grid <= CATEGORY_WEIGHT
     if shares is not None:
         return masked_sum(certificate, shares=shares, grid=grid, dimension=n_bins, is_on_grid=is_exact)
     placed = secure_grid(certificate, grid=grid, dimension=n_bins)
-    rounding = 0.0 if is_exact else certificate.silos_per_person * grid * math.sqrt(n_bins)
+    rounding = 0.0 if is_exact else certificate.protection.silos_per_person * grid * math.sqrt(n_bins)
     words = (_EXACT if is_exact else _ROUNDED).format(grid=grid)
     return replace(placed, bound=certificate.bound + rounding, assumptions=(*certificate.assumptions, words))
 
@@ -411,9 +409,7 @@ def score_differences(
         changed = min(changed, n)
     return Certificate(
         bound=changed * (2 * top if is_replaced else top),
-        unit=unit,
-        view=View.PUBLIC if is_noise_shared else View.EAVESDROPPER,
-        relation=relation,
+        protection=replace(protection, view=View.PUBLIC if is_noise_shared else View.EAVESDROPPER, colluders=None),
         theorem=_SCORES,
         assumptions=(
             neighbour_words(protection.records_per_person, protection.silos_per_person, relation, unit),
@@ -423,8 +419,6 @@ def score_differences(
             "the compared models, and all by which rows are encoded, are made of accounted releases",
             *((TRUSTED_SUM,) if is_noise_shared else ()),
         ),
-        records_per_person=protection.records_per_person,
-        silos_per_person=protection.silos_per_person,
     )
 
 
@@ -442,5 +436,5 @@ def scores_on_grid(certificate: Certificate, *, grid: float, scores: int, shares
     if shares is not None:
         return masked_sum(certificate, shares=shares, grid=grid, dimension=scores)
     placed = secure_grid(certificate, grid=grid, dimension=scores)
-    silos = certificate.silos_per_person if certificate.view is View.PUBLIC else 1
+    silos = certificate.protection.silos_per_person if certificate.protection.view is View.PUBLIC else 1
     return replace(placed, bound=certificate.bound + silos * grid * math.sqrt(scores))

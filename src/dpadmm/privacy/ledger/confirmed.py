@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from dpadmm import checks
 from dpadmm.checks import plural
+from dpadmm.codec import decode
 from dpadmm.errors import InputError
-from dpadmm.privacy.ledger.entries import Ask, check_text, decode_release, encode_release
+from dpadmm.privacy.ledger.entries import Ask, check_text, encode_release
 from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns, as_one_release
 from dpadmm.privacy.ledger.silos import SiloMatch
 from dpadmm.privacy.ledger.spending import admitted
@@ -177,11 +178,12 @@ class ConfirmedLedger:
                 "The ledger's budget is per user, but the ledger cannot tell users apart: it was created for one silo. "
                 "Create it with one silo per user, as in ledger_data(X, y, groups)."
             )
-        if is_spread and isinstance(release, NoisyRelease) and release.certificate.silos_per_person < records:
+        silos = release.certificate.protection.silos_per_person if isinstance(release, NoisyRelease) else records
+        if is_spread and silos < records:
             raise InputError(
                 f"A person may have {records} records, each with a different agent, but the aggregate of round "
-                f"{release.round} is certified for a person in {plural(release.certificate.silos_per_person, 'silo')}. "
-                f"Certify it for {records} silos per person, or create the ledger with separate silos."
+                f"{release.round} is certified for a person in {plural(silos, 'silo')}. Certify "
+                f"it for {records} silos per person, or create the ledger with separate silos."
             )
         return admitted(release, self.ledger.protection)
 
@@ -211,12 +213,10 @@ class ConfirmedLedger:
         asks = []
         for given in releases:
             # Through the codec, so that what is compared and composed now is what will be read back.
-            written = encode_release(given)
-            release = self._admitted(decode_release(written))
-            checks.count("count", release.count)
+            release = self._admitted(decode(Release, encode_release(given)))
             place = release.round, release.agent
             nth = checks.count("slot", slot, least=0) + next_slot[place]
-            asks.append(Ask(run, algorithm, nth, release, self._silo_of(release.agent), written))
+            asks.append(Ask(run, algorithm, nth, release, self._silo_of(release.agent)))
             next_slot[place] += 1
         if not asks:
             raise InputError("reserve needs at least one release, got none.")

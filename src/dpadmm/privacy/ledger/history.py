@@ -6,20 +6,48 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dpadmm.atomic import sync_directory
 from dpadmm.checks import setting
 from dpadmm.errors import InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import store
-from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of, read_text
+from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of, read_record
 from dpadmm.privacy.ledger.profiles import KeptProfile
 from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
 from dpadmm.privacy.ledger.spending import Budget, Piles, share_of
 from dpadmm.privacy.ledger.statement import RunAccount
-from dpadmm.privacy.ledger.versions import DataVersion
+from dpadmm.privacy.ledger.versions import DataVersion, NewVersion
 from dpadmm.privacy.protection import Protection, Unit, View
+
+
+@dataclass(frozen=True)
+class Created:
+    """The first entry: the terms of a ledger, and what it keeps of its data."""
+
+    budget: Budget
+    key_check: str
+    protection: Protection
+    data: KnownData
+
+
+@dataclass(frozen=True)
+class BudgetChange:
+    """Another budget, and why."""
+
+    budget: Budget
+    reason: str
+
+
+@dataclass(frozen=True)
+class AnsweredRound:
+    """The message with which a round of a run was answered, by its digest."""
+
+    run: str
+    round: int
+    digest: str
 
 
 def create(
@@ -59,15 +87,13 @@ def create(
             tells_copies_apart=not protection.relation.has_public_sizes,
         )
         writer = Writer(0, GENESIS)
-        said = {"budget": asdict(budget), "key_check": store.key_check(key)}
-        first = {**said, **protection.content(), **known.content()}  # `Account.opened_by` reads it
-        entries = [writer.next(Kind.CREATED, first)]
+        entries = [writer.next(Kind.CREATED, Created(budget, store.key_check(key), protection, known))]
         store.write_new(store.anchor_path(path), store.anchor_text(writer.seq, writer.digest))
         made += [store.anchor_path(path), draft]
         with store.clear_errors(path):
             store.create_file(draft, entries)
         os.rename(draft, path)
-        store.sync_directory(path.parent)
+        sync_directory(path.parent)
     except BaseException:
         for file in made:
             file.unlink(missing_ok=True)
@@ -97,7 +123,7 @@ class Account:
     piles: Piles
     budget: Budget
     versions: list[DataVersion]
-    created: dict[str, Any]
+    key_check: str
     reader: Reader = field(default_factory=Reader)
     refusals: int = 0
     refused: set[tuple[str, ...]] = field(default_factory=set)
@@ -113,9 +139,9 @@ class Account:
         if first is None or Kind(content["event"]) is not Kind.CREATED:
             raise LedgerError("The ledger has no first entry, so it is damaged. Restore it from a backup.")
         with _readable(first.seq):
-            read_text(content["key_check"])
-            versions = [DataVersion.first(content)]
-            return cls(Piles(Protection.read(content)), Budget(**content["budget"]), versions, content)
+            made = read_record(Created, content)
+            versions = [DataVersion(1, 1, str(content["time"]), made.data)]
+            return cls(Piles(made.protection), made.budget, versions, made.key_check)
 
     @property
     def newest(self) -> DataVersion:
@@ -129,7 +155,7 @@ class Account:
         """
         for entry in entries:
             with self._moving_to(entry), _readable(entry.seq):
-                self._count(entry.content())
+                self._count(entry)
 
     def take(self, entry: Entry, ask: Ask, time: str) -> None:
         """Fold in a release whose entry this process has just committed: there is nothing to decode."""
@@ -152,21 +178,25 @@ class Account:
             self.runs[name] = RunAccount(*name, Piles(protection), Piles(protection), self.newest.number, time)
         self.runs[name].add(ask, share, time)
 
-    def _count(self, content: Mapping[str, Any]) -> None:
+    def _count(self, entry: Entry) -> None:
+        content = entry.content()
         match Kind(content["event"]):
             case Kind.RELEASE:
-                self._count_release(Ask.of(content), content["time"])
+                self._count_release(read_record(Ask, content), str(content["time"]))
             case Kind.BUDGET:
-                self.budget = Budget(**content["budget"])
+                self.budget = read_record(BudgetChange, content).budget
             case Kind.REFUSAL:
                 self.refusals += 1
                 self.refused.add(what_was_refused(content))
             case Kind.PROFILE:
-                self.profiles.append(KeptProfile.read(content))
+                self.profiles.append(read_record(KeptProfile, content))
             case Kind.ANSWER:
-                self.answers.setdefault(content["run"], {})[int(content["round"])] = str(content["digest"])
+                answer = read_record(AnsweredRound, content)
+                self.answers.setdefault(answer.run, {})[answer.round] = answer.digest
             case Kind.VERSION:
-                self.versions.append(self.newest.following(content))
+                self.versions.append(
+                    self.newest.followed_by(read_record(NewVersion, content), entry.seq, str(content["time"]))
+                )
                 self.profiles.clear()  # they are counts of another table
             case Kind.CREATED:
                 pass
@@ -268,7 +298,7 @@ def check_history(
 def conflict(asks: Sequence[Ask], found: Sequence[Entry | None]) -> ResumeError | None:
     """Return the error if something else is recorded under the key of one of `asks`."""
     for ask, entry in zip(asks, found, strict=True):
-        if entry is not None and Ask.of(entry.content()) != ask:
+        if entry is not None and read_record(Ask, entry.content()) != ask:
             run, round_, agent, slot = ask.key
             return ResumeError(
                 f"Refused: run {run!r}, round {round_}, agent {agent}, slot {slot} is recorded as entry {entry.seq} "

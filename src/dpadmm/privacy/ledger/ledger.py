@@ -5,18 +5,19 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from dpadmm import checks
+from dpadmm.codec import encode
 from dpadmm.errors import BudgetError, DpadmmError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import history, store
 from dpadmm.privacy.ledger.confirmed import ConfirmedLedger
 from dpadmm.privacy.ledger.entries import Ask, Entry, Kind, check_text
-from dpadmm.privacy.ledger.history import Account, OpenHistory
+from dpadmm.privacy.ledger.history import Account, AnsweredRound, BudgetChange, OpenHistory
 from dpadmm.privacy.ledger.profiles import ROUND, KeptProfile, check_paid, released_profile
 from dpadmm.privacy.ledger.silos import SiloColumns
 from dpadmm.privacy.ledger.spending import Budget, Composer, Meter, below_spent, overspend
@@ -220,8 +221,7 @@ class Ledger(OpenHistory):
         with self._writing() as writer:
             newest = self._account.newest
             if not newest.is_of(data, key):
-                content = newest.content_of_next(data, key)
-                store.append(self._connection, [writer.next(Kind.VERSION, content)])
+                store.append(self._connection, [writer.next(Kind.VERSION, newest.next(data, key))])
 
     def is_newest(self, data: Sequence[SiloColumns]) -> bool:
         """Return whether these tables are the newest version, with all its columns."""
@@ -230,7 +230,7 @@ class Ledger(OpenHistory):
 
     def _key(self) -> bytes:
         key = store.read_key(store.key_path(self._path))
-        if not store.is_same(store.key_check(key), self._account.created["key_check"]):
+        if not store.is_same(store.key_check(key), self._account.key_check):
             raise LedgerError(f"{store.key_path(self._path)} is the key of another ledger. Restore the right one.")
         return key
 
@@ -257,7 +257,7 @@ class Ledger(OpenHistory):
             refusal = self._outdated(run, version) or history.conflict(asks, found) or self._overspend(new)
             if refusal is None:
                 for ask, entry in zip(asks, found, strict=True):
-                    rows.append((entry or writer.next(Kind.RELEASE, ask.content()), entry is None))
+                    rows.append((entry or writer.next(Kind.RELEASE, ask), entry is None))
                 store.append(self._connection, [entry for entry, is_new in rows if is_new])
             else:
                 content = {"run": run, "algorithm": algorithm, "releases": len(asks), "detail": str(refusal)}
@@ -294,7 +294,7 @@ class Ledger(OpenHistory):
             if refusal is not None:
                 raise refusal
             check_paid(profile, self._profile_releases(profile.run), self._account.profiles)
-            store.append(self._connection, [writer.next(Kind.PROFILE, profile.content())])
+            store.append(self._connection, [writer.next(Kind.PROFILE, profile)])
 
     def _profile_releases(self, run: str) -> list[GaussianRelease]:
         with store.clear_errors(self._path):
@@ -327,8 +327,8 @@ class Ledger(OpenHistory):
         with self._writing() as writer:
             known = self._account.answers.get(run, {}).get(round_)
             if known is None:
-                content = {"run": run, "round": checks.count("round", round_, least=0), "digest": digest}
-                store.append(self._connection, [writer.next(Kind.ANSWER, content)])
+                answer = AnsweredRound(run, checks.count("round", round_, least=0), digest)
+                store.append(self._connection, [writer.next(Kind.ANSWER, answer)])
         if known not in (None, digest):
             raise ResumeError(f"Round {round_} of run {run!r} was answered with a different message. Send that one.")
 
@@ -342,11 +342,11 @@ class Ledger(OpenHistory):
         self._meter()
         with self._writing() as writer:
             refusal = below_spent(self._account.piles, budget, self._meter())
-            content = {"budget": asdict(budget), "reason": reason}
+            change = BudgetChange(budget, reason)
             if refusal is None:
-                entry = writer.next(Kind.BUDGET, content)
+                entry = writer.next(Kind.BUDGET, change)
             else:
-                entry = writer.next(Kind.REFUSAL, content | {"detail": str(refusal)})
+                entry = writer.next(Kind.REFUSAL, encode(change) | {"detail": str(refusal)})
             store.append(self._connection, [entry])
         if refusal is not None:
             raise refusal

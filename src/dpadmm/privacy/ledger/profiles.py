@@ -6,13 +6,12 @@ together, and serve later fits of the very same columns under the same protectio
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.ledger.entries import Ask, Entry
+from dpadmm.privacy.ledger.entries import Ask, Entry, read_record
 from dpadmm.privacy.ledger.spending import Piles
 from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.records import GaussianRelease, Release, SummedGaussianRelease, seen_noise
@@ -63,24 +62,6 @@ class KeptProfile:
         if checks.count("columns", self.columns) > len(self.counts) or not all(map(math.isfinite, self.counts)):
             raise InputError("The counts of a profile must be finite numbers, with at least one for every column.")
 
-    def content(self) -> dict[str, Any]:
-        """Return it as plain values for the log."""
-        return vars(self) | {"protection": self.protection.content(), "counts": [float(x) for x in self.counts]}
-
-    @classmethod
-    def read(cls, content: Mapping[str, Any]) -> "KeptProfile":
-        """Return what `content` wrote."""
-        return cls(
-            run=content["run"],
-            form=content["form"],
-            data=content["data"],
-            columns=content["columns"],
-            records=content["records"],
-            protection=Protection.read(content["protection"]),
-            noise_std=content["noise_std"],
-            counts=tuple(content["counts"]),
-        )
-
     def is_about(self, subject: ProfiledColumns, data: str) -> bool:
         """Return whether it is the profile of these columns, whose values have this mark."""
         return (self.form, self.records, self.protection) == (
@@ -99,7 +80,7 @@ def is_profile(release: Release) -> bool:
 
 def released_profile(entries: Iterable[Entry]) -> list[GaussianRelease]:
     """Return the releases of a profile among the entries of one run."""
-    found = (Ask.of(entry.content()).release for entry in entries)
+    found = (read_record(Ask, entry.content()).release for entry in entries)
     return [release for release in found if isinstance(release, GaussianRelease) and is_profile(release)]
 
 

@@ -21,8 +21,6 @@ from scipy import sparse
 from dpadmm.checks import plural
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger.column_digests import column_digest, pieces_of, sparse_digest
-from dpadmm.privacy.ledger.entries import read_text
-from dpadmm.privacy.protection import Relation
 
 _MARK_BYTES = 8
 
@@ -117,17 +115,6 @@ class KnownSilo:
             columns=frozenset(_mark(content, key, b"dpadmm column") for content in contents.values()),
         )
 
-    def content(self) -> dict[str, Any]:
-        """Return it as plain values for the log."""
-        return {"name": self.name, "label": self.label, "columns": sorted(self.columns)}
-
-    @classmethod
-    def read(cls, content: Mapping[str, Any]) -> "KnownSilo":
-        """Return what `content` wrote."""
-        return cls(
-            read_text(content["name"]), read_text(content["label"]), frozenset(map(read_text, content["columns"]))
-        )
-
 
 @dataclass(frozen=True)
 class SiloMatch:
@@ -168,19 +155,6 @@ class KnownData:
         )
         common = _common(data, key, tells_copies_apart=tells_copies_apart)
         return cls(silos, frozenset(common.values()), tells_copies_apart)
-
-    def content(self) -> dict[str, Any]:
-        """Return it as plain values for the log."""
-        return {"silos": [silo.content() for silo in self.silos], "columns": sorted(self.common)}
-
-    @classmethod
-    def read(cls, content: Mapping[str, Any]) -> "KnownData":
-        """Return what `content` wrote."""
-        return cls(
-            tuple(KnownSilo.read(each) for each in content["silos"]),
-            frozenset(map(read_text, content["columns"])),
-            content.get("relation") == Relation.ADD_OR_REMOVE.value,
-        )
 
     def match(self, data: Sequence[SiloColumns], key: bytes) -> SiloMatch:
         """Return, for each silo of `data` in order, the name of the recorded silo whose data these are.

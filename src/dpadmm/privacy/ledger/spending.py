@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from dpadmm import checks
 from dpadmm.checks import plural
+from dpadmm.codec import canonical
 from dpadmm.errors import BudgetError, InputError
-from dpadmm.privacy.ledger.entries import Ask, canonical, encode_release
+from dpadmm.privacy.ledger.entries import Ask, encode_release
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Strength
 from dpadmm.privacy.records import GaussianRelease, NoisyRelease, Release
 
@@ -68,11 +69,7 @@ def _as_asked(certificate: Certificate, asked: Protection) -> Certificate:
     """Return an admitted certificate as one for exactly what is asked, so that what costs the same is the same."""
     return replace(
         certificate,
-        unit=asked.unit,
-        view=asked.view,
-        colluders=asked.n_colluders,
-        records_per_person=asked.records_per_person,
-        silos_per_person=1,  # the pile has added up a person's silos
+        protection=replace(asked, silos_per_person=1),  # the pile has added up a person's silos
         strength=Strength.FULL,
         theorem="as recorded",
         assumptions=("as recorded",),
@@ -159,11 +156,7 @@ class Pile:
         m = math.nextafter(math.sqrt(math.nextafter(float(self.squares), math.inf)), math.inf)
         certificate = Certificate(
             bound=m,
-            unit=self.protection.unit,
-            relation=self.protection.relation,
-            view=self.protection.view,
-            colluders=self.protection.n_colluders,
-            records_per_person=self.protection.records_per_person,
+            protection=replace(self.protection, silos_per_person=1),
             theorem="C0",
             assumptions=("as recorded",),
         )

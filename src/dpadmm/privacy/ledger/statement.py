@@ -1,10 +1,11 @@
 """What a ledger says about itself: receipts for what was recorded, and what was spent, in all and by run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dpadmm.codec import encode
 from dpadmm.privacy.ledger.entries import Ask
 from dpadmm.privacy.ledger.profiles import is_profile
 from dpadmm.privacy.ledger.spending import Budget, Mechanism, Meter, Piles
@@ -119,8 +120,8 @@ class LedgerStatement:
         return {
             "format": "dpadmm ledger export 1",
             "statement": str(self).splitlines(),
-            "protection": self.protection.content(),
-            "budget": asdict(self.budget),
+            "protection": encode(self.protection),
+            "budget": encode(self.budget),
             "spent_epsilon": self.spent_epsilon,
             "declared": list(self.declared),
             "head": self.head,

@@ -69,17 +69,6 @@ def identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def sync_directory(directory: Path) -> None:
-    """Make what was created or renamed in it durable."""
-    if not hasattr(os, "O_DIRECTORY"):  # Windows, where a directory cannot be opened
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors into `LedgerError` that says what happened and what to do."""

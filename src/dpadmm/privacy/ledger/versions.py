@@ -6,13 +6,20 @@ their own, so that the log does not tell which columns have changed between two 
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from dpadmm.checks import plural
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger.silos import KnownData, KnownSilo, SiloColumns, SiloMatch
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """What the log keeps of a version after the first: its number, and what is known of its table."""
+
+    version: int
+    data: KnownData
 
 
 @dataclass(frozen=True)
@@ -29,20 +36,13 @@ class DataVersion:
         """When it began, for people."""
         return f"{self.since[:19]} UTC"
 
-    @classmethod
-    def first(cls, content: Mapping[str, Any]) -> "DataVersion":
-        """Return the version that a ledger was made for, by its first entry."""
-        return cls(1, 1, str(content.get("time", "")), KnownData.read(content))
-
-    def following(self, content: Mapping[str, Any]) -> "DataVersion":
+    def followed_by(self, version: "NewVersion", entry: int, since: str) -> "DataVersion":
         """Return the version that an entry begins after this one."""
-        if content["version"] != self.number + 1:
-            raise ValueError(f"version {content['version']} follows version {self.number}")
-        read = KnownData.read(content)
-        known = replace(read, tells_copies_apart=self.data.tells_copies_apart)
-        return DataVersion(self.number + 1, int(content["seq"]), str(content["time"]), known)
+        if version.version != self.number + 1:
+            raise ValueError(f"version {version.version} follows version {self.number}")
+        return DataVersion(version.version, entry, since, version.data)
 
-    def content_of_next(self, data: Sequence[SiloColumns], key: bytes) -> dict[str, Any]:
+    def next(self, data: Sequence[SiloColumns], key: bytes) -> "NewVersion":
         """Return what the log keeps of the next version; its one silo keeps the name under which spending is counted.
 
         `LedgerError` where silos are told apart: a person's records may be with another silo than before, whose
@@ -57,7 +57,7 @@ class DataVersion:
             )
         known = KnownData.of(data, _key_of(key, self.number + 1), tells_copies_apart=self.data.tells_copies_apart)
         silos = (replace(known.silos[0], name=self.data.silos[0].name),)
-        return replace(known, silos=silos).content() | {"version": self.number + 1}
+        return NewVersion(self.number + 1, replace(known, silos=silos))
 
     def is_of(self, data: Sequence[SiloColumns], key: bytes) -> bool:
         """Return whether these tables, of a single silo, have this version's columns: all of them, and no others."""

@@ -10,14 +10,15 @@ epsilon) or `s_k^2 ~ D_k/sqrt(w_k)` (Gaussian), see C0. What is left is a search
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, NoisePlace
-from dpadmm.methods.consensus_neighbours import Neighbours, StarFacts
+from dpadmm.methods.consensus_neighbours import Neighbours
+from dpadmm.methods.method import Setting
 from dpadmm.noise.promises import Custom, Family
 from dpadmm.privacy.calibration import (
     PureTarget,
@@ -44,19 +45,21 @@ class ConsensusPlan:
     bound: Bound
 
 
-def star_of(facts: StarFacts, rho: float) -> Star:
+def star_of(setting: Setting, rho: float) -> Star:
     """Return the constants of the weighted functions; `InputError` where they are not strongly convex and smooth."""
-    if not (facts.least_curvature > 0 and np.isfinite(facts.most_curvature)):
+    problem, constants = setting.problem, setting.problem.functions.constants
+    tau, smoothness = constants.strong_convexity * problem.weights.min(), constants.smoothness * problem.weights.max()
+    if not (tau > 0 and np.isfinite(smoothness)):
         raise InputError(
-            f"The bounds need strongly convex and smooth functions, got tau = {facts.least_curvature:g} and "
-            f"L = {facts.most_curvature:g}. Add a ridge term to the functions, or choose rho and rounds by hand."
+            f"The bounds need strongly convex and smooth functions, got tau = {tau:g} and "
+            f"L = {smoothness:g}. Add a ridge term to the functions, or choose rho and rounds by hand."
         )
     return Star(
-        n_agents=facts.n_agents,
-        dimension=facts.dimension,
+        n_agents=problem.n_agents,
+        dimension=problem.dimension,
         rho=rho,
-        strong_convexity=facts.least_curvature,
-        smoothness=facts.most_curvature,
+        strong_convexity=float(tau),
+        smoothness=float(smoothness),
     )
 
 
@@ -75,22 +78,25 @@ def optimal_levels(target: Target | PureTarget, bounds: Floats, weights: Floats)
     return Family.GAUSSIAN, calibrate_gaussian(target, bounds, optimal_gaussian_shape(bounds, weights))
 
 
-def optimal_schedule(method: ConsensusDPADMM, rounds: int, facts: StarFacts) -> Custom:
+def optimal_schedule(method: ConsensusDPADMM, rounds: int, setting: Setting) -> Custom:
     """Return the schedule for a given method and number of rounds: relative noise, fit for any budget.
 
     >>> from dpadmm.methods.consensus_neighbours import FunctionsDiffer
-    >>> facts = StarFacts(n_agents=10_000, dimension=5, strong_convexity=1.0, smoothness=2.0)
-    >>> shape = optimal_schedule(ConsensusDPADMM(5.0, FunctionsDiffer(1.0)), 20, facts).shape(20)
+    >>> from dpadmm.data import random_quadratics
+    >>> from dpadmm.problems.problem import Problem, Weighting
+    >>> agents = random_quadratics(10_000, 5, rng=np.random.default_rng(0))
+    >>> setting = Setting(Problem.of(agents, Weighting.EQUAL), rounds=1, tolerance=None)
+    >>> shape = optimal_schedule(ConsensusDPADMM(5.0, FunctionsDiffer(1.0)), 20, setting).shape(20)
     >>> bool((np.diff(shape[3:]) < 0).all()), round(float(shape[0] / shape[-1]), 2)
     (True, 10.43)
     """
-    bounds = _bounds(method.neighbours, method.rho, rounds, facts)
+    bounds = _bounds(method.neighbours, method.rho, rounds, setting)
     unit = PureTarget(1.0) if method.family is Family.SPHERICAL else Target(1.0, 1e-5)
-    return _custom(*optimal_levels(unit, bounds, noise_weights(star_of(facts, method.rho), rounds)))
+    return _custom(*optimal_levels(unit, bounds, noise_weights(star_of(setting, method.rho), rounds)))
 
 
 def plan_consensus(
-    facts: StarFacts,
+    setting: Setting,
     neighbours: Neighbours,
     target: Target | PureTarget,
     *,
@@ -105,7 +111,7 @@ def plan_consensus(
 
     Parameters
     ----------
-    facts: the public constants; tau > 0 and L finite.
+    setting: the public facts, whatever its rounds; tau > 0 and L finite.
     neighbours, target: whom to protect and at what price; a `PureTarget` means spherical Laplace noise, a `Target`
         Gaussian noise.
     radius: public estimate of ||x* - z_1||, z_1 the prox of 0. gradient_radius: of the root mean square of
@@ -114,30 +120,33 @@ def plan_consensus(
     slack: of all choices whose bound is within 1 + slack of the least one, the one with the fewest rounds is taken.
 
     >>> from dpadmm.methods.consensus_neighbours import FunctionsDiffer
-    >>> facts = StarFacts(n_agents=10_000, dimension=5, strong_convexity=1.0, smoothness=2.0)
-    >>> plan = plan_consensus(facts, FunctionsDiffer(1.0), PureTarget(0.1), radius=45.0, gradient_radius=50.0)
+    >>> from dpadmm.data import random_quadratics
+    >>> from dpadmm.problems.problem import Problem, Weighting
+    >>> agents = random_quadratics(10_000, 5, rng=np.random.default_rng(0))
+    >>> setting = Setting(Problem.of(agents, Weighting.EQUAL), rounds=1, tolerance=None)
+    >>> plan = plan_consensus(setting, FunctionsDiffer(1.0), PureTarget(0.1), radius=45.0, gradient_radius=50.0)
     >>> round(plan.method.rho, 2), plan.rounds, f"{plan.bound.value / 45**2:.1e}"
     (1.41, 17, '1.2e-07')
     """
     checks.count("most_rounds", most_rounds)
     margin = 1 + checks.non_negative("slack", slack)
-    candidates = _penalties(facts) if penalties is None else [checks.positive("rho", rho) for rho in penalties]
+    candidates = _penalties(setting) if penalties is None else [checks.positive("rho", rho) for rho in penalties]
     if not candidates:
         raise InputError("penalties must hold at least one candidate for rho, got none.")
     distance, slope = checks.non_negative("radius", radius), checks.non_negative("gradient_radius", gradient_radius)
-    tables = [_bounds(neighbours, rho, most_rounds, facts) for rho in candidates]
+    tables = [_bounds(neighbours, rho, most_rounds, setting) for rho in candidates]
     curves = np.array(
         [
-            _error_curve(star_of(facts, rho), distance + slope / rho, target, bounds)
+            _error_curve(star_of(setting, rho), distance + slope / rho, target, bounds)
             for rho, bounds in zip(candidates, tables, strict=True)
         ]
     )
     good = curves <= margin * curves.min()
     rounds = int(np.argmax(good.any(axis=0))) + 1
     best = int(np.argmin(curves[:, rounds - 1]))
-    rho, star = candidates[best], star_of(facts, candidates[best])
+    rho, star = candidates[best], star_of(setting, candidates[best])
     family, levels = optimal_levels(target, tables[best][:rounds], noise_weights(star, rounds))
-    bound = released_error(star, distance + slope / rho, _energies(family, levels, facts.dimension), place)
+    bound = released_error(star, distance + slope / rho, _energies(family, levels, setting.problem.dimension), place)
     return ConsensusPlan(ConsensusDPADMM(rho, neighbours, family, place), rounds, _custom(family, levels), bound)
 
 
@@ -162,8 +171,10 @@ def _least_sum(target: Target | PureTarget, bounds: Floats, weights: Floats) -> 
     return float((np.sqrt(weights) * bounds).sum() ** 2)
 
 
-def _bounds(neighbours: Neighbours, rho: float, rounds: int, facts: StarFacts) -> Floats:
-    return np.array([certificate.bound for certificate in neighbours.certificates(rho, rounds, facts)])
+def _bounds(neighbours: Neighbours, rho: float, rounds: int, setting: Setting) -> Floats:
+    return np.array(
+        [certificate.bound for certificate in neighbours.certificates(rho, replace(setting, rounds=rounds))]
+    )
 
 
 def _energies(family: Family, levels: Floats, dimension: int) -> list[float]:
@@ -176,7 +187,7 @@ def _custom(family: Family, levels: Floats) -> Custom:
     return Custom(tuple((stds / stds[-1]).tolist()))
 
 
-def _penalties(facts: StarFacts) -> list[float]:
+def _penalties(setting: Setting) -> list[float]:
     """Candidates from sqrt(tau L)/10 to 100 sqrt(tau L)."""
-    star = star_of(facts, 1.0)
+    star = star_of(setting, 1.0)
     return (np.sqrt(star.strong_convexity * star.smoothness) * np.logspace(-1, 2, 61)).tolist()

@@ -6,7 +6,7 @@ from dpadmm.methods.fixed_point import LassoADMM
 from dpadmm.methods.method import Setting
 from dpadmm.noise.plan import at_levels
 from dpadmm.privacy.accounting import compose
-from dpadmm.privacy.protection import Certificate, Strength, Unit, View
+from dpadmm.privacy.protection import Certificate, Protection, Strength, Unit, View
 from dpadmm.privacy.records import FixedSizeSampling, SampledGaussianRelease
 from dpadmm_research.papers.fixed_point.world import World
 from dpadmm_research.reproduction.trials import TOLERANCE
@@ -35,8 +35,7 @@ def sgd_cost(world: World, noise_std: float) -> float:
     s = world.setting
     clipped = Certificate(
         bound=s.sgd_clip,
-        unit=Unit.RECORD,
-        view=View.PUBLIC,
+        protection=Protection(unit=Unit.RECORD, view=View.PUBLIC),
         theorem="C9 (clipped sum of a batch)",
         assumptions=(f"the sum of a batch's gradients is clipped to norm {s.sgd_clip:g}", "fresh secret batches"),
         strength=Strength.UP_TO_FLOATING_POINT,

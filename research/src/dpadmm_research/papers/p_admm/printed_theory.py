@@ -24,6 +24,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
 from dpadmm_research.papers.p_admm.theory import THEOREM_4, Landscape, NoiseCourse, Start
+from dpadmm_research.spectrum import spectral_facts
 
 CONDITIONS = ("strongly convex and smooth functions", "(1-b)(1+zeta) phi_min^2(L+) > phi_max^2(L+)", "0 < R < W < 1")
 
@@ -71,7 +72,7 @@ class _Spectrum:
 
     @classmethod
     def of(cls, landscape: Landscape) -> "_Spectrum":
-        facts = landscape.network.spectral_facts
+        facts = spectral_facts(landscape.network)
         # The non-zero spectra of L+ and L- agree on bipartite graphs.
         low = facts.algebraic_connectivity if facts.is_bipartite else facts.smallest_signless
         degree = float(landscape.network.degrees.max())

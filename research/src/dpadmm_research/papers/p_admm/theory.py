@@ -36,6 +36,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
+from dpadmm_research.spectrum import laplacian, spectral_facts
 
 THEOREM_4, THEOREM_5 = "P-ADMM, Theorem 4", "P-ADMM, Theorem 5"
 
@@ -76,7 +77,7 @@ class Start:
         if gradients.shape != (network.n_agents, len(optimum)):
             raise InputError(f"gradients must be ({network.n_agents}, {len(optimum)}), got {gradients.shape}.")
         size = float(optimum @ optimum)
-        inverse = np.linalg.pinv(network.laplacian().toarray())
+        inverse = np.linalg.pinv(laplacian(network).toarray())
         pull = float(np.einsum("id,ij,jd->", gradients, inverse, gradients))
         return cls(network.n_agents * size, 2 * network.n_edges * size, pull)
 
@@ -128,7 +129,7 @@ def linear_rate(landscape: Landscape, eta: float) -> LinearRate | NotApplicable:
     checks.positive("eta", eta)
     if landscape.strong_convexity == 0:
         return NotApplicable(THEOREM_4, "the functions are not strongly convex; Theorem 5 covers them")
-    facts, m, v = landscape.network.spectral_facts, landscape.strong_convexity, landscape.smoothness
+    facts, m, v = spectral_facts(landscape.network), landscape.strong_convexity, landscape.smoothness
     low, high = facts.algebraic_connectivity, facts.largest_signless
 
     def graph(c: float) -> float:
@@ -146,7 +147,7 @@ def fastest_penalty(landscape: Landscape) -> float | NotApplicable:
     """Return the eta with the largest zeta of (b): `v sqrt((1 + 1/c)/(Lam lam2))` at the c where both terms meet."""
     if landscape.strong_convexity == 0:
         return NotApplicable(THEOREM_4, "the functions are not strongly convex; every penalty has the rate 1/K")
-    facts = landscape.network.spectral_facts
+    facts = spectral_facts(landscape.network)
     low, high = facts.algebraic_connectivity, facts.largest_signless
     ratio = landscape.strong_convexity / landscape.smoothness * math.sqrt(high / low)
     # lam2/((1+c) Lam) = (m/v) sqrt(lam2/Lam) sqrt(c/(1+c)), i.e. c (1+c) = 1/ratio^2.
@@ -168,7 +169,7 @@ def theorem_4_corrected(
     steps = np.arange(1, k)
     added = eta * noise.first_energy(landscape.network.degrees)
     lyapunov += added * float(np.sum(w ** (k - 1 - steps) * decay ** (steps - 1)))
-    grip = landscape.strong_convexity + eta * landscape.network.spectral_facts.smallest_signless / 2
+    grip = landscape.strong_convexity + eta * spectral_facts(landscape.network).smallest_signless / 2
     value = lyapunov / grip + noise.first_energy() * decay ** (k - 1)
     return Bound(value, Version.CORRECTED, THEOREM_4, ("strongly convex and smooth functions", "start at 0"))
 
@@ -196,7 +197,7 @@ def theorem_5_printed(
     _same_agents(landscape.network, noise)
     if noise.decay >= 1:
         return NotApplicable(THEOREM_5, "the printed theorem needs noise that decays, R < 1")
-    facts = landscape.network.spectral_facts
+    facts = spectral_facts(landscape.network)
     factor = facts.largest_signless**2 / (2 * facts.algebraic_connectivity * (1 - noise.decay))
     value = eta * (start.edges + factor * noise.first_energy()) / total
     return Bound(value, Version.PRINTED, THEOREM_5, ("convex functions", "0 < R < 1", "start at 0"))

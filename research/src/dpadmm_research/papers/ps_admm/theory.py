@@ -32,8 +32,12 @@ gradient's noise must be fresh in every step.
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from dpadmm import checks
 from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import Problem
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
 
 _PRINTED_3 = "Theorem 3, eq. (10)"
@@ -207,3 +211,14 @@ def _steps(least: float) -> str:
 
 def _too_few(facts: Facts, least: float) -> str:
     return f"its conditions need {_steps(least)} at step {facts.step:g}; there are {facts.inner_steps} inner steps"
+
+
+def criterion(problem: Problem, models: Floats, z: Floats, optimum: float, tau: float) -> Floats:
+    """Return criterion (9), `sum_i w_i f_i(x_i) + g(z) - P* + tau sum_i ||x_i - z||`, per replica.
+
+    models: (N, d, R); z: (d, R); optimum: P*, the least objective; tau > 0. It reads the data: for study only.
+    """
+    checks.positive("tau", tau)
+    losses = problem.weights @ problem.functions.value(models)
+    apart = np.linalg.norm(models - z[None], axis=1).sum(axis=0)
+    return np.asarray(losses + problem.regulariser.value(z) - optimum + tau * apart)

@@ -25,6 +25,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.bounds import NotApplicable
+from dpadmm_research.spectrum import is_bipartite, laplacian, signless_laplacian, spectral_facts
 
 THEOREM = "R-ADMM, Theorem III.1"
 ROUNDING = 1e-12
@@ -114,14 +115,14 @@ class ConvergenceCondition:
 
     @property
     def _remark(self) -> str:
-        if self.network.is_bipartite:
+        if is_bipartite(self.network):
             return "the graph is bipartite, so (25) can never hold; the iteration may still converge"
         return ""
 
 
 def least_gamma(network: Network, smoothness: float | tuple[float, ...], eta: float) -> float | NotApplicable:
     """Return a gamma at which the condition holds and 1 % below which it does not (0 if none is needed)."""
-    if network.is_bipartite:
+    if is_bipartite(network):
         return NotApplicable(THEOREM, "the graph is bipartite: (25) fails for every gamma")
 
     def holds(gamma: float) -> bool:
@@ -151,7 +152,7 @@ class _Matrices:
     @classmethod
     def of(cls, condition: ConvergenceCondition) -> "_Matrices":
         network, eta = condition.network, condition.eta
-        minus, plus = network.laplacian().toarray(), network.signless_laplacian().toarray()
+        minus, plus = laplacian(network).toarray(), signless_laplacian(network).toarray()
         damped = 2 * eta * network.degrees + condition.gamma
         inverse = np.diag(1 / damped)
         least = float(damped.min())
@@ -162,7 +163,7 @@ class _Matrices:
             free=_symmetric(eta * plus - eta**2 * plus @ inverse @ minus),
             young=eta**2 * plus @ inverse @ plus,
             curvature=bound / (2 * least),
-            scale=eta * network.spectral_facts.largest_signless,
+            scale=eta * spectral_facts(network).largest_signless,
             largest_product=_largest_multiple(left, right),
         )
 

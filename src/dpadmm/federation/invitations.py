@@ -6,21 +6,20 @@ holder bring one entry, under one name, and fetch the terms; nothing else.
 """
 
 import logging
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from dpadmm import checks
+from dpadmm.atomic import write_atomic
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation import durable, messages
 from dpadmm.federation.agreement import Agreement, read_federation, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
+from dpadmm.federation.entry import Protected, SiloEntry
 from dpadmm.federation.keys import SigningKey, open_envelope, write_private
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.names import check_distinct, check_name
@@ -28,7 +27,7 @@ from dpadmm.federation.new_directory import new_directory
 from dpadmm.federation.refusal import Refusal
 from dpadmm.parsing import parse_toml, read_text
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.protection import Protection, Relation, View
+from dpadmm.privacy.protection import View
 
 _log = logging.getLogger("dpadmm.coordinator")
 _VIEWS = (View.EAVESDROPPER, View.AGGREGATE, View.PUBLIC)
@@ -36,7 +35,7 @@ _LONGEST_ENTRY = 2000  # characters; TOML takes the square of them to read, and 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Invitation:
+class Invitation(Protected):
     """What a silo is told before it joins: by whom, to what, at which cost, and against whom its records are protected.
 
     coordinator, address: the coordinator's public key, and where it listens. secret: of the invitation's own key; empty
@@ -49,12 +48,7 @@ class Invitation:
     epsilon: float
     delta: float
     schema: str
-    view: str = View.EAVESDROPPER.value
-    colluders: int | None = None
-    relation: str = Relation.REPLACE_ONE.value
     nominal_records: int | None = None
-    records_per_person: int = 1
-    silos_per_person: int = 1
     silo: str = ""
     secret: str = field(default="", repr=False)
 
@@ -83,17 +77,6 @@ class Invitation:
         """What the run may cost a record."""
         return Target(self.epsilon, self.delta)
 
-    @property
-    def protection(self) -> Protection:
-        """Who is protected from whom."""
-        return Protection(
-            view=View(self.view),
-            relation=Relation(self.relation),
-            colluders=self.colluders,
-            records_per_person=self.records_per_person,
-            silos_per_person=self.silos_per_person,
-        )
-
     @cached_property
     def table(self) -> Schema:
         """The public schema that all silos share."""
@@ -110,8 +93,7 @@ class Invitation:
 
     def save(self, path: Path) -> None:
         """Write it as TOML, readable by its owner alone; an existing file is refused."""
-        told = {name: value for name, value in asdict(self).items() if value is not None}
-        write_private(path, durable.toml(told).encode())
+        write_private(path, self.text().encode())
 
     @classmethod
     def load(cls, path: Path) -> "Invitation":
@@ -127,9 +109,9 @@ class Invitation:
 
     def check_facts(self, entry: SiloEntry) -> None:
         """Refuse a silo whose budget or rules ask for another protection than the one announced, or tell no number."""
-        if entry.view != self.view or not entry.protection().is_covered_by(self.protection):
+        if entry.view != self.view or not entry.protection.is_covered_by(self.protection):
             raise InputError(
-                f"The budget and the rules of {entry.name} are {entry.protection().words()}; the study is "
+                f"The budget and the rules of {entry.name} are {entry.protection.words()}; the study is "
                 f"{self.protection.words()}. One ledger cannot count both: create another silo, or announce another "
                 "study."
             )
@@ -139,21 +121,12 @@ class Invitation:
             raise InputError(f"{entry.name} discloses its number of records, which is secret in this study.")
 
 
-@dataclass(frozen=True)
 class Study:
     """One study in a coordinator's directory: who is invited, who has registered, and the terms when there are some."""
 
-    directory: Path
-
-    @property
-    def schema(self) -> Path:
-        """The public schema."""
-        return self.directory / "schema.json"
-
-    @property
-    def federation(self) -> Path:
-        """The terms, once they are drafted."""
-        return self.directory / "federation.toml"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.schema, self.federation = directory / "schema.json", directory / "federation.toml"
 
     def invitation(self, silo: str) -> Path:
         """The invitation of one silo."""
@@ -177,8 +150,7 @@ class Study:
 
     def write(self, invitation: Invitation, silos: Sequence[str]) -> None:
         """Write the schema, and an invitation for each of these silos."""
-        with _whole(self.schema) as draft:
-            draft.write_text(invitation.schema, encoding="utf-8")
+        write_atomic(self.schema, invitation.schema.encode())
         for silo in silos:
             invitation.to(silo).save(self.invitation(silo))
 
@@ -205,14 +177,13 @@ class Study:
         return read_federation(self.federation) if self.federation.exists() else None
 
     def publish(self, terms: Agreement) -> None:
-        """Write the terms, whole or not at all: from now on silos can fetch them, and nobody else can register."""
-        with _whole(self.federation) as draft:
-            write_federation(draft, terms)
+        """Write the terms: from now on silos can fetch them, and nobody else can register."""
+        write_federation(self.federation, terms)
 
 
 @dataclass
 class Studies:
-    """All studies of a coordinator, and what its port offers to who is invited (`engines.https.app.Reception`)."""
+    """All studies of a coordinator, and what its port offers to who is invited."""
 
     files: CoordinatorFiles
     _known: dict[Path, tuple[int, ...]] = field(default_factory=dict)
@@ -261,19 +232,17 @@ class Studies:
 
     def keys(self) -> set[str]:
         """Return the public keys of all invitations; those that are new, or were deleted, are noticed."""
-        now = {path: _stamp(path) for study in self.all() for path in sorted(study.directory.glob("*.invite"))}
+        now = {path: durable.stamp(path) for study in self.all() for path in sorted(study.directory.glob("*.invite"))}
         if now != self._known:
-            self._known, self._invited = now, dict(self._read(now))
+            found: dict[str, tuple[Study, Invitation]] = {}
+            for path in now:
+                try:
+                    invitation = Invitation.load(path)
+                    found[invitation.key.public] = Study(path.parent), invitation
+                except InputError as problem:  # the port serves others too
+                    _log.warning("an invitation is skipped: %s", problem)
+            self._known, self._invited = now, found
         return set(self._invited)
-
-    def _read(self, paths: Iterable[Path]) -> Iterator[tuple[str, tuple[Study, Invitation]]]:
-        for path in paths:
-            try:
-                found = Invitation.load(path)
-            except InputError as problem:  # the port serves others too
-                _log.warning("an invitation is skipped: %s", problem)
-            else:
-                yield found.key.public, (Study(path.parent), found)
 
     def is_invited(self, key: str) -> bool:
         """Return whether this is the key of an invitation."""
@@ -314,8 +283,7 @@ class Studies:
             return
         if study.federation.exists():
             raise Refusal("The terms have already been drafted, without this silo.")
-        with _whole(place) as draft:
-            entry.save(draft)
+        entry.save(place)
 
     def terms(self, key: str) -> bytes | None:
         """Return the terms, signed, for a silo that has registered; None before they are drafted."""
@@ -324,22 +292,3 @@ class Studies:
         if terms is None or not study.entry(invitation.silo).exists():
             return None
         return self.files.key().seal(Join(terms.as_json()).encode())
-
-
-def _stamp(path: Path) -> tuple[int, ...]:
-    try:
-        found = path.stat()
-    except OSError:  # gone meanwhile
-        return ()
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """Yield where to write a file; it is put in its place whole, or nothing is left of it."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield draft
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

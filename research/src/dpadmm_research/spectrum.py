@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, diags_array
+from scipy.sparse.csgraph import connected_components
 
 from dpadmm.errors import SolverError
+from dpadmm.networks.graph import FloatArray, IntArray, Network
 
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 Apply = Callable[[FloatArray], FloatArray]
 
 DENSE_LIMIT = 500
@@ -42,15 +42,36 @@ class SpectralFacts:
         return "SpectralFacts(\n" + "\n".join(lines) + f"\n  is_bipartite = {self.is_bipartite}\n)"
 
 
-def spectral_facts(adjacency: Any, edges: IntArray, is_bipartite: bool) -> SpectralFacts:
-    """Return the extreme eigenvalues for a connected graph.
+def laplacian(network: Network) -> Any:
+    """Return the Laplacian L = D - A as a CSR array; x'Lx = sum over edges of (x_i - x_j)^2."""
+    return csr_array(diags_array(network.degrees.astype(np.float64)) - network.adjacency)
+
+
+def signless_laplacian(network: Network) -> Any:
+    """Return the signless Laplacian Q = D + A as a CSR array; x'Qx = sum over edges of (x_i + x_j)^2."""
+    return csr_array(diags_array(network.degrees.astype(np.float64)) + network.adjacency)
+
+
+@lru_cache(maxsize=32)
+def is_bipartite(network: Network) -> bool:
+    """Return whether the agents split into two groups with edges only between the groups."""
+    # The double cover joins (i, side) to (j, other side); it falls apart exactly if no odd cycle exists.
+    i, j = network.edges.T
+    n = network.n_agents
+    cover = csr_array((np.ones(2 * len(i)), (np.r_[i, j], np.r_[j + n, i + n])), shape=(2 * n, 2 * n))
+    return bool(connected_components(cover, directed=False, return_labels=False) == 2)
+
+
+@lru_cache(maxsize=32)
+def spectral_facts(network: Network) -> SpectralFacts:
+    """Return the extreme eigenvalues of D - A and D + A.
 
     Dense up to `DENSE_LIMIT` agents. Beyond, each comes from a sparse eigensolver and is checked by its
     residual; `SolverError` if the solver does not converge or a check fails.
     """
-    if adjacency.shape[0] <= DENSE_LIMIT:
-        return _dense_facts(adjacency, is_bipartite)
-    return _Sparse(adjacency, edges, is_bipartite).facts()
+    if network.n_agents <= DENSE_LIMIT:
+        return _dense_facts(network.adjacency, is_bipartite(network))
+    return _Sparse(network.adjacency, network.edges, is_bipartite(network)).facts()
 
 
 def _dense_facts(adjacency: Any, is_bipartite: bool) -> SpectralFacts:
