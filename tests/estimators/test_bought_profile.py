@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from tests.grouped import grouped
 
 from dpadmm.core import private, round_zero
 from dpadmm.core.bought import BoughtProfile
@@ -13,9 +14,11 @@ from dpadmm.data.columns import BinaryLabel, Numeric
 from dpadmm.data.schema import Schema
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data
+from dpadmm.estimators.base import task_of
 from dpadmm.estimators.owners import Owners
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.planner.carrying import carry_out
+from dpadmm.planner.planner import plan as make_plan
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -33,7 +36,7 @@ def data(table):
 
 def build(path, **options):
     usual = {"epsilon": 1.0, "delta": DELTA, "feature_bounds": (-1.0, 1.0), "classes": (0, 1), "profile_share": SHARE}
-    return PrivateLogisticRegression(**{**usual, "ledger": path, **options})
+    return PrivateLogisticRegression(**grouped(**{**usual, "ledger": path, **options}))
 
 
 @pytest.fixture
@@ -306,8 +309,8 @@ def test_ledgers_of_single_silos_keep_no_counts_of_all(data, tmp_path):
     X, y, groups = data
     estimator = build(None)
     rows = estimator._array_rows(X, y, Owners(groups))
-    wishes = estimator._wishes(has_persons=False)
-    plan = wishes.plan(estimator._loss(), rows.raw, rows.schema.dimension, problems=1)
+    settings = estimator._resolved(has_persons=False)
+    plan = make_plan(task_of(estimator, settings, rows, rows.raw, None), problems=1)
     silos = ledger_data(X, y, groups)
     books = [
         Ledger.create(tmp_path / each.name, [each], Budget(epsilon=2.0, delta=DELTA)).confirm([each]) for each in silos

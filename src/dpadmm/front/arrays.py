@@ -13,7 +13,8 @@ from dpadmm.core.private import Course, RunSetting, promises_of, run_course
 from dpadmm.core.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import opened
-from dpadmm.estimators.wishes import network_of, protection_from, protection_of
+from dpadmm.estimators.ledger_file import protection_of
+from dpadmm.estimators.resolved import network_of, protection_from
 from dpadmm.federation.terms import LOSSES
 from dpadmm.methods.method import Common, Method, by_name
 from dpadmm.networks.graph import Network, complete
