@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from tests.grouped import grouped
 
 from dpadmm.core import training
 from dpadmm.core.release import OpenRelease
@@ -31,7 +32,7 @@ def data(table):
 
 def build(path, **options):
     usual = {"epsilon": 1.0, "delta": DELTA, "feature_bounds": (-1.0, 1.0), "classes": (0, 1), "profile_share": SHARE}
-    return PrivateLogisticRegression(**{**usual, "ledger": path, **options})
+    return PrivateLogisticRegression(**grouped(**{**usual, "ledger": path, **options}))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.grouped import grouped
 
 from dpadmm.core.release import OpenRelease
 from dpadmm.estimators import PrivateLogisticRegression
@@ -29,7 +30,7 @@ def heard(monkeypatch):
 def reach_round_zero(X, y, groups, **options):
     usual = {"epsilon": 8.0, "delta": 1e-5, "feature_bounds": (-1.0, 1.0), "classes": (0, 1), "profile_share": 0.1}
     with pytest.raises(Drawn):
-        PrivateLogisticRegression(**{**usual, **options}).fit(X, y, groups)
+        PrivateLogisticRegression(**grouped(**{**usual, **options})).fit(X, y, groups)
 
 
 @pytest.mark.filterwarnings("ignore::dpadmm.estimators.notices.SimulatedNoiseWarning")

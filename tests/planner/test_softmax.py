@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.grouped import grouped
 
 from dpadmm.errors import InputError
 from dpadmm.estimators import PrivateLogisticRegression
@@ -113,9 +114,9 @@ def test_the_better_one_is_taken(monkeypatch):
     y = np.digitize(X[:, 0], (-0.3, 0.3))
     words = {"delta": 1e-5, "feature_bounds": (-1, 1), "classes": range(3), "random_state": 0}
     with pytest.warns(UserWarning, match="simulated"):
-        fitted = PrivateLogisticRegression(0.5, **words).fit(X, y)
+        fitted = PrivateLogisticRegression(0.5, **grouped(**words)).fit(X, y)
     with pytest.warns(UserWarning, match="simulated"):
-        forced = PrivateLogisticRegression(0.5, multi_class="one-vs-rest", **words).fit(X, y)
+        forced = PrivateLogisticRegression(0.5, **grouped(multi_class="one-vs-rest", **words)).fit(X, y)
     assert fitted.privacy_.problems == 3
     assert np.array_equal(fitted.coef_, forced.coef_)
     assert any("3 one-vs-rest models" in note for note in fitted.privacy_.assumptions)

@@ -14,6 +14,7 @@ from dpadmm.core.release import open_release
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
 from dpadmm.estimators.data import opened
+from dpadmm.estimators.ledger_file import check_ledger, protection_of
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
@@ -22,7 +23,7 @@ from dpadmm.estimators.notices import (
     warn_once,
 )
 from dpadmm.estimators.owners import Layout
-from dpadmm.estimators.wishes import boolean, check_ledger, protection_from, protection_of, seed_of
+from dpadmm.estimators.resolved import protection_from, seed_of
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, check_reach, summed
 from dpadmm.noise.secure import SecureSampler, grid_for
@@ -159,7 +160,7 @@ def _row_by_row(model: Any, is_declared: bool) -> tuple[str, ...]:
     """
     if isinstance(model, PrivateLinearModel | ReleasedModel | ScoresRowsAlone):
         return ()
-    if boolean("scores_rows_alone", is_declared):
+    if checks.boolean("scores_rows_alone", is_declared):
         return (f"declared by the caller: {type(model).__name__} scores every row on its own",)
     raise InputError(
         f"{type(model).__name__} is not an estimator of this package, and the noise hides one prediction per "

@@ -12,7 +12,8 @@ from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec, promises_of
 from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import opened
-from dpadmm.estimators.wishes import network_of, protection_from, protection_of
+from dpadmm.estimators.ledger_file import protection_of
+from dpadmm.estimators.resolved import network_of, protection_from
 from dpadmm.federation.terms import LOSSES
 from dpadmm.methods.method import Common, Method, by_name
 from dpadmm.networks.graph import Network, complete

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpadmm import checks
+from dpadmm import TrainingOptions, checks
 from dpadmm.errors import InputError
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.estimators.regression import PrivateLinearRegression
@@ -65,10 +65,9 @@ class Product:
             delta=target.delta,
             method=self.method,
             feature_bounds=(-1, 1),
-            row_norm=1.0,
             target_bounds=(-1, 1),
             huber_threshold=THRESHOLD,
-            fit_intercept=False,
+            training=TrainingOptions(row_norm=1.0, fit_intercept=False),
         )
 
     @property
