@@ -20,12 +20,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.metrics import log_loss
 
-from dpadmm import PrivateLogisticRegression
+from dpadmm import Privacy, PrivateLogisticRegression
 from dpadmm.data import breast_cancer
 from dpadmm.data.draft import ColumnType, draft_schema
 from dpadmm.data.partition import Rows, iid
 from dpadmm.data.schema import Schema
-from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning, parameters
+from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning, base
 from dpadmm_research.datasets import adult, heart, nist_acs
 from dpadmm_research.datasets.splits import split
 
@@ -52,8 +52,8 @@ TRUST = {
     EAVESDROPPER: Trust({}),
     PUBLIC: Trust({"view": "public"}),
     ALONE: Trust({}, has_silos=False),
-    UNWATCHED: Trust({"view": "aggregate", "colluders": 0}),
-    MASKED: Trust({"view": "aggregate", "colluders": 1}),
+    UNWATCHED: Trust({"view": "aggregate", "privacy": Privacy(colluders=0)}),
+    MASKED: Trust({"view": "aggregate", "privacy": Privacy(colluders=1)}),
 }
 """By whom they trust; what is fitted is the same."""
 
@@ -148,7 +148,7 @@ def _loaded(name: str) -> tuple[pd.DataFrame, NDArray[Any]]:
     return table, SETS[name].silos(table)
 
 
-_planned = lru_cache(maxsize=16)(parameters.make_plan)
+_planned = lru_cache(maxsize=16)(base.make_plan)
 
 
 def measure(name: str, trust: str, epsilon: float, run: int) -> dict[str, float]:
@@ -156,7 +156,7 @@ def measure(name: str, trust: str, epsilon: float, run: int) -> dict[str, float]
 
     A plan is a function of public facts alone, so runs that differ in their noise share it.
     """
-    parameters.make_plan = _planned
+    base.make_plan = _planned
     (table, silo), chosen = _loaded(name), SETS[name]
     schema = schema_of(chosen.known)
     labels, found = table[schema.label.name], {}

@@ -25,6 +25,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from dpadmm import TrainingOptions
 from dpadmm.estimators import PrivateLogisticRegression
 
 WAYS = ("softmax", "one-vs-rest")
@@ -105,9 +106,9 @@ def one_run(name: str, epsilon: float, seed: int, wanted: argparse.Namespace) ->
             DELTA,
             feature_bounds=bounds,
             classes=range(int(y.max()) + 1),
-            multi_class=way,
             view=wanted.view,
             random_state=seed,
+            training=TrainingOptions(multi_class=way),
         )
         found[way] = scores(model.fit(train, labels, groups), test, truth)
     return found

@@ -4,13 +4,12 @@ import time
 
 import numpy as np
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.calibration import Target
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from logistic import ETA, TOLERANCE, N, problem, scipy_loop
 from table import Row
 

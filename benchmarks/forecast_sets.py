@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from accuracy_sets import DELTA, FIRST_SEED, HELD_OUT, SETS, column, schema_of, silo_fits
-from dpadmm import PrivateLogisticRegression
+from dpadmm import PrivateLogisticRegression, TrainingOptions
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
 from dpadmm.data.schema import Schema
 from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning
@@ -188,7 +188,11 @@ def measure_forecast(name: str, _: str, epsilon: float, run: int) -> dict[str, f
     test = scored[HELD_OUT]
     stated = without_privacy(schema, table, positive, train, test)
     model = PrivateLogisticRegression(
-        epsilon, DELTA, schema=schema, random_state=FIRST_SEED + run, expected_auc=min(round(stated, 3), 0.999)
+        epsilon,
+        DELTA,
+        schema=schema,
+        random_state=FIRST_SEED + run,
+        training=TrainingOptions(expected_auc=min(round(stated, 3), 0.999)),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulatedNoiseWarning)

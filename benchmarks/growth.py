@@ -15,8 +15,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy import sparse
 
-from dpadmm.core.local import LocalEngine, Recording
-from dpadmm.core.private import run_private
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SecureSampler, SimulatedSampler
@@ -26,6 +24,7 @@ from dpadmm.problems.arrays import Matrix
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, run_private
 from table import Row
 
 AGENTS, ROUNDS, REPEATS, MOST = 5, 10, 2, 1.1

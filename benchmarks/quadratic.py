@@ -5,12 +5,12 @@ import resource
 import numpy as np
 from numba import njit
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.data import random_quadratics
 from dpadmm.methods.consensus import ConsensusADMM
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.solvers.closed_forms import QuadraticSolver
 from dpadmm.solvers.solution import Subproblem
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from table import Row, seconds
 
 D, RHO = 5, 5.0

@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 from scipy.special import expit
 
-from dpadmm import PrivateLogisticRegression
+from dpadmm import PrivateLogisticRegression, TrainingOptions
 from growth import dense_rows
 from table import Row
 
@@ -25,7 +25,7 @@ CASES = ((1, 1.0), (5, 1.0), (5, 5.0))
 
 def fit(X: np.ndarray, y: np.ndarray, silos: int, epsilon: float) -> PrivateLogisticRegression:
     """Fit with the planner's defaults; the norm of the rows is known."""
-    model = PrivateLogisticRegression(epsilon, DELTA, row_norm=1.0, profile="off")
+    model = PrivateLogisticRegression(epsilon, DELTA, training=TrainingOptions(row_norm=1.0, profile="off"))
     return model.fit(X, y, groups=None if silos == 1 else np.arange(len(y)) % silos)
 
 

@@ -51,7 +51,7 @@ import dpadmm
 begin = time.process_time()
 is_streamed = sys.argv[4] == "streamed"
 task = {{"schema": known, "epsilon": 1, "delta": 1e-9, "seed": 0, "method": sys.argv[3]}}
-dpadmm.fit(files, "sick", **task, stream=is_streamed)
+dpadmm.fit(files, "sick", **task, table=dpadmm.TableOptions(stream=is_streamed))
 told(begin, 0)
 """
 

@@ -59,12 +59,9 @@ def one_run(data: Rows, epsilon: float, seed: int, compared: list) -> tuple[dict
         found["planner's own" if alpha is None else f"alpha {alpha:g}"] = data.loss(model.fit(*data.train))
     for number in compared:
         tuned = PrivateSearchCV(
-            PrivateLogisticRegression(schema=data.schema),
+            PrivateLogisticRegression(epsilon, DELTA, schema=data.schema, random_state=seed),
             {"alpha": ALPHAS},
-            epsilon=epsilon,
-            delta=DELTA,
             compared=number,
-            random_state=seed,
         ).fit(*data.train)
         found[f"search, compared={number}"] = data.loss(tuned)
         chosen[f"search, compared={number}"] = tuned.best_params_["alpha"]

@@ -7,6 +7,7 @@ from typing import Any
 
 ROOMS = [
     "front",
+    "settings",
     "estimators",
     "reporting",
     "planner",

@@ -10,7 +10,7 @@ from typing import Any
 from griffe import Extension, Object
 
 _RULE = re.compile(r"-{3,}")
-_ENTRY = re.compile(r"([\w*]+(?:, [\w*]+)*): ")
+_ENTRY = re.compile(r"([\w*]+(?:, [\w*]+)*)(?: ?: |$)")
 
 
 def markdown(text: str) -> str:

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 
-from dpadmm import PrivateLogisticRegression
+from dpadmm import PrivateLogisticRegression, TrainingOptions
 from dpadmm.data import logistic_table
 from dpadmm.data.partition import dirichlet_label_skew, iid
 from dpadmm.estimators import SimulatedNoiseWarning
@@ -39,7 +39,12 @@ def main(n_records: int = 12_000, runs: int = 5, epsilon: float = 1.0) -> dict[t
             scores = []
             for seed in range(runs):
                 model = PrivateLogisticRegression(
-                    epsilon=epsilon, delta=1e-6, row_norm=1.0, classes=(-1, 1), method=method, random_state=seed
+                    epsilon=epsilon,
+                    delta=1e-6,
+                    classes=(-1, 1),
+                    method=method,
+                    random_state=seed,
+                    training=TrainingOptions(row_norm=1.0),
                 )
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", SimulatedNoiseWarning)

@@ -7,7 +7,7 @@ picks one.
 
 import numpy as np
 
-from dpadmm import PrivateLinearRegression
+from dpadmm import PrivateLinearRegression, TrainingOptions
 
 RELEVANT = {0: 2.0, 5: -1.5, 11: 1.0}
 
@@ -24,7 +24,12 @@ def main(n_records: int = 12_000, epsilon: float = 2.0) -> PrivateLinearRegressi
     X, y = table(n_records, np.random.default_rng(1))
     silo = np.arange(n_records) % 3
     lasso = PrivateLinearRegression(
-        epsilon=epsilon, delta=1e-6, alpha=0.002, l1_ratio=1.0, feature_bounds=(-1, 1), target_bounds=(-5, 5)
+        epsilon=epsilon,
+        delta=1e-6,
+        alpha=0.002,
+        feature_bounds=(-1, 1),
+        target_bounds=(-5, 5),
+        training=TrainingOptions(l1_ratio=1.0),
     )
     lasso.fit(X, y, groups=silo)
     print(lasso.plan_.method, "for", lasso.plan_.task.regulariser)

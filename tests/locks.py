@@ -21,6 +21,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpadmm.settings import TrainingOptions
+from grouped import grouped
+
 FOLDER = Path(__file__).parent / "golden" / "locks"
 ROOT = Path(__file__).parents[1]
 CHANGING = {
@@ -71,7 +74,7 @@ def classifier(**more: Any) -> Any:
     from dpadmm import PrivateLogisticRegression
 
     usual = {"epsilon": 1.0, "delta": 1e-5, "feature_bounds": (-1, 1), "classes": (0, 1), "random_state": 7}
-    return PrivateLogisticRegression(**(usual | more))
+    return PrivateLogisticRegression(**grouped(**(usual | more)))
 
 
 def saved(model: Any, folder: Path) -> Any:
@@ -97,8 +100,8 @@ def fitted(estimator: Any, X: Any, y: Any, folder: Path, **more: Any) -> dict[st
     plan = estimator.plan_
     return {
         "model": saved(estimator, folder),
-        "noise, simulated": noise_of(plan.whole_plan(is_secure=False)),
-        "noise, secure": noise_of(plan.whole_plan(is_secure=True)),
+        "noise, simulated": noise_of(plan.spec.noise_plan(is_secure=False)),
+        "noise, secure": noise_of(plan.spec.noise_plan(is_secure=True)),
         "plan": plan.as_json(),
     }
 
@@ -146,11 +149,11 @@ def intervals(folder: Path) -> Any:
 
 @scenario
 def private_search(folder: Path) -> Any:
-    from dpadmm import PrivateLogisticRegression, PrivateSearchCV
+    from dpadmm import PrivateSearchCV
 
     X, y, _ = rows(6000)
-    model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1), profile="off")
-    search = PrivateSearchCV(model, {"alpha": [1e-4, 1.0]}, epsilon=4.0, delta=1e-5, compared=2, random_state=7)
+    model = classifier(epsilon=4.0, profile="off")
+    search = PrivateSearchCV(model, {"alpha": [1e-4, 1.0]}, compared=2)
     search.fit(X, y)
     return {"model": saved(search.best_estimator_, folder), "best": search.best_params_}
 
@@ -212,7 +215,15 @@ def tables_of_every_label(folder: Path) -> Any:
     paths, public = study(folder)
     found = {}
     for kind, (target, values, loss) in LABELS.items():
-        model = dpadmm.fit(paths, target, epsilon=3.0, delta=1e-5, schema=public | {target: values}, loss=loss, seed=3)
+        model = dpadmm.fit(
+            paths,
+            target,
+            epsilon=3.0,
+            delta=1e-5,
+            schema=public | {target: values},
+            seed=3,
+            training=TrainingOptions(loss=loss),
+        )
         table = pd.read_csv(paths[0]).head(5)
         found[kind] = {"model": saved(model, folder), "predicted": [str(each) for each in model.predict(table)]}
         (folder / "model.json").unlink()
@@ -243,7 +254,7 @@ def streamed(folder: Path) -> Any:
     for path in paths:
         pd.read_csv(path).to_parquet(path.with_suffix(".parquet"), index=False)
     settings = {"epsilon": 3.0, "delta": 1e-5, "schema": public | {"sick": ["no", "yes"]}, "seed": 3}
-    model = dpadmm.fit([path.with_suffix(".parquet") for path in paths], "sick", stream=True, **settings)
+    model = dpadmm.fit([path.with_suffix(".parquet") for path in paths], "sick", **grouped(stream=True, **settings))
     return {"model": saved(model, folder)}
 
 
@@ -313,7 +324,7 @@ def methods_by_name(folder: Path) -> Any:
             found[name] = type(refusal).__name__
             continue
         found[name] = {"model": done.model, "epsilon": done.epsilon, "text": str(done)}
-        found[name]["noise"] = noise_of(done.course.noise_plan(is_secure=False))
+        found[name]["noise"] = noise_of(done.spec.noise_plan(is_secure=False))
     return found
 
 

@@ -73,7 +73,7 @@ def test_the_api_page_has_every_name_that_a_room_lists(site):
 def test_doctests_are_code_and_parameters_a_list(site):
     page = (site / "api.html").read_text()
     assert "<blockquote>" not in page
-    assert "<li><code>epsilon, delta</code>: the whole budget" in page
+    assert "<li><code>epsilon</code>: float" in page
     assert any("[3, 2, 2]" in block and ">>> " in block for block in code_of(site / "api.html"))
 
 
@@ -84,6 +84,9 @@ def test_docstrings_become_markdown():
     )
     assert markdown("Words.\n\nParameters\n----------\neta, mu: both\n    > 0.\nrho: one\n\nEnd.") == (
         "Words.\n\n**Parameters**\n\n- `eta, mu`: both\n    > 0.\n- `rho`: one\n\nEnd."
+    )
+    assert markdown("Parameters\n----------\neta : float\n    > 0.\nmu, nu\n    As there.") == (
+        "**Parameters**\n\n- `eta`: float\n    > 0.\n- `mu, nu`: \n    As there."
     )
 
 

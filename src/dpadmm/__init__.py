@@ -26,12 +26,17 @@ def _offer(package: str, homes: Mapping[str, str]) -> tuple[list[str], Callable[
 
 
 _HOMES = {
+    "CellRules": "settings",
     "Ledger": "privacy.ledger",
+    "OutputFiles": "settings",
+    "Privacy": "settings",
     "PrivateLinearRegression": "estimators.regression",
     "PrivateLinearSVC": "estimators.classifiers",
     "PrivateLogisticRegression": "estimators.classifiers",
     "PrivateSearchCV": "estimators.search",
     "Schema": "data.schema",
+    "TableOptions": "settings",
+    "TrainingOptions": "settings",
     "data": "",
     "fit": "front.tables",
     "load": "front.tables",

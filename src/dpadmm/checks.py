@@ -137,6 +137,13 @@ def count(name: str, value: int, *, least: int = 1) -> int:
     return int(value)
 
 
+def boolean(name: str, value: Any) -> bool:
+    """Return `value` as a bool if it is True or False, also numpy's."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise InputError(f"{setting(name)} must be True or False, got {shown(value)}.")
+    return bool(value)
+
+
 def member(name: str, value: Any, kind: type[Word]) -> Word:
     """Return the enum member that a word (or the member itself) names."""
     if isinstance(value, kind):

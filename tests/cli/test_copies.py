@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.cli.conftest import STUDY_SCHEMA, study_tables
+from tests.grouped import grouped
 
 import dpadmm
 from dpadmm.data.tables import SiloTable, check_no_copies
 from dpadmm.errors import InputError
 from dpadmm.estimators import SimulatedNoiseWarning
 from dpadmm.privacy.protection import Protection, Unit
+from dpadmm.settings import TrainingOptions
 
 LABELS = {
     "two": {"kind": "binary", "name": "sick", "positive": ["yes"], "negative": ["no"]},
@@ -49,8 +51,8 @@ def place(tmp_path_factory):
                 method="output-perturbation" if kind != "three" else "auto",
                 view="public" if kind != "three" else None,
                 seed=0,
-                anyway=True,
                 out=folder / f"{kind}-model.json",
+                training=TrainingOptions(anyway=True),
             )
     return folder
 
@@ -95,8 +97,8 @@ def test_plans_and_fits(cli, place, tmp_path):
             with pytest.raises(InputError, match=r"2 tables contain the same rows: .*silos_per_person=2"):
                 ask(data, **cost)
     with pytest.raises(InputError, match="2 tables contain the same rows"):
-        dpadmm.fit(parquet, stream=True, **cost)
-    assert dpadmm.plan(two, silos_per_person=2, **cost).task.sizes == (300, 300)
+        dpadmm.fit(parquet, **grouped(stream=True, **cost))
+    assert dpadmm.plan(two, **grouped(silos_per_person=2, **cost)).task.sizes == (300, 300)
     assert not (tmp_path / "m.json").exists()
 
 

@@ -12,13 +12,14 @@ from tests.contracts.centred_rows import as_array, centred
 from dpadmm.cli.evaluate import _private
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import SiloTable, encode_table, read_table
-from dpadmm.estimators.wishes import Books
-from dpadmm.front.asked import TaskWords
+from dpadmm.estimators.ledger_file import LedgerFile
+from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection
 from dpadmm.reporting.measurement import Basis
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import ModelRows
+from dpadmm.settings import FitSettings
 
 SPEND = ("--epsilon", "1", "--delta", "1e-5")
 
@@ -143,8 +144,9 @@ def test_single_figures_count_people_too_and_tell_what_they_cost(study, copy):
     tables = {str(file): SiloTable(read_table(Path(file)), str(file)) for file in study.files}
 
     def error(**people):
-        words = TaskWords(epsilon=1.0, delta=1e-5, protection=Protection(**people))
-        found, matrix = _private(made, tables, Screening(), words, Books(), None)
+        budgeted = FitSettings(epsilon=1.0, delta=1e-5)
+        words = ResolvedSettings(settings=budgeted, protection=Protection(**people))
+        found, matrix = _private(made, tables, Screening(), words, LedgerFile(), None)
         assert abs(matrix.counts.sum() - found.records) < 6 * 2 * matrix.noise_std
         assert (found.epsilon, found.delta) == (pytest.approx(1.0, rel=1e-5), 1e-5)
         return found.uncertainty

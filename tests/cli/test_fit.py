@@ -25,6 +25,7 @@ from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.reporting import files
 from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.settings import TrainingOptions
 
 
 def outputs(folder: Path) -> list[str]:
@@ -100,7 +101,9 @@ def test_a_profile_is_bought_once(cli, study, tmp_path):
         assert len(book.profiles()) == 1
     tables = [pd.read_csv(file) for file in study.files]
     whole, schema = pd.concat(tables, ignore_index=True), Schema.load(study.schema)
-    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, schema=schema, ledger=ledger, fit_intercept=False)
+    model = PrivateLogisticRegression(
+        epsilon=1.0, delta=1e-5, schema=schema, ledger=ledger, training=TrainingOptions(fit_intercept=False)
+    )
     groups = np.repeat(["n", "s"], [len(table) for table in tables])
     model.fit(whole.drop(columns=schema.label.name), whole[schema.label.name], groups)
     assert model.profile_ == first.profile
@@ -283,7 +286,7 @@ def test_a_disk_that_fills_up_during_the_run_does_not_lose_the_model(cli, study,
     place = Path(json.loads(result.stdout)["model"])
     assert place.parent == tmp_path / "spare"
     assert str(place) in result.stderr
-    assert len(ReleasedModel.load(place).coefficients) == 4
+    assert len(ReleasedModel.load(place).coefficients) == 5
 
 
 def test_files_are_not_replaced_unless_told(cli, study, trained, tmp_path):
@@ -406,13 +409,12 @@ def test_noise_inside_objectives_is_not_in_the_file(cli, study, tmp_path, method
 
 def test_people_are_numbered_before_anything_can_name_them(study):
     from dpadmm.data.tables import SiloTable
-    from dpadmm.front.asked import TaskWords
     from dpadmm.front.training import Training
-    from dpadmm.privacy.protection import Protection, Unit
+    from dpadmm.settings import FitSettings, Privacy
 
-    words = TaskWords(epsilon=1.0, delta=1e-5, protection=Protection(unit=Unit.USER))
+    said = FitSettings(epsilon=1.0, delta=1e-5, schema=study.schema, privacy=Privacy(unit="user"))
     tables = {n: SiloTable(pd.read_csv(f), "t.csv") for n, f in zip(("Roth", "Meier"), study.files, strict=True)}
-    prepared = Training(schema=Schema.load(study.schema), words=words).check(tables)
+    prepared = Training.of(said).check(tables)
     assert tuple(prepared.rows.names) == ("user 1", "user 2")
 
 

@@ -12,12 +12,14 @@ from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError
 from dpadmm.estimators import private_evaluation
 from dpadmm.estimators.evaluation import ScoredRows
-from dpadmm.estimators.wishes import Books
-from dpadmm.front.asked import TaskWords, persons_of
+from dpadmm.estimators.ledger_file import LedgerFile
+from dpadmm.estimators.resolved import ResolvedSettings
+from dpadmm.front.planning import persons_of
 from dpadmm.front.training import prepare
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.settings import FitSettings
 
 SCHEMA = {
     "format": "dpadmm-schema",
@@ -114,8 +116,9 @@ def test_the_rows_that_are_measured_are_the_first_of_each_person(cli, clinics):
     cli.ask("fit", *words(clinics, "--person", "patient"), "--out", str(clinics / "m.json"))
     model = ReleasedModel.load(clinics / "m.json")
     tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None, protection=None)
-    asked = TaskWords(epsilon=1e5, delta=1e-5, protection=Protection(unit=Unit.PERSON))
-    found = bought(model, tables, Screening(), asked, Books(), None, persons_of(tables, "patient"))
+    budgeted = FitSettings(epsilon=1e5, delta=1e-5)
+    asked = ResolvedSettings(settings=budgeted, protection=Protection(unit=Unit.PERSON))
+    found = bought(model, tables, Screening(), asked, LedgerFile(), None, persons_of(tables, "patient"))
     first = [(table.frame.groupby("patient", sort=False).head(1), table.where) for table in tables.values()]
     exact = ScoredRows.of(model, first, Screening(), None).counts(np.arange(250))
     np.testing.assert_allclose(found.counts, exact, atol=0.5)

@@ -5,8 +5,6 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from tests.contracts.random_network import random_network
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise, run_private
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
@@ -21,6 +19,7 @@ from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 
 ENGINE = LocalEngine(progress=False, threads=1, recording=Recording(every=5), tolerance=1e-11)
 GRAPHS = [ring(5), star(5), complete(5), random_network(5, 0.6, seed=1)]
@@ -161,15 +160,14 @@ class PrivateContract:
         assert np.abs(one.run.models - other.run.models).max() > 1e-4
         assert one.statement.curve.epsilon(getattr(self.target, "delta", 0.0)) <= self.target.epsilon * (1 + 1e-12)
 
-    def test_resumes_bit_for_bit(self, tmp_path):
+    def test_resumes_bit_for_bit(self):
         problem, network = Problem.of(risk()), ring(5)
         plan = plan_noise(self.method, problem, 9, self.target, network, engine=ENGINE)
         noise = PlannedNoise(plan, SimulatedSampler(seed=3))
         whole = ENGINE.run(self.method, problem, Stopping(rounds=9), network, noise)
         for stop in (3, 4):
-            file = tmp_path / f"{stop}.npz"
-            ENGINE.run(self.method, problem, Stopping(rounds=stop), network, noise, save_to=file)
-            rest = ENGINE.run(self.method, problem, Stopping(rounds=9), network, noise, resume=file)
+            half = ENGINE.run(self.method, problem, Stopping(rounds=stop), network, noise)
+            rest = ENGINE.run(self.method, problem, Stopping(rounds=9), network, noise, after=half)
             np.testing.assert_array_equal(rest.models, whole.models)
 
     def test_noise_is_drawn_for_every_planned_release_and_nothing_else(self):

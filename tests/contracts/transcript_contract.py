@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from tests.contracts.graph_method_contract import neighbours
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.methods.anatomy import Agents, Silence
 from dpadmm.methods.method import Setting
 from dpadmm.networks import path, ring
 from dpadmm.problems.problem import Weighting
 from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.testing import LocalEngine, Recording, Stopping
 
 TOLERANCE = 1e-12
 EXACT = LocalEngine(progress=False, threads=1, recording=Recording(every=0), tolerance=TOLERANCE)

@@ -6,18 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core import private
-from dpadmm.core.curvature import (
-    CURVATURE,
-    CurvatureRound,
-    SettledRounds,
-    curvature_messages,
-    packed,
-    packed_size,
-    unpacked,
-)
-from dpadmm.core.local import LocalEngine, Recording
-from dpadmm.core.private import Course, RunSetting, run_course
+from dpadmm.core.loop import run_rounds
+from dpadmm.core.release import OpenRelease
+from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
@@ -30,8 +22,8 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
 from dpadmm.problems.silos import Silos
+from dpadmm.queries.curvature import CURVATURE, Curvature, curvature_messages, packed, packed_size, unpacked
 
-QUIET = LocalEngine(progress=False, threads=1)
 D, ROUNDS = 3, 40
 M = float(m_of(1.0, 1e-5))
 TRAINING, OWN = Target(0.9, 1e-5), Target(0.2, 1e-5)
@@ -48,9 +40,18 @@ def problem_of(sizes=(300,), mu=0.02, seed=0):
     return Problem.of(EmpiricalRisk(silos_of(sizes, seed), Logistic(), mu=mu))
 
 
-def course_of(problem, protection=ONE_RECORD, training=TRAINING, own=OWN):
+def spec_of(problem, protection=ONE_RECORD, training=TRAINING, own=OWN):
     setting = RunSetting(problem, ROUNDS, protection=protection)
-    return Course(NoisyGradients(step=2.0), setting, training, Constant(), curvature=CurvatureRound(own))
+    run = RunSpec(NoisyGradients(step=2.0), setting, training, Constant())
+    return TrainingSpec.of(run, Curvature(run, own))
+
+
+def curvature_plan(spec, is_secure=False):
+    return spec.part(spec.sums[0], is_secure)
+
+
+def train(spec, problem, sampler, ledger=None):
+    return run_training(spec, Problems([problem]), sampler, ledger, label="x")
 
 
 def hessian(problem, point):
@@ -105,42 +106,43 @@ class TestPlan:
         ],
     )
     def test_costs_add_up_in_squares(self, sizes, who, gap):
-        course = course_of(problem_of(sizes), who)
-        (release,) = course.curvature_plan(is_secure=False)
+        spec = spec_of(problem_of(sizes), who)
+        (release,) = curvature_plan(spec)
         assert release.round == ROUNDS + 1
         assert sum(sizes) * release.bound == pytest.approx(gap, rel=1e-4)
         own = float(m_of(OWN.epsilon, OWN.delta))
         assert release.noise_std == pytest.approx(release.bound / own, rel=1e-6)
-        whole, alone = course.statement().curve.m, course.noise_plan(is_secure=False).statement().curve.m
+        whole = spec.noise_plan(is_secure=False).statement().curve.m
+        alone = spec.runs[0].noise_plan(is_secure=False).statement().curve.m
         assert whole == pytest.approx(math.hypot(alone, own), rel=1e-6)
-        assert course.whole_plan().statement().curve.m == pytest.approx(whole, rel=1e-3)
+        assert spec.noise_plan().statement().curve.m == pytest.approx(whole, rel=1e-3)
 
     def test_a_cap_on_the_slope_is_none_on_the_curvature(self):
         """Whatever a record's pull is held to, it bends as much as at its steepest."""
         loss, norm, n = Logistic(0.75), 2.0, 300
         functions = PublicFunctions.of_loss(np.array([n]), D, loss, norm)
-        (release,) = course_of(Problem.of(functions)).curvature_plan(is_secure=False)
+        (release,) = curvature_plan(spec_of(Problem.of(functions)))
         steepest = loss.curvature(np.linspace(-20, 20, 100_001)).max()
         assert n * release.bound == pytest.approx(math.sqrt(2) * steepest * norm**2, rel=1e-4)
 
     def test_other_methods_have_none(self):
         setting = RunSetting(problem_of((100, 100)), 5)
         with pytest.raises(InputError, match="noisy-gradients"):
-            Course(PADMM(eta=0.1), setting, TRAINING, curvature=CurvatureRound(OWN))
+            Curvature(RunSpec(PADMM(eta=0.1), setting, TRAINING), OWN)
         with pytest.raises(InputError, match="one model"):
-            replace(course_of(problem_of()), times=2)
+            Curvature(replace(spec_of(problem_of()).runs[0], n_models=2), OWN)
 
 
-def loud(problem, who=ONE_RECORD, sampler=None):
+def loud(problem, who=ONE_RECORD):
     """A run with hardly any noise: what comes out is what went in."""
-    course = course_of(problem, who, Target(1e7, 1e-5), Target(1e7, 1e-5))
-    return run_course(course, [problem], sampler or SimulatedSampler(1), label="x", engine=QUIET)[0]
+    spec = spec_of(problem, who, Target(1e7, 1e-5), Target(1e7, 1e-5))
+    return train(spec, problem, SimulatedSampler(1)).released["curvature"]
 
 
 class TestRuns:
     def test_without_noise_point_gradient_and_curvature_are_right(self):
         problem = problem_of((120, 80), mu=0.05)
-        found = loud(problem, Protection(view=View.PUBLIC)).curvature
+        found = loud(problem, Protection(view=View.PUBLIC))
         rows, labels = problem.functions.silos.features, problem.functions.silos.labels
         x = y = np.zeros(D)
         points, sums = [], []
@@ -165,56 +167,48 @@ class TestRuns:
     )
     def test_the_noise_is_what_is_said(self, sizes, who):
         problem = problem_of(sizes)
-        course = course_of(problem, who)
-        runs = [
-            run_course(course, [problem], SimulatedSampler(seed), label="x", engine=QUIET)[0].curvature
-            for seed in range(60)
-        ]
+        spec = spec_of(problem, who)
+        runs = [train(spec, problem, SimulatedSampler(seed)).released["curvature"] for seed in range(60)]
         off = np.array([each.matrix - hessian(problem, each.point) for each in runs])
         diagonal = off[:, np.arange(D), np.arange(D)] / runs[0].matrix_std
         beside = math.sqrt(2) * off[:, [0, 0, 1], [1, 2, 2]] / runs[0].matrix_std
         assert diagonal.std() == pytest.approx(1.0, rel=0.3)  # 180 numbers: a false alarm has chance 1e-8
         assert beside.std() == pytest.approx(1.0, rel=0.3)
-        assert runs[0].gradient_std == pytest.approx(_gradient_noise(course, sizes), rel=1e-6)
+        assert runs[0].gradient_std == pytest.approx(_gradient_noise(spec.runs[0], sizes), rel=1e-6)
 
     def test_a_secure_run_is_a_release_of_all(self):
         problem = problem_of((100, 100, 100))
-        done = run_course(
-            course_of(problem, Protection(view=View.AGGREGATE)), [problem], SecureSampler(), label="x", engine=QUIET
-        )[0]
+        spec = spec_of(problem, Protection(view=View.AGGREGATE))
+        done = train(spec, problem, SecureSampler())
         assert done.is_private_release
-        assert np.isfinite(done.curvature.matrix).all()
-        assert {each.slot for each in done.history} == {"broadcast"}
+        assert np.isfinite(done.released["curvature"].matrix).all()
+        assert {each.slot for each in done.runs(spec.runs[0])[0].history} == {"broadcast"}
         assert (CURVATURE, ROUNDS + 1) in done.plan.releases
 
     def test_what_is_kept_follows_from_the_noisy_sums_alone(self):
         """Fed the sums of one run, neighbours and strangers keep the same point and gradient."""
-        course = course_of(problem_of())
+        spec = spec_of(problem_of())
 
-        class Recorded:
+        class Replayed:
             def __init__(self):
+                self.plan, self.history, self.sums = spec.runs[0].noise_plan(is_secure=False), [], []
                 self.given = np.random.default_rng(3).normal(0, 0.1, (ROUNDS, 1, D, 1))
 
             def total(self, slot, k, messages):
+                self.sums.append(self.given[k - 1])
                 return self.given[k - 1]
 
         kept = []
         for seed in (0, 1):
-            settled = SettledRounds(Recorded(), course.algorithm, course.setting)
-            engine = replace(QUIET, recording=Recording(every=0))
-            private._run(engine, course, problem_of(seed=seed), settled)
-            kept.append((settled.point, settled.gradient))
+            run = run_rounds(spec.runs[0], problem_of(seed=seed), Replayed())
+            found = spec.sums[0].read(np.zeros(packed_size(D)), 1.0, {"run": [run]})
+            kept.append((found.point, found.gradient))
         np.testing.assert_array_equal(*[each[0] for each in kept])
         np.testing.assert_array_equal(*[each[1] for each in kept])
 
-    def test_many_replicas_are_refused(self):
-        problem = problem_of()
-        with pytest.raises(InputError, match="single runs"):
-            run_course(course_of(problem), [problem], SimulatedSampler(0), label="x", engine=replace(QUIET, replicas=2))
 
-
-def _gradient_noise(course, sizes):
-    (_, row), *_ = course.noise_plan(is_secure=False).releases.items()
+def _gradient_noise(run, sizes):
+    (_, row), *_ = run.noise_plan(is_secure=False).releases.items()
     (release,) = row.values()
     total = release.noise_std
     if len(sizes) == 3:
@@ -231,9 +225,9 @@ class TestLedger:
     def test_all_of_it_is_reserved_before_anything_is_drawn(self, tmp_path, monkeypatch):
         """A ledger with room for the rounds, but not for the curvature as well, lets nothing be drawn."""
         problem = problem_of()
-        course = course_of(problem)
-        rounds = course.noise_plan().statement().curve.epsilon(1e-5)
-        whole = course.whole_plan().statement().curve.epsilon(1e-5)
+        spec = spec_of(problem)
+        rounds = spec.runs[0].noise_plan().statement().curve.epsilon(1e-5)
+        whole = spec.noise_plan().statement().curve.epsilon(1e-5)
         assert rounds < whole
         book, data = self.ledger(tmp_path, (rounds + whole) / 2)
 
@@ -242,19 +236,19 @@ class TestLedger:
 
         monkeypatch.setattr(SecureSampler, "perturb", never)
         with book, pytest.raises(BudgetError):
-            run_course(course, [problem], SecureSampler(), label="x", engine=QUIET, ledgers=book.confirm(data))
+            train(spec, problem, SecureSampler(), book.confirm(data))
 
     def test_the_ledger_counts_it(self, tmp_path):
         problem = problem_of()
-        course = course_of(problem)
-        whole = course.whole_plan().statement().curve.epsilon(1e-5)
+        spec = spec_of(problem)
+        whole = spec.noise_plan().statement().curve.epsilon(1e-5)
         book, data = self.ledger(tmp_path, 2 * whole)
         with book:
-            run_course(course, [problem], SecureSampler(), label="x", engine=QUIET, ledgers=book.confirm(data))
+            train(spec, problem, SecureSampler(), book.confirm(data))
             assert book.statement().spent_epsilon == pytest.approx(whole, rel=1e-9)
 
     def test_a_curvature_that_is_not_drawn_is_noticed(self, monkeypatch):
         problem = problem_of()
-        monkeypatch.setattr(private, "release_curvature", lambda *_: None)
+        monkeypatch.setattr(OpenRelease, "total", lambda *_: (np.zeros(packed_size(D)), 1.0))
         with pytest.raises(InputError, match="curvature"):
-            run_course(course_of(problem), [problem], SecureSampler(), label="x", engine=QUIET)
+            train(spec_of(problem), problem, SecureSampler())

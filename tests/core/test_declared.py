@@ -21,8 +21,8 @@ from tests.problems.own_parts import (
 )
 
 import dpadmm
-from dpadmm.core.local import LocalEngine
-from dpadmm.core.private import Course, RunSetting, run_course, run_private
+from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.estimators import ledger_data
 from dpadmm.federation.terms import penalty_words
@@ -39,6 +39,7 @@ from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, run_private
 
 X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 3))
 Y = np.sign(X[:, 0])
@@ -54,6 +55,10 @@ def ledger(tmp_path):
         tmp_path / "a.ledger", ledger_data(X, Y, np.repeat(["silo 0", "silo 1"], 30)), Budget(epsilon=1.0, delta=1e-5)
     ) as book:
         yield book
+
+
+def train(spec, own):
+    return run_training(TrainingSpec.of(spec), Problems([own]), SimulatedSampler(0), label="dp-gd")
 
 
 def problem(loss=None, regulariser=None, risk=EmpiricalRisk):
@@ -141,12 +146,12 @@ def test_a_course_is_run_on_the_parts_that_it_was_made_with():
     """A plan that knows constants alone could otherwise be run on a loss that nobody has checked."""
     own = problem(ClippedLine())
     bare = Problem.of(PublicFunctions(SILOS.sizes, 3, own.functions.constants))
-    course = Course(DPGD(step=0.1), RunSetting(bare, 2), TARGET)
-    with pytest.raises(InputError, match="that the course was not made with"):
-        run_course(course, [own], SimulatedSampler(0), label="dp-gd", engine=QUIET)
+    spec = RunSpec(DPGD(step=0.1), RunSetting(bare, 2), TARGET)
+    with pytest.raises(InputError, match="that the run was not specified with"):
+        train(spec, own)
     planned = Problem.of(PublicFunctions.of_loss(SILOS.sizes, 3, ClippedLine(), 1.0, 0.01))
-    course = replace(course, setting=RunSetting(planned, 2))
-    assert run_course(course, [own], SimulatedSampler(0), label="dp-gd", engine=QUIET)[0].statement.declared
+    spec = replace(spec, setting=RunSetting(planned, 2))
+    assert train(spec, own).plan.statement().declared
 
 
 def test_the_condition_is_in_the_ledger_and_survives_it(ledger, tmp_path):
@@ -183,7 +188,7 @@ def test_a_subclass_of_the_logistic_loss_gets_no_theorem_of_its_own():
 def test_a_planner_keeps_a_subclass_of_the_logistic_loss():
     made = plan(sizes=(30, 30), dimension=3, loss=NaiveLogistic(), epsilon=0.5, delta=1e-5, method="p-admm")
     assert type(made.task.loss) is NaiveLogistic
-    assert made.statement().declared == ("loss NaiveLogistic",)
+    assert made.spec.noise_plan().statement().declared == ("loss NaiveLogistic",)
 
 
 def test_terms_of_a_federation_do_not_take_a_subclass_for_the_penalty_it_inherits_from():

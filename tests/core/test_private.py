@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dpadmm.core import private
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import Course, RunSetting, plan_noise, run_course, run_private
-from dpadmm.core.witness import Witness
+from dpadmm.core import spec as spec_module
+from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.training import Problems, run_training
 from dpadmm.data import load_breast_cancer
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import iid
@@ -39,9 +38,14 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, Wei
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import kernels
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 
 TARGET = Target(epsilon=1.0, delta=1e-5)
 QUIET = LocalEngine(progress=False, threads=1)
+
+
+def train(spec, problems, sampler, ledger=None):
+    return run_training(TrainingSpec.of(spec), Problems(problems), sampler, ledger, label="x")
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +112,7 @@ def planned_once(monkeypatch):
             known[key] = calibrated(promises, *more, **options)
         return known[key]
 
-    monkeypatch.setattr(private, "calibrated", remembered)
+    monkeypatch.setattr(spec_module, "calibrated", remembered)
 
 
 @pytest.mark.usefixtures("planned_once")
@@ -121,7 +125,7 @@ def test_a_release_refuses_batches_that_can_be_guessed(one_silo):
 
 
 @pytest.mark.usefixtures("planned_once")
-def test_every_run_draws_its_own_secret_batches(one_silo, monkeypatch, tmp_path):
+def test_every_run_draws_its_own_secret_batches(one_silo, monkeypatch):
     """One `Batches.secret` served several runs with the same batches: ten one-round runs were 0.1 counted, 1.3 true."""
     seeds = []
     key = Batches.key
@@ -134,12 +138,9 @@ def test_every_run_draws_its_own_secret_batches(one_silo, monkeypatch, tmp_path)
     secret = DPSGD(step=0.5, batches=Batches.secret(10))
     for method in (secret, secret, copy.deepcopy(secret), pickle.loads(pickle.dumps(secret))):
         run_private(method, one_silo, 1, TARGET, SecureSampler(), engine=QUIET)
-    first = QUIET.run(secret, one_silo, Stopping(rounds=1), save_to=tmp_path / "run")
-    for saved in (first.checkpoint, tmp_path / "run"):  # a run that is taken up again draws anew too
-        QUIET.run(secret, one_silo, Stopping(rounds=2), resume=saved)
+    QUIET.run(secret, one_silo, Stopping(rounds=1))
     assert None not in seeds
-    assert len(set(seeds)) == 7
-    assert str(seeds[4]).encode() not in (tmp_path / "run").read_bytes()
+    assert len(set(seeds)) == len(seeds) == 5
     big = DPSGD(step=0.5, batches=Batches(10, seed=2**127))
     with pytest.raises(InputError, match=r"Batches\.secret"):
         run_private(big, one_silo, 1, TARGET, SecureSampler(), engine=QUIET)
@@ -168,7 +169,7 @@ def test_kernels_that_cannot_be_loaded_show_before_anything_is_reserved(problem,
     """They are imported late, but not so late that a broken installation costs budget."""
     monkeypatch.setitem(sys.modules, kernels.__name__, None)
     monkeypatch.delattr("dpadmm.solvers.kernels")
-    monkeypatch.setattr("dpadmm.core.reserving._reserve", lambda *_: pytest.fail("reserved"))
+    monkeypatch.setattr("dpadmm.testing.open_release", lambda *_, **__: pytest.fail("reserved"))
     with pytest.raises(ImportError):
         run_private(PADMM(eta=0.01), problem, 2, TARGET, SecureSampler(), ring(4), engine=QUIET)
 
@@ -201,13 +202,13 @@ def test_noise_without_a_grid_is_refused_before_it_is_paid_for(problem, tmp_path
             PureTarget(0.5),
             SecureSampler(),
             ring(4),
-            ledgers=ledger.confirm(data),
+            ledger=ledger.confirm(data),
         )
     assert ledger.statement().releases == 0
 
 
-class TestWhatACourseIsFor:
-    """The certificates are about the course's own public problem: no other one may be run under them."""
+class TestWhatASpecIsFor:
+    """The certificates are about the run's own public problem: no other one may be run under them."""
 
     HIDDEN = Protection(relation=Relation.ADD_OR_REMOVE, view=View.AGGREGATE)
 
@@ -216,10 +217,10 @@ class TestWhatACourseIsFor:
         tables, labels = [rng.uniform(-0.5, 0.5, (n, 3)) for _ in range(3)], [np.sign(rng.normal(size=n))] * 3
         return Silos.from_parts(tables, labels, row_norm, nominal=nominal)
 
-    def course(self, protection, times=1):
+    def spec(self, protection):
         public = Problem.of(PublicFunctions.of_loss(np.full(3, 100), 3, Logistic(), 1.0))
         setting = RunSetting(public, 2, 1e-9, None, protection)
-        return Course(NoisyGradients(step=0.5), setting, Target(1.0, 1e-5), times=times)
+        return RunSpec(NoisyGradients(step=0.5), setting, Target(1.0, 1e-5))
 
     @pytest.mark.parametrize("protection", [HIDDEN, Protection(view=View.PUBLIC)])
     @pytest.mark.parametrize(
@@ -229,29 +230,29 @@ class TestWhatACourseIsFor:
     def test_other_sizes_or_constants_are_refused(self, protection, other):
         problem = Problem.of(EmpiricalRisk(self.silos(**other), Logistic()))
         with pytest.raises(InputError, match="not the one for which the noise was planned"):
-            run_course(self.course(protection), [problem], SecureSampler(), label="other")
+            train(self.spec(protection), [problem], SecureSampler())
 
     def test_other_weights_are_refused(self):
         problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic()), Weighting.EQUAL)
         with pytest.raises(InputError, match="not the one for which the noise was planned"):
-            run_course(self.course(Protection(view=View.PUBLIC)), [problem], SecureSampler(), label="other")
+            train(self.spec(Protection(view=View.PUBLIC)), [problem], SecureSampler())
 
     def test_less_curvature_is_refused_and_more_is_not(self):
         """P-ADMM's models move by gap/(2 eta deg + mu): with a smaller ridge, of functions or shared, by more."""
         public = PublicFunctions.of_loss(np.full(3, 100), 3, Logistic(), 1.0, mu=0.1)
         setting = RunSetting(Problem.of(public, regulariser=ElasticNet(l2=0.3)), 2, 1e-9, complete(3), Protection())
-        course = Course(PADMM(eta=0.1), setting, Target(1.0, 1e-5))
+        spec = RunSpec(PADMM(eta=0.1), setting, Target(1.0, 1e-5))
         for mu, ridge, is_refused in ((0.05, 0.3, True), (0.1, 0.2, True), (0.1, 0.3, False)):
             problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu), regulariser=ElasticNet(l2=ridge))
             assert problem.is_within(setting.problem) is not is_refused
             if is_refused:
                 with pytest.raises(InputError, match="not the one for which the noise was planned"):
-                    run_course(course, [problem], SecureSampler(), label="flat")
+                    train(spec, [problem], SecureSampler())
 
     def test_another_loss_is_refused_even_if_its_constants_are_no_worse(self):
         """Objective perturbation has a branch that is proved for the logistic loss alone (C2)."""
         other = Problem.of(EmpiricalRisk(self.silos(100), Logistic(0.5)))
-        assert not other.is_within(self.course(Protection(view=View.PUBLIC)).setting.problem)
+        assert not other.is_within(self.spec(Protection(view=View.PUBLIC)).setting.problem)
         constants = other.functions.constants
         unknown = Problem.of(PublicFunctions(np.full(3, 100), 3, constants))
         assert other.is_within(unknown)  # where constants are all that is public, they decide
@@ -259,33 +260,36 @@ class TestWhatACourseIsFor:
         assert not other.is_within(Problem.of(PublicFunctions(np.full(3, 100), 3, wide)))
 
     def test_the_solver_works_to_the_tolerance_that_is_certified(self):
-        """Whatever the engine's own is: an error that no certificate counts (C7) is one that no noise hides."""
+        """An error that no certificate counts (C7) is one that no noise hides."""
         problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu=0.1))
-        course = Course(PADMM(eta=0.1), RunSetting(problem, 2, 1e-9, complete(3), Protection()), Target(1.0, 1e-5))
-        engines = [LocalEngine(tolerance=own) for own in (1e-9, 1e-1)]
-        done = [run_course(course, [problem], SimulatedSampler(1), label="t", engine=each)[0] for each in engines]
-        np.testing.assert_array_equal(*(each.run.models for each in done))
+        for tolerance in (1e-9, 1e-3):
+            setting = RunSetting(problem, 2, tolerance, complete(3), Protection())
+            spec = RunSpec(PADMM(eta=0.1), setting, Target(1.0, 1e-5))
+            (done,) = train(spec, [problem], SimulatedSampler(1)).runs(spec)
+            noise = PlannedNoise(spec.noise_plan(is_secure=False), SimulatedSampler(1))
+            exact = LocalEngine(tolerance=tolerance).run(spec.method, problem, Stopping(2), complete(3), noise)
+            np.testing.assert_array_equal(done.models, exact.models)
 
     def test_true_sizes_are_no_nominal_ones_even_if_equal(self):
         """A mean over the records there are moves by up to 2 G/n when one is taken away, not by G/n."""
         problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic()))
         with pytest.raises(InputError, match="with_nominal"):
-            run_course(self.course(self.HIDDEN), [problem], SecureSampler(), label="true")
+            train(self.spec(self.HIDDEN), [problem], SecureSampler())
         target = Target(1.0, 1e-5)
         with pytest.raises(InputError, match="with_nominal"):
             run_private(NoisyGradients(step=0.5), problem, 2, target, SecureSampler(), protection=self.HIDDEN)
 
     def test_any_number_of_records_is_taken_with_the_nominal_ones(self):
         problem = Problem.of(EmpiricalRisk(self.silos(5, nominal=(100,) * 3), Logistic()))
-        (done,) = run_course(self.course(self.HIDDEN), [problem], SecureSampler(), label="nominal")
+        done = train(self.spec(self.HIDDEN), [problem], SecureSampler())
         assert done.is_private_release
 
     def test_words_must_hold_many_times_the_nominal_records(self):
         """A secret number of records must not decide whether a run that is paid for breaks off."""
-        assert self.course(Protection(view=View.PUBLIC)).most_records == 300
-        course = self.course(self.HIDDEN)
-        assert course.most_records == MOST_PER_NOMINAL * 300
-        sharp = replace(course, target=Target(1e6, 1e-5))
+        assert self.spec(Protection(view=View.PUBLIC)).facts.most_records == 300
+        spec = self.spec(self.HIDDEN)
+        assert spec.facts.most_records == MOST_PER_NOMINAL * 300
+        sharp = replace(spec, target=Target(1e6, 1e-5))
         with pytest.raises(InputError, match=f"so little noise compared with up to {MOST_PER_NOMINAL * 300} records"):
             sharp.noise_plan()
         check_reach(sharp.noise_plan(is_secure=False), 300)  # as many as are named would do
@@ -305,23 +309,17 @@ def test_noise_that_was_promised_and_never_drawn_ends_the_run(problem, sampler):
         run_private(Forgetful(eta=0.01), problem, 3, TARGET, sampler, ring(4), engine=QUIET)
 
 
-def test_the_public_history_is_made_of_what_was_sent():
-    """Of a value 3 that leaves as 4 nothing but the 4 shows."""
-
-    class Shift(Silence):
-        def perturb(self, slot, k, agents, values):
-            return values + 1.0
-
-        def total(self, slot, k, messages):
-            return messages.sum(axis=0, keepdims=True) + 1.0
-
-    witness = Witness(Shift(), {("message", 1): 1.0, ("sum", 1): 1.0})
-    witness.perturb(Slot("message"), 1, np.arange(1), np.full((1, 1, 1), 3.0))
-    witness.total(Slot("sum"), 1, np.full((2, 1, 1), 3.0))
-    assert [one.norms for one in witness.rounds] == [(4.0,), (7.0,)]
-    assert [one.movement for one in witness.rounds] == [4.0, 7.0]
-    assert [one.average_movement for one in witness.rounds] == [4.0, 7.0]
-    more = Witness(Shift(), {("message", k): 1.0 for k in (1, 2)})
-    for k, value in ((1, 3.0), (2, 9.0)):
-        more.perturb(Slot("message"), k, np.arange(1), np.full((1, 1, 1), value))
-    assert more.rounds[1].average_movement == 3.0  # from 4 to the mean of 4 and 10
+def test_the_public_history_is_made_of_what_was_sent(problem):
+    """Of the values before their noise nothing shows."""
+    noise = PlannedNoise(plan_noise(PADMM(eta=0.01), problem, 3, TARGET, ring(4)), SimulatedSampler(seed=0))
+    who, sent = np.arange(4), []
+    for k in (1, 2, 3):
+        sent.append(noise.perturb(Slot("message"), k, who, np.full((4, 5, 1), 100.0 * k))[:, :, 0])
+    means = [each.mean(axis=0) for each in sent]
+    for k, seen in enumerate(noise.history):
+        assert (seen.round, seen.slot) == (k + 1, "message")
+        np.testing.assert_allclose(seen.norms, np.linalg.norm(sent[k], axis=1))
+        before = means[k - 1] if k else np.zeros(5)
+        assert seen.movement == pytest.approx(np.linalg.norm(means[k] - before))
+        average = np.mean(means[:k], axis=0) if k else np.zeros(5)
+        assert seen.average_movement == pytest.approx(np.linalg.norm(np.mean(means[: k + 1], axis=0) - average))

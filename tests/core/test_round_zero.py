@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.private import Course, RunSetting
-from dpadmm.core.round_zero import PROFILE, ProfileRound, draw_profile, noisy_counts
+from dpadmm.core.release import noisy_values, open_release
+from dpadmm.core.spec import ReleaseFacts, RunSetting, RunSpec, TrainingSpec
 from dpadmm.data.columns import Categorical, Numeric
 from dpadmm.data.profile import ProfileForm
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Setting
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import path
 from dpadmm.noise import SecureSampler, SimulatedSampler
@@ -20,20 +19,27 @@ from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, PublicFunctions
+from dpadmm.queries.column_profile import PROFILE, ColumnProfile
 
 TARGET = Target(1.0, 1e-5)
 M = float(m_of(1.0, 1e-5))
 SIZE = 30
 
 
-def setting(sizes=(50, 2), protection=ONE_RECORD):
-    facts = Problem.of(PublicFunctions.of_loss(np.array(sizes), 3, Logistic(), 1.0))
-    return Setting(facts, 1, None, protection=protection)
+def setting(sizes=(50, 2), protection=ONE_RECORD, is_pooled=False):
+    return ReleaseFacts(sizes, protection, is_pooled)
 
 
-def planned(where, target=TARGET, is_pooled=False, is_secure=False):
-    profile = ProfileRound(n_numeric=1, n_categorical=4, size=SIZE, target=target)
-    return profile.noise_plan(where, is_pooled=is_pooled, is_secure=is_secure)
+COUNTED = ColumnProfile(n_numeric=1, n_categorical=4, size=SIZE, target=TARGET)
+
+
+def planned(where, is_pooled=False, is_secure=False):
+    return COUNTED.noise_plan(replace(where, is_pooled=is_pooled), is_secure)
+
+
+def draw_profile(plan, counts, sampler):
+    with open_release(plan, sampler, label="profile", n_agents=len(counts)) as release:
+        return release.total(COUNTED, plan, counts)
 
 
 class Heard:
@@ -42,6 +48,9 @@ class Heard:
     def perturb(self, slot, k, agents, values):
         self.heard = (slot, k, agents.tolist(), values.copy())
         return values
+
+    def total(self, slot, k, messages):
+        return self.perturb(slot, k, np.array([COORDINATOR]), messages.sum(axis=0, keepdims=True))
 
 
 class TestNoise:
@@ -77,7 +86,7 @@ class TestPooling:
         """So that their sum does not depend on the order in which they are added."""
         where = setting((1,) * 500, Protection(unit=Unit.USER))
         plan, noise = planned(where, is_pooled=True, is_secure=True), Heard()
-        noisy_counts(plan, self.COUNTS[:, :, None], noise)
+        noisy_values(COUNTED, plan, self.COUNTS[:, :, None], noise)
         slot, k, agents, values = noise.heard
         assert (slot, k, agents, values.shape) == (PROFILE, 0, [COORDINATOR], (1, SIZE, 1))
         grid = next(iter(plan)).certificate.grid
@@ -86,7 +95,7 @@ class TestPooling:
 
     def test_silos_with_their_own_noise_are_not_touched(self):
         noise = Heard()
-        noisy_counts(planned(setting((4, 4))), self.COUNTS[:2, :, None], noise)
+        noisy_values(COUNTED, planned(setting((4, 4))), self.COUNTS[:2, :, None], noise)
         assert noise.heard[2] == [0, 1]
         assert np.array_equal(noise.heard[3][:, :, 0], self.COUNTS[:2])
 
@@ -120,7 +129,7 @@ class TestPooling:
 def test_a_profile_of_other_rows_than_it_pays_for_is_refused(columns, sizes, words):
     numbers = [Numeric(f"n{i}", 0, 1) for i in range(columns[0])]
     form = ProfileForm((*numbers, *(Categorical(f"c{i}", ("a", "b")) for i in range(columns[1]))))
-    paid = ProfileRound(n_numeric=1, n_categorical=4, size=500, target=TARGET)
+    paid = ColumnProfile(n_numeric=1, n_categorical=4, size=500, target=TARGET)
     if words is None:
         paid.check(form, sizes, setting())
         with pytest.raises(InputError, match=f"with {form.size - 1} bins"):
@@ -132,9 +141,9 @@ def test_a_profile_of_other_rows_than_it_pays_for_is_refused(columns, sizes, wor
 
 def test_counts_that_no_grid_can_hold_are_refused_before_anything_is_spent():
     """The sampler would refuse them as well, but only after the round is paid for."""
-    counted = ProfileRound(n_numeric=1, n_categorical=4, size=SIZE, target=Target(5.0, 1e-5))
+    counted = ColumnProfile(n_numeric=1, n_categorical=4, size=SIZE, target=Target(5.0, 1e-5))
     many = Problem.of(PublicFunctions.of_loss(np.array([10**11, 10**11]), 3, Logistic(), 1.0))
-    course = Course(PADMM(eta=0.1), RunSetting(many, 1, 1e-9, path(2)), TARGET, profile=counted)
+    spec = TrainingSpec.of(counted, RunSpec(PADMM(eta=0.1), RunSetting(many, 1, 1e-9, path(2)), TARGET))
     with pytest.raises(InputError, match="64-bit numbers cannot hold a message"):
-        course.profile_plan()
-    assert len(list(course.profile_plan(is_secure=False))) == 1
+        spec.part(counted)
+    assert len(list(spec.part(counted, is_secure=False))) == 1

@@ -1,21 +1,21 @@
 """A search as one run: what is reserved, what it costs by other means, and attacks on the scores and the choice."""
 
 import math
-from dataclasses import replace
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import integrate
 from scipy.stats import norm
 
-from dpadmm.core.private import Course, RunSetting
-from dpadmm.core.search import CourseSearch, ScoreRound, run_search
+from dpadmm.core.release import open_release
+from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.training import run_training
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planner.search import score_sums
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
@@ -23,6 +23,7 @@ from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.queries.candidate_scores import CandidateScores, score_sums
 
 DELTA = 1e-5
 SCORE = Target(0.3, DELTA)
@@ -40,17 +41,56 @@ def problem_of(n_silos=1, mu=0.1):
     )
 
 
-def search_of(n_silos=1, view=View.EAVESDROPPER, mus=MUS, target=SCORE, **people):
-    protection = Protection(view=view, **people)
-    courses = []
-    for mu in mus:
-        setting = RunSetting(problem_of(n_silos, mu), 4, protection=protection)
-        courses.append(Course(NoisyGradients(step=1.0), setting, Target(0.4, DELTA)))
-    return CourseSearch(tuple(courses), ScoreRound(reach=0.5, target=target))
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GivenScores(CandidateScores):
+    """Scores that a test makes of the models."""
+
+    scorer: Any = None
+
+    def values(self, source, released):
+        models = [np.array([done.model(run.output)[:, 0] for done in released[run.name]]) for run in self.runs]
+        return self.scorer(models)
 
 
-def problems_of(search, mus=MUS):
-    return [problem_of(search.courses[0].setting.problem.n_agents, mu) for mu in mus]
+class OneEach:
+    """A problem for each candidate."""
+
+    def __init__(self, search, mus=MUS):
+        n_silos = len(search.facts.sizes)
+        self.by_name = {run.name: problem_of(n_silos, mu) for run, mu in zip(search.runs, mus, strict=True)}
+
+    def problems(self, run, released):
+        return [self.by_name[run.name]]
+
+    @property
+    def silos(self):
+        return [next(iter(self.by_name.values())).functions.silos]
+
+
+def search_of(n_silos=1, view=View.EAVESDROPPER, mus=MUS, target=SCORE, scorer=None, **people):
+    runs = []
+    for place, mu in enumerate(mus):
+        setting = RunSetting(problem_of(n_silos, mu), 4, protection=Protection(view=view, **people))
+        name = f"candidate {place}"
+        runs.append(RunSpec(NoisyGradients(step=1.0), setting, Target(0.4, DELTA), name=name, prefix=f"{name}: "))
+    zeros = scorer or (lambda models: np.zeros((n_silos, len(models))))
+    scores = GivenScores(runs=tuple(runs), losses=(Logistic(),) * len(runs), reach=0.5, target=target, scorer=zeros)
+    return TrainingSpec.of(*runs, scores)
+
+
+def score_plan(search, is_secure=False):
+    return search.part(search.sums[-1], is_secure)
+
+
+def draw(search, exact, sampler):
+    """Return the noisy scores alone."""
+    plan = score_plan(search, sampler.is_secure)
+    with open_release(plan, sampler, label="scores", n_agents=len(exact)) as release:
+        return release.total(search.sums[-1], plan, exact)[0]
+
+
+def run_search(search, sampler, ledger=None, mus=MUS):
+    return run_training(search, OneEach(search, mus), sampler, ledger, label="search")
 
 
 def delta_of(ratios, epsilon):
@@ -77,14 +117,14 @@ def test_the_epsilon_is_that_of_an_independent_computation(n_silos, view, people
     r, s = people.get("records_per_person", 1), people.get("silos_per_person", 1)
     changed = r * s
     ratios = []
-    for course in search.courses:  # a gradient of norm at most 1 is replaced: the mean of 60 moves by 2/60
-        for release in course.noise_plan(is_secure=False):
+    for run in search.runs:  # a gradient of norm at most 1 is replaced: the mean of 60 moves by 2/60
+        for release in run.noise_plan(is_secure=False):
             ratios.append(changed * 2 / 60 / release.noise_std)
-    (release,) = search.score_plan(is_secure=False)
+    (release,) = score_plan(search)
     ratios.append(changed * 2 * 0.5 / release.noise_std)
-    said = search.whole_plan(is_secure=False).statement().curve.epsilon(DELTA)
+    said = search.noise_plan(is_secure=False).statement().curve.epsilon(DELTA)
     assert delta_of(ratios, said) == pytest.approx(DELTA, rel=2e-3)
-    assert search.whole_plan(is_secure=True).statement().curve.epsilon(DELTA) == pytest.approx(said, rel=1e-4)
+    assert search.noise_plan(is_secure=True).statement().curve.epsilon(DELTA) == pytest.approx(said, rel=1e-4)
 
 
 def test_dp_accounting_agrees():
@@ -94,16 +134,10 @@ def test_dp_accounting_agrees():
 
     search = search_of()
     accountant = pld.PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-3)
-    for release in search.whole_plan(is_secure=False):
+    for release in search.noise_plan(is_secure=False):
         accountant.compose(dp_event.GaussianDpEvent(release.noise_std / release.bound))
-    said = search.whole_plan(is_secure=False).statement().curve.epsilon(DELTA)
+    said = search.noise_plan(is_secure=False).statement().curve.epsilon(DELTA)
     assert accountant.get_epsilon(DELTA) == pytest.approx(said, rel=0.01)
-
-
-def recorded(search, ledger, sampler, scorer):
-    problems = problems_of(search)
-    confirmed = ledger.confirm(columns(problems[0]))
-    return run_search(search, problems, scorer, sampler, label="search", ledgers=confirmed)
 
 
 def columns(problem):
@@ -113,8 +147,7 @@ def columns(problem):
 
 def test_everything_is_reserved_as_one_run_before_the_first_draw(tmp_path, monkeypatch):
     search, place = search_of(), tmp_path / "data.ledger"
-    problems = problems_of(search)
-    with Ledger.create(place, columns(problems[0]), Budget(epsilon=2.0, delta=DELTA)) as ledger:
+    with Ledger.create(place, columns(problem_of()), Budget(epsilon=2.0, delta=DELTA)) as ledger:
         seen = []
         perturb = SecureSampler.perturb
 
@@ -123,63 +156,48 @@ def test_everything_is_reserved_as_one_run_before_the_first_draw(tmp_path, monke
             return perturb(self, *given, **named)
 
         monkeypatch.setattr(SecureSampler, "perturb", watch)
-        done = run_search(
-            search,
-            problems,
-            lambda models: np.zeros((1, 3)),
-            SecureSampler(),
-            label="search",
-            ledgers=ledger.confirm(columns(problems[0])),
-        )
+        done = run_search(search, SecureSampler(), ledger.confirm(columns(problem_of())))
         said = ledger.statement()
         assert set(seen) == {3 * 4 + 1} == {said.releases}
-        assert [run.run for run in ledger.runs()] == [done.runs[0].name]
-        assert said.spent_epsilon == pytest.approx(done.runs[0].statement.curve.epsilon(DELTA), rel=1e-9)
+        assert [run.run for run in ledger.runs()] == [done.name]
+        assert said.spent_epsilon == pytest.approx(done.plan.statement().curve.epsilon(DELTA), rel=1e-9)
 
 
 def test_a_budget_that_is_too_small_for_all_of_it_is_refused_untouched(tmp_path):
-    search, place = search_of(), tmp_path / "data.ledger"
-    problems = problems_of(search)
-    with Ledger.create(place, columns(problems[0]), Budget(epsilon=0.5, delta=DELTA)) as ledger:
+    search, place = search_of(scorer=lambda models: pytest.fail("scored")), tmp_path / "data.ledger"
+    with Ledger.create(place, columns(problem_of()), Budget(epsilon=0.5, delta=DELTA)) as ledger:
         with pytest.raises(BudgetError):
-            run_search(
-                search,
-                problems,
-                lambda models: pytest.fail("scored"),
-                SecureSampler(),
-                label="search",
-                ledgers=ledger.confirm(columns(problems[0])),
-            )
+            run_search(search, SecureSampler(), ledger.confirm(columns(problem_of())))
         assert ledger.statement().releases == 0
 
 
 @pytest.mark.parametrize("sampler", [SecureSampler(), SimulatedSampler(0)])
-def test_an_interrupted_search_stays_spent_and_shows_nothing(sampler, tmp_path):
-    search = search_of()
-    problems = problems_of(search)
+def test_an_interrupted_search_stays_spent_and_shows_nothing(sampler):
+    """Of a release no traceback holds states without noise."""
 
     def scorer(models):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        run_search(search, problems, scorer, sampler, label="search")
-    assert "stays spent" in str(caught.value)
-    assert caught.value.__context__ is None
+        run_search(search_of(scorer=scorer), sampler)
+    if sampler.is_secure:
+        assert "stays spent" in str(caught.value)
+        assert caught.value.__context__ is None
 
 
 def test_the_scores_noise_is_what_is_reserved_and_decides():
     """The sums that are drawn have the planned deviation, and the lowest of them is chosen."""
     search = search_of()
     exact = np.array([[3.0, -1.0, 1.0]])
-    drawn = np.array([search.draw(exact, SimulatedSampler(seed), "run")[0] for seed in range(4000)])
-    (release,) = search.score_plan(is_secure=False)
+    drawn = np.array([draw(search, exact, SimulatedSampler(seed)) for seed in range(4000)])
+    (release,) = score_plan(search)
     assert release.noise_std == pytest.approx(1.0 / M, rel=1e-6)
     spread = (drawn - exact).std(axis=0)
     assert np.allclose(spread, release.noise_std, rtol=6 / math.sqrt(2 * 4000))
-    done = run_search(search, problems_of(search), lambda models: exact, SimulatedSampler(3), label="search")
-    assert done.found.chosen == int(np.argmin(done.found.scores))
-    assert not np.allclose(done.found.scores, exact[0])
-    assert np.abs(done.found.scores - exact[0]).max() < 6 * release.noise_std
+    found = run_search(search_of(scorer=lambda models: exact), SimulatedSampler(3)).released["scores"]
+    assert found.chosen == int(np.argmin(found.scores))
+    assert not np.allclose(found.scores, exact[0])
+    assert np.abs(found.scores - exact[0]).max() < 6 * release.noise_std
 
 
 def attack(draws=1500):
@@ -189,15 +207,14 @@ def attack(draws=1500):
     draws. The best test is the matched filter along the difference.
     """
     search = search_of(mus=(0.1, 0.3), target=Target(8.0, DELTA))
-    plans = [SimpleNamespace(task=SimpleNamespace(loss=Logistic()))] * 2
     models = [np.array([[9.0]]), np.array([[-9.0]])]
     worlds = [Silos.from_parts([np.ones((1, 1))], [np.array([sign])], 1.0) for sign in (1.0, -1.0)]
-    sums = [score_sums(plans, [world], models, 0.5) for world in worlds]
+    sums = [score_sums([Logistic()] * 2, [world], models, 0.5) for world in worlds]
     along = (sums[0] - sums[1])[0] / np.linalg.norm(sums[0] - sums[1])
     seen = []
     for number, own in enumerate(sums):
         samplers = (SimulatedSampler(2 * seed + number) for seed in range(draws))
-        seen.append(np.array([search.draw(own, sampler, "run")[0] @ along for sampler in samplers]))
+        seen.append(np.array([draw(search, own, sampler) @ along for sampler in samplers]))
     shift = (seen[0].mean() - seen[1].mean()) / np.concatenate([each - each.mean() for each in seen]).std()
     error, certified = 5 * math.sqrt(2 / draws + shift**2 / (4 * draws)), float(m_of(8.0, DELTA))
     return (shift - error) / certified, (shift + error) / certified
@@ -212,52 +229,40 @@ def test_an_attack_on_the_scores_comes_near_the_bound_and_not_above():
 def test_the_choice_alone_says_less_than_the_scores():
     """Likelihood ratios of the chosen index between worst-case neighbours stay within the score release's curve."""
     search = search_of(mus=(0.1, 0.3))
-    (release,) = search.score_plan(is_secure=False)
+    (release,) = score_plan(search)
     gap = math.sqrt(2) * release.noise_std  # of a difference of two scores
     shift = math.sqrt(2) * 0.5  # a record adds this to the difference, or takes it off
     for public in np.linspace(-4, 4, 33):  # what all other records say
         p, q = (norm.cdf((public * gap + sign * shift) / gap) for sign in (1, -1))
-        curve = search.score_plan(is_secure=False).statement().curve
+        curve = score_plan(search).statement().curve
         for epsilon in (0.0, 0.1, 0.3):
             beyond = max(p - math.exp(epsilon) * q, 1 - q - math.exp(epsilon) * (1 - p))
             assert beyond <= curve.delta(epsilon) * (1 + 1e-9)
 
 
 def test_candidates_that_cannot_be_compared_are_refused():
-    search = search_of()
-    first, second, _ = search.courses
-    with pytest.raises(InputError, match="at least 2"):
-        CourseSearch((first,), search.scores)
+    first, second, _ = search_of().runs
     twice = replace(second, setting=replace(second.setting, protection=Protection(records_per_person=2)))
     with pytest.raises(InputError, match="different people"):
-        CourseSearch((first, twice), search.scores)
-    with pytest.raises(InputError, match="3 problems"):
-        run_search(search, problems_of(search)[:2], lambda models: np.zeros((1, 3)), SimulatedSampler(0), label="x")
+        TrainingSpec.of(first, twice)
+    with pytest.raises(InputError, match="a name of its own"):
+        TrainingSpec.of(first, first)
 
 
 def test_simulated_noise_is_not_recorded(tmp_path):
-    search = search_of()
-    problems = problems_of(search)
-    with Ledger.create(tmp_path / "l", columns(problems[0]), Budget(epsilon=2.0, delta=DELTA)) as ledger:
+    with Ledger.create(tmp_path / "l", columns(problem_of()), Budget(epsilon=2.0, delta=DELTA)) as ledger:
         with pytest.raises(InputError, match="Simulated noise"):
-            run_search(
-                search,
-                problems,
-                lambda models: np.zeros((1, 3)),
-                SimulatedSampler(0),
-                label="x",
-                ledgers=ledger.confirm(columns(problems[0])),
-            )
+            run_search(search_of(), SimulatedSampler(0), ledger.confirm(columns(problem_of())))
         assert ledger.statement().releases == 0
 
 
 def test_every_candidate_has_noise_of_its_own():
     """Two candidates with the same settings end with different models."""
-    search, seen = search_of(mus=(0.1, 0.1)), []
+    seen, same = [], (0.1, 0.1)
 
     def scorer(models):
         seen.extend(models)
         return np.zeros((1, 2))
 
-    run_search(search, problems_of(search, (0.1, 0.1)), scorer, SimulatedSampler(0), label="search")
+    run_search(search_of(mus=same, scorer=scorer), SimulatedSampler(0), mus=same)
     assert not np.allclose(seen[0], seen[1])

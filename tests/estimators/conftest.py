@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.grouped import grouped
 
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.planner import planner
@@ -32,7 +33,8 @@ def make(request, table):
     public = {"target_bounds": (-4.0, 4.0)} if request.param == "regression" else {"classes": (0, 1)}
 
     def build(**options):
-        return kind(**{"epsilon": 1.0, "delta": 1e-5, "feature_bounds": (-1.0, 1.0), **public, **options})
+        usual = {"epsilon": 1.0, "delta": 1e-5, "feature_bounds": (-1.0, 1.0)}
+        return kind(**grouped(**usual | public | options))
 
     return build, X, score if request.param == "regression" else labels
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
+from tests.grouped import grouped
 
 from dpadmm.data.encoding import TargetScale
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
@@ -61,7 +62,7 @@ def assert_close(model, weights, scale=None):
 @pytest.mark.parametrize("alpha", [None, 0.02])
 def test_logistic_agrees_with_scikit_learn(table, alpha, is_grouped):
     X, y, _, groups = table
-    model = PrivateLogisticRegression(**LOOSE, alpha=alpha).fit(X, y, groups=groups if is_grouped else None)
+    model = PrivateLogisticRegression(**grouped(**LOOSE, alpha=alpha)).fit(X, y, groups=groups if is_grouped else None)
     ridge = model.plan_.mu if alpha is None else alpha
     rows = model.released_.encoding.encode(X)
     reference = LogisticRegression(C=1 / (len(X) * ridge), fit_intercept=False, tol=1e-12, max_iter=10_000)
@@ -71,7 +72,9 @@ def test_logistic_agrees_with_scikit_learn(table, alpha, is_grouped):
 @pytest.mark.parametrize("is_grouped", [False, True])
 def test_svc_agrees_with_scipy(table, is_grouped):
     X, y, _, groups = table
-    model = PrivateLinearSVC(**LOOSE, alpha=0.02, hinge_width=0.4).fit(X, y, groups=groups if is_grouped else None)
+    model = PrivateLinearSVC(**grouped(**LOOSE, alpha=0.02, hinge_width=0.4)).fit(
+        X, y, groups=groups if is_grouped else None
+    )
     assert_close(model, central(SmoothedHinge(0.4), model.released_.encoding.encode(X), 2.0 * y - 1, 0.02))
 
 
@@ -79,7 +82,7 @@ def test_svc_agrees_with_scipy(table, is_grouped):
 @pytest.mark.parametrize("l1_ratio", [0.0, 0.5, 1.0])
 def test_regression_agrees_with_scipy(table, l1_ratio, is_grouped):
     X, _, y, groups = table
-    model = PrivateLinearRegression(**LOOSE, alpha=0.01, l1_ratio=l1_ratio, target_bounds=(-3, 4))
+    model = PrivateLinearRegression(**grouped(**LOOSE, alpha=0.01, l1_ratio=l1_ratio, target_bounds=(-3, 4)))
     model.fit(X, y, groups=groups if is_grouped else None)
     scale = TargetScale.of((-3, 4))
     weights = central(Huber(0.5), model.released_.encoding.encode(X), scale.encode(y), 0.01, l1_ratio)
@@ -88,14 +91,14 @@ def test_regression_agrees_with_scipy(table, l1_ratio, is_grouped):
 
 def test_capped_logistic_agrees_with_scipy(table):
     X, y, _, _ = table
-    model = PrivateLogisticRegression(**LOOSE, alpha=0.005, slope_cap=0.6).fit(X, y)
+    model = PrivateLogisticRegression(**grouped(**LOOSE, alpha=0.005, slope_cap=0.6)).fit(X, y)
     assert_close(model, central(Logistic(0.6), model.released_.encoding.encode(X), 2.0 * y - 1, 0.005))
 
 
 def test_several_classes_agree_one_by_one(table):
     X = table[0]
     y = np.digitize(X[:, 0] + X[:, 1], (-0.4, 0.4))
-    model = PrivateLogisticRegression(**LOOSE, alpha=0.02, multi_class="one-vs-rest").fit(X, y)
+    model = PrivateLogisticRegression(**grouped(**LOOSE, alpha=0.02, multi_class="one-vs-rest")).fit(X, y)
     rows = model.released_.encoding.encode(X)
     for k in range(3):
         coef, intercept = model.released_.encoding.decode(central(Logistic(), rows, np.where(y == k, 1.0, -1.0), 0.02))
@@ -107,7 +110,7 @@ def test_several_classes_agree_one_by_one(table):
 def test_several_classes_agree_with_a_multinomial_fit(table, view):
     X = table[0]
     y = np.digitize(X[:, 0] + X[:, 1], (-0.4, 0.4))
-    model = PrivateLogisticRegression(**LOOSE, alpha=0.02, view=view).fit(X, y, groups=np.arange(len(y)) % 2)
+    model = PrivateLogisticRegression(**grouped(**LOOSE, alpha=0.02, view=view)).fit(X, y, groups=np.arange(len(y)) % 2)
     rows = model.released_.encoding.encode(X)
     best = LogisticRegression(C=1 / (0.02 * len(y)), fit_intercept=False, tol=1e-10, max_iter=1000).fit(rows, y).coef_
     np.testing.assert_allclose(model.released_.weights, best, atol=2e-3 * np.linalg.norm(best))
@@ -115,7 +118,7 @@ def test_several_classes_agree_with_a_multinomial_fit(table, view):
 
 def test_without_intercept_there_is_none(table):
     X, y, _, _ = table
-    model = PrivateLogisticRegression(**LOOSE, alpha=0.02, fit_intercept=False).fit(X, y)
+    model = PrivateLogisticRegression(**grouped(**LOOSE, alpha=0.02, fit_intercept=False)).fit(X, y)
     through_centres = -float(model.coef_[0] @ model.released_.encoding.centre)
     np.testing.assert_allclose(model.intercept_, [through_centres], rtol=1e-12)
     assert_close(model, central(Logistic(), model.released_.encoding.encode(X), 2.0 * y - 1, 0.02))

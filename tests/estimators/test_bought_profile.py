@@ -6,16 +6,15 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from tests.grouped import grouped
 
-from dpadmm.core import private, round_zero
-from dpadmm.core.bought import BoughtProfile
+from dpadmm.core import training
+from dpadmm.core.release import OpenRelease
 from dpadmm.data.columns import BinaryLabel, Numeric
 from dpadmm.data.schema import Schema
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data
-from dpadmm.estimators.owners import Owners
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.planner.carrying import carry_out
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -33,7 +32,7 @@ def data(table):
 
 def build(path, **options):
     usual = {"epsilon": 1.0, "delta": DELTA, "feature_bounds": (-1.0, 1.0), "classes": (0, 1), "profile_share": SHARE}
-    return PrivateLogisticRegression(**{**usual, "ledger": path, **options})
+    return PrivateLogisticRegression(**grouped(**{**usual, "ledger": path, **options}))
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def state(path):
 
 
 def rounds_of(model) -> set[int]:
-    return {release.round for release in model.plan_.whole_plan()}
+    return {release.round for release in model.plan_.spec.noise_plan()}
 
 
 def together(*squares_of_m: float) -> float:
@@ -70,7 +69,7 @@ def test_the_second_fit_pays_for_its_training_alone(data, book):
     spent, kept, bought = state(book)
     assert spent == pytest.approx(together(m**2, (1 - SHARE) * m**2), rel=1e-4)
     assert (kept, bought) == (1, [True, False])
-    assert second.plan_.statement().curve.epsilon(DELTA) == pytest.approx(together((1 - SHARE) * m**2), rel=1e-4)
+    assert second.plan_.spec.statement().curve.epsilon(DELTA) == pytest.approx(together((1 - SHARE) * m**2), rel=1e-4)
 
 
 def test_a_profile_that_was_dearer_than_half_a_budget_is_not_used_again(data, book):
@@ -179,7 +178,7 @@ def killed(*_args, **_kwargs):
 
 @pytest.mark.parametrize(
     ("owner", "name", "is_kept"),
-    [(private, "draw_profile", False), (ConfirmedLedger, "keep_profile", False), (private, "_run", True)],
+    [(OpenRelease, "total", False), (ConfirmedLedger, "keep_profile", False), (training, "run_rounds", True)],
     ids=["before the draw", "before it is kept", "before training"],
 )
 def test_what_was_paid_for_survives_as_soon_as_it_is_kept(data, book, monkeypatch, owner, name, is_kept):
@@ -213,7 +212,7 @@ def test_a_ledger_that_cannot_keep_it_does_not_stop_what_is_paid_for(data, book,
 def test_nothing_is_kept_before_it_is_drawn(data, book, monkeypatch):
     X, y, groups = data
     order = []
-    draw, keep = round_zero.PlannedNoise.perturb, ConfirmedLedger.keep_profile
+    draw, keep = PlannedNoise.perturb, ConfirmedLedger.keep_profile
 
     def drawing(self, slot, *rest):
         order.append(slot.name)
@@ -223,7 +222,7 @@ def test_nothing_is_kept_before_it_is_drawn(data, book, monkeypatch):
         order.append("kept")
         return keep(self, *rest)
 
-    monkeypatch.setattr(round_zero.PlannedNoise, "perturb", drawing)
+    monkeypatch.setattr(PlannedNoise, "perturb", drawing)
     monkeypatch.setattr(ConfirmedLedger, "keep_profile", keeping)
     build(book).fit(X, y, groups)
     assert order[:2] == ["profile", "kept"]
@@ -296,30 +295,10 @@ def test_the_weaker_view_is_stated_where_methods_differ(data, tmp_path):
     path, public = tmp_path / "public.ledger", Protection(view=View.PUBLIC)
     Ledger.create(path, ledger_data(*data), Budget(epsilon=9.0, delta=DELTA), protection=public).close()
     pooled = build(path, method="fp-coordinator").fit(X, y, groups)
-    assert {release.agent for release in pooled.plan_.profile_plan()} == {-1}
+    assert {release.agent for release in pooled.plan_.spec.part(pooled.plan_.profile)} == {-1}
     peers = build(path, method="p-admm").fit(X, y, groups)
     assert peers.profile_ == pooled.profile_
     assert peers.privacy_.protection.view is View.PUBLIC
-
-
-def test_ledgers_of_single_silos_keep_no_counts_of_all(data, tmp_path):
-    X, y, groups = data
-    estimator = build(None)
-    rows = estimator._array_rows(X, y, Owners(groups))
-    wishes = estimator._wishes(has_persons=False)
-    plan = wishes.plan(estimator._loss(), rows.raw, rows.schema.dimension, problems=1)
-    silos = ledger_data(X, y, groups)
-    books = [
-        Ledger.create(tmp_path / each.name, [each], Budget(epsilon=2.0, delta=DELTA)).confirm([each]) for each in silos
-    ]
-    done = carry_out(plan, rows.raw, SecureSampler(), books, progress=False)
-    assert done.profile is not None
-    assert [len(book.ledger.profiles()) for book in books] == [0] * len(books)
-    bought = BoughtProfile(done.profile, next(iter(plan.profile_plan())))
-    with pytest.raises(InputError, match="needs that profile"):
-        carry_out(plan, rows.raw, SecureSampler(), books, progress=False, bought=bought)
-    for each in books:
-        each.ledger.close()
 
 
 @pytest.mark.parametrize(

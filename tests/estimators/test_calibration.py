@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.problems.losses import Logistic, log_loss_of
+from dpadmm.settings import TrainingOptions
 from dpadmm_research.datasets.splits import split_data
 
 SEEDS = range(8)
@@ -44,7 +45,9 @@ def test_mean_risk_at_epsilon_1(train, silos):
     groups = np.random.default_rng(1).permutation(len(y)) % silos
     risks = []
     for seed in SEEDS:
-        model = PrivateLogisticRegression(1.0, 1e-5, row_norm=1.0, classes=(-1, 1), random_state=seed)
+        model = PrivateLogisticRegression(
+            1.0, 1e-5, classes=(-1, 1), random_state=seed, training=TrainingOptions(row_norm=1.0)
+        )
         model.fit(x, y, groups=groups)
         assert model.released_.linked.cap < 1
         risks.append(model.predict_proba(x)[:, 1].mean())

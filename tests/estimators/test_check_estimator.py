@@ -19,7 +19,7 @@ ESTIMATORS = [
     PrivateLogisticRegression(epsilon=1.0, delta=1e-5),
     PrivateLinearSVC(epsilon=1.0, delta=1e-5),
     PrivateLinearRegression(epsilon=1.0, delta=1e-5),
-    PrivateSearchCV(PrivateLogisticRegression(), {"alpha": [0.01, 0.1]}, epsilon=1.0, delta=1e-5, compared=2),
+    PrivateSearchCV(PrivateLogisticRegression(1.0, 1e-5, random_state=0), {"alpha": [0.01, 0.1]}, compared=2),
 ]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import expit
+from tests.grouped import grouped
 
 from dpadmm.errors import InputError
 from dpadmm.estimators import PrivateLinearSVC, PrivateLogisticRegression
@@ -55,27 +56,29 @@ def test_the_heavier_class_is_found_more_often_for_the_same_price(table):
     X, y, persons = table
     fits = {}
     for weights in (None, {"sick": 4.0}):
-        model = PrivateLogisticRegression(**WORDS, class_weight=weights)
+        model = PrivateLogisticRegression(**grouped(**WORDS, class_weight=weights))
         fits[weights is None] = model.fit(X, y), model.predict(X)
     (plain, usual), (weighted, found) = fits[True], fits[False]
     assert (found == "sick").sum() > 2 * (usual == "sick").sum()
     assert plain.plan_.sensitivity.tolist() == weighted.plan_.sensitivity.tolist()
     assert any("sick: 4, well: 1" in text for text in weighted.privacy_.assumptions)
-    with_persons = PrivateLinearSVC(**WORDS, class_weight={"sick": 4.0}).fit(X, y, persons=persons)
+    with_persons = PrivateLinearSVC(**grouped(**WORDS, class_weight={"sick": 4.0})).fit(X, y, persons=persons)
     assert with_persons.privacy_.epsilon <= 5.0
     three = np.digitize(X[:, 0], (-0.3, 0.3))
     shares = []
     for way in ("softmax", "one-vs-rest"):
-        model = PrivateLogisticRegression(**WORDS | {"epsilon": 50.0}, class_weight={0: 0.1}, multi_class=way)
+        model = PrivateLogisticRegression(
+            **grouped(**WORDS | {"epsilon": 50.0}, class_weight={0: 0.1}, multi_class=way)
+        )
         shares.append((model.fit(X, three).predict(X) == 0).mean())
     assert max(shares) < 0.2 < (three == 0).mean()
 
 
 def test_thresholds(table):
     X, y, _ = table
-    model = PrivateLogisticRegression(**WORDS).fit(X, y)
+    model = PrivateLogisticRegression(**grouped(**WORDS)).fit(X, y)
     likely = model.predict_proba(X)[:, 1]
-    strict = model.set_params(threshold=0.8).predict(X)
+    strict = model.set_params(training__threshold=0.8).predict(X)
     assert strict.tolist() == np.where(likely > 0.8, "well", "sick").tolist()
     assert model.score(X, y) == (strict == y).mean()
 
@@ -91,7 +94,7 @@ def test_thresholds(table):
 )
 def test_what_is_refused(table, options, match):
     with pytest.raises(InputError, match=match):
-        PrivateLogisticRegression(**WORDS | options).fit(*table[:2])
+        PrivateLogisticRegression(**grouped(**WORDS | options)).fit(*table[:2])
 
 
 @pytest.mark.parametrize("weights", [np.array([1.0, 2.0]), np.array([1.0, 0.0]), np.array([1.0])])

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.metrics import confusion_matrix, recall_score
+from tests.grouped import grouped
 
 from dpadmm import PrivateSearchCV
 from dpadmm.data import Schema
@@ -31,7 +32,7 @@ def trained():
     y = NAMES[np.digitize(X[:, 0] + 0.2 * rng.standard_normal(2000), (-0.4, 0.1, 0.5))]
     words = {"feature_bounds": (-1, 1), "classes": NAMES, "multi_class": "softmax", "random_state": 0}
     with pytest.warns(SimulatedNoiseWarning):
-        model = PrivateLogisticRegression(9.0, 1e-5, **words).fit(X, y)
+        model = PrivateLogisticRegression(9.0, 1e-5, **grouped(**words)).fit(X, y)
     return model, X, y
 
 
@@ -129,7 +130,7 @@ def test_the_model_that_a_search_has_chosen(trained):
     _, X, y = trained
     words = {"feature_bounds": (-1, 1), "classes": NAMES, "multi_class": "softmax"}
     search = PrivateSearchCV(
-        PrivateLogisticRegression(**words), {"alpha": [1e-4, 1e-3]}, epsilon=9.0, delta=1e-5, compared=1, random_state=0
+        PrivateLogisticRegression(9.0, 1e-5, **grouped(random_state=0, **words)), {"alpha": [1e-4, 1e-3]}, compared=1
     ).fit(X, y)
     assert private_confusion(search, X, y, 1.0, delta=1e-6, random_state=0).accuracy().value > 0.5
 

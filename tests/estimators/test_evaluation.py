@@ -29,6 +29,7 @@ from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.reporting.score_bins import WIDTH
+from dpadmm.settings import CellRules, TrainingOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
 SCHEMA = Schema(
@@ -50,7 +51,9 @@ def table(n=600, seed=0):
 @pytest.fixture(scope="module")
 def model():
     rows = table(seed=1)
-    made = PrivateLogisticRegression(epsilon=5.0, delta=1e-5, schema=SCHEMA, random_state=0, profile="off")
+    made = PrivateLogisticRegression(
+        epsilon=5.0, delta=1e-5, schema=SCHEMA, random_state=0, training=TrainingOptions(profile="off")
+    )
     with pytest.warns(UserWarning, match="NOT a private release"):
         return made.fit(rows, rows["sick"])
 
@@ -89,7 +92,9 @@ def test_replacing_records_moves_the_counts_by_no_more_than_certified(model, see
 
 def test_the_bins_are_public_whatever_the_scores_are(model):
     """With probabilities and without: bins that follow the largest score would tell it, and move everybody's counts."""
-    plain = PrivateLinearSVC(epsilon=5.0, delta=1e-5, schema=SCHEMA, random_state=0, profile="off")
+    plain = PrivateLinearSVC(
+        epsilon=5.0, delta=1e-5, schema=SCHEMA, random_state=0, training=TrainingOptions(profile="off")
+    )
     rows = table(seed=1)
     for made in (model, plain.fit(rows, rows["sick"])):
         released = made.released_
@@ -129,7 +134,7 @@ def test_no_count_is_told_as_it_is(model):
     """Groups, those in none of them, and how many rows were blanked: all of it is counted, and all gets noise."""
     rows, screened = table(300).astype({"age": float}), copy(model)
     rows.loc[:9, "age"] = None
-    screened.missing = "blank"
+    screened.cells = CellRules(missing="blank")
     exact = counted(model, rows, "sex", Screening.of(missing="blank"))
     assert exact[-1] == 10
     found = private_evaluation(screened, rows, rows["sick"], 1.0, delta=1e-6, by="sex")
@@ -248,7 +253,9 @@ def test_blanked_rows_count_for_nothing_and_odd_groups_stand_apart(model):
     rows = table(500)
     rows.loc[:49, "age"] = None
     rows.loc[50:69, "sex"] = "other"
-    awkward = PrivateLogisticRegression(epsilon=5.0, delta=1e-5, schema=SCHEMA, missing="blank", unlisted="zero")
+    awkward = PrivateLogisticRegression(
+        epsilon=5.0, delta=1e-5, schema=SCHEMA, cells=CellRules(missing="blank", unlisted="zero")
+    )
     awkward.released_ = model.released_
     found = private_evaluation(awkward, rows, rows["sick"], 1e5, delta=1e-6, by="sex", random_state=0)
     assert found.has_blank

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from tests.grouped import grouped
 
 import dpadmm
 from dpadmm import PrivateLinearSVC, PrivateLogisticRegression
@@ -13,6 +14,7 @@ from dpadmm.errors import InputError
 from dpadmm.estimators import NoIntervalsWarning
 from dpadmm.estimators.data import ledger_data
 from dpadmm.privacy.ledger import Budget, Ledger
+from dpadmm.settings import TrainingOptions
 
 N, SLOPES = 8000, np.array([1.0, -0.7, 0.0])
 BOUNDS = (-4.0, 4.0)
@@ -26,7 +28,7 @@ def rows(seed=0, n=N):
 
 def estimator(epsilon=2.0, **more):
     known = {"feature_bounds": BOUNDS, "classes": (0, 1), "aim": "inference"}
-    return PrivateLogisticRegression(epsilon, 1e-5, **(known | more))
+    return PrivateLogisticRegression(epsilon, 1e-5, **grouped(**(known | more)))
 
 
 def fitted(seed=0, n=N, groups=None, **more):
@@ -98,47 +100,51 @@ def test_too_few_records_warn_before_and_say_why_after():
     with pytest.warns(NoIntervalsWarning, match="no intervals can be expected"):
         model = estimator(0.5, random_state=0).fit(X, y)
     assert "too few records" in model.summary().why_not
+    table = pd.DataFrame(X, columns=list("abc")).assign(y=y)
+    known = dict.fromkeys("abc", BOUNDS) | {"y": (1, 0)}
     with pytest.raises(InputError, match=r"Nothing was spent.*anyway"):
-        dpadmm.fit(X, y, epsilon=0.5, delta=1e-5, bounds=BOUNDS, classes=(0, 1), aim="inference", seed=1)
+        dpadmm.fit(table, "y", epsilon=0.5, delta=1e-5, schema=known, aim="inference", seed=1)
 
 
-def test_tables_and_arrays_in_one_call():
+def test_tables_and_arrays():
     X, y = rows()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         given = {"epsilon": 2.0, "delta": 1e-5, "aim": "inference", "seed": 3}
-        of_array = dpadmm.fit(X, y, bounds=BOUNDS, classes=(0, 1), **given)
+        of_array = estimator(2.0, random_state=3).fit(X, y)
         table = pd.DataFrame(X, columns=list("abc")).assign(y=np.where(y == 1, "yes", "no"))
         known = dict.fromkeys("abc", BOUNDS) | {"y": ("yes", "no")}
-        of_table = dpadmm.fit(table, "y", schema=known, **given)
+        of_table = dpadmm.fit(table, "y", **grouped(schema=known, **given))
         few = {"epsilon": 0.2, "delta": 1e-5, "aim": "inference", "seed": 3}
         with pytest.raises(InputError, match="no intervals can be expected"):
-            dpadmm.fit(table.head(500), "y", schema=known, **few)
+            dpadmm.fit(table.head(500), "y", **grouped(schema=known, **few))
         with pytest.raises(InputError, match="logistic"):
-            dpadmm.fit(X, X[:, 0], target_bounds=BOUNDS, bounds=BOUNDS, **given)
+            dpadmm.fit(table, "a", **grouped(schema=known | {"y": ["yes", "no"]}, loss="huber", **given))
         with pytest.raises(InputError, match="logistic"):
-            dpadmm.fit(X, y, loss="svm", bounds=BOUNDS, classes=(0, 1), **given)
+            dpadmm.fit(table, "y", **grouped(loss="svm", schema=known, **given))
     assert of_array.summary().has_intervals
     assert [row.name for row in of_table.summary().rows] == ["a", "b", "c", "(intercept)"]
     made = dpadmm.plan(sizes=(N,), dimension=4, epsilon=2.0, delta=1e-5, aim="inference")
     assert made.curvature is not None
 
 
+@pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
+@pytest.mark.filterwarnings("ignore::dpadmm.estimators.HopelessPlanWarning")
 def test_a_rare_outcome_that_is_stated_is_refused_before_anything_is_spent(tmp_path):
     X, y = rows()
     table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(sick=np.where(y == 1, "yes", "no"))
     known = dict.fromkeys("abc", BOUNDS) | {"sick": ("yes", "no")}
     words = {"epsilon": 2.0, "delta": 1e-5, "schema": known, "aim": "inference"}
-    assert not dpadmm.plan(table, "sick", **words).lacks_intervals
-    assert dpadmm.plan(table, "sick", **words, prevalence=0.02).lacks_intervals
+    assert not dpadmm.plan(table, "sick", **grouped(**words)).lacks_intervals
+    assert dpadmm.plan(table, "sick", **grouped(**words, prevalence=0.02)).lacks_intervals
     book = {"ledger": tmp_path / "rare.ledger", "budget": 3.0}
     with pytest.raises(InputError, match="Nothing was spent"):
-        dpadmm.fit(table, "sick", **words, **book, prevalence=0.02)
+        dpadmm.fit(table, "sick", **grouped(**words, **book, prevalence=0.02))
     assert not (tmp_path / "rare.ledger").exists()
     with pytest.raises(InputError, match="prevalence must"):
-        dpadmm.fit(table, "sick", **words, prevalence=1.5)
-    with pytest.raises(InputError, match="prevalence are for tables"):
-        dpadmm.fit(X, y, epsilon=2.0, delta=1e-5, bounds=BOUNDS, classes=(0, 1), prevalence=0.1)
+        dpadmm.fit(table, "sick", **grouped(**words, prevalence=1.5))
+    with pytest.warns(NoIntervalsWarning):
+        estimator(2.0, random_state=0, training=TrainingOptions(prevalence=0.02)).fit(X, y)
 
 
 def test_models_of_other_kinds_have_none():

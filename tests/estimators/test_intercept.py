@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from tests.grouped import grouped
 
 import dpadmm
 from dpadmm import PrivateLinearRegression, PrivateLogisticRegression
 from dpadmm.data import BinaryLabel, ClassLabel, Numeric, RealLabel, Schema
-from dpadmm.errors import InputError
+from dpadmm.settings import TrainingOptions
 from dpadmm_research.datasets import adult
 from dpadmm_research.datasets.adult_synthetic import adult_like_frame
 
@@ -24,11 +25,11 @@ BUDGET = {"epsilon": 20.0, "delta": 1e-5, "random_state": 0}
 
 
 def by_estimator(**words):
-    return PrivateLogisticRegression(**BUDGET, **words).fit(X, SICK).released_
+    return PrivateLogisticRegression(**grouped(**BUDGET, **words)).fit(X, SICK).released_
 
 
 def by_fit(*data, **words):
-    return dpadmm.fit(*data, epsilon=20.0, delta=1e-5, seed=0, **words)
+    return dpadmm.fit(*data, **grouped(epsilon=20.0, delta=1e-5, seed=0, **words))
 
 
 def schema_file(folder, change=lambda record: record):
@@ -54,7 +55,8 @@ DOORS = {
     "fit with what is known of columns": lambda _: by_fit(
         X.assign(sick=SICK), target="sick", schema=dict.fromkeys(NAMES, (0, 1)) | {"sick": ("yes", "no")}
     ),
-    "fit with arrays": lambda _: by_fit(X.to_numpy(), SICK.to_numpy(), bounds=(0, 1), classes=("no", "yes")),
+    "a schema without a constant": lambda _: by_estimator(schema=SCHEMA.with_constant(None)),
+    "fit with a schema without a constant": lambda _: by_fit(X.assign(sick=SICK), schema=SCHEMA.with_constant(None)),
 }
 
 
@@ -71,26 +73,24 @@ def test_the_mean_probabilities_of_several_classes_are_their_shares(way):
     classes, shares = ("a", "b", "c"), (0.75, 0.2, 0.05)
     y = np.random.default_rng(2).choice(classes, N, p=shares)
     schema = Schema(COLUMNS, ClassLabel("kind", classes))
-    model = PrivateLogisticRegression(**BUDGET, schema=schema, multi_class=way).fit(X, y)
+    model = PrivateLogisticRegression(**grouped(**BUDGET, schema=schema, multi_class=way)).fit(X, y)
     assert model.predict_proba(X).mean(axis=0) == pytest.approx(shares, abs=0.05)
 
 
 def test_the_mean_of_a_number_is_matched():
     y = np.random.default_rng(3).uniform(80, 100, N)
-    model = PrivateLinearRegression(**BUDGET, schema=Schema(COLUMNS, RealLabel("cost", 0, 100))).fit(X, y)
+    model = PrivateLinearRegression(**grouped(**BUDGET, schema=Schema(COLUMNS, RealLabel("cost", 0, 100)))).fit(X, y)
     assert model.predict(X).mean() == pytest.approx(90.0, abs=2.0)
 
 
-def test_no_intercept_must_be_stated_by_schema_and_estimator_alike():
-    bare = SCHEMA.with_constant(None)
-    with pytest.raises(InputError, match="fit_intercept is True, but the schema states no intercept"):
-        PrivateLogisticRegression(**BUDGET, schema=bare).fit(X, SICK)
-    with pytest.raises(InputError, match=r"fit_intercept is False, but the schema states an intercept.*with_constant"):
-        PrivateLogisticRegression(**BUDGET, schema=SCHEMA, fit_intercept=False).fit(X, SICK)
-    model = PrivateLogisticRegression(**BUDGET, schema=bare, fit_intercept=False).fit(X, SICK)
-    assert len(model.released_.coefficients) == 3
-    assert "Intercept   none" in model.released_.statement
-    assert "Intercept" not in by_estimator(schema=SCHEMA).statement
+@pytest.mark.parametrize("schema", [SCHEMA, SCHEMA.with_constant(None)])
+def test_there_is_none_where_the_user_says_so_whatever_the_schema_has(schema):
+    model = by_estimator(schema=schema, training=TrainingOptions(fit_intercept=False))
+    table = by_fit(X.assign(sick=SICK), schema=schema, fit_intercept=False)
+    for released in (model, table):
+        assert len(released.coefficients) == 3
+        assert "Intercept   none" in released.statement
+    assert "Intercept" not in by_estimator(schema=schema).statement
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection
 from sklearn.utils.validation import check_is_fitted
+from tests.grouped import grouped
 
 import dpadmm
 from dpadmm.errors import InputError
@@ -271,11 +272,11 @@ def test_the_recipe_for_a_ledger_runs(table, tmp_path, monkeypatch, people, has_
     groups = silos if has_groups else None
     people = people | ({"silos_per_person": 2} if people and has_groups else {})
     options = {"epsilon": 1.0, "delta": 1e-5, "feature_bounds": (-1, 1), "classes": (0, 1), **people}
-    (said,) = heard(NoLedgerWarning, lambda: PrivateLogisticRegression(**options).fit(X, y, groups=groups))
+    (said,) = heard(NoLedgerWarning, lambda: PrivateLogisticRegression(**grouped(**options)).fit(X, y, groups=groups))
     assert "import" not in said
     (recipe,) = re.findall(r"PrivateLogisticRegression\(\.\.\., (.*?)\)", said)
     monkeypatch.chdir(tmp_path)
-    model = PrivateLogisticRegression(**options, **eval(f"dict({recipe})"))
+    model = PrivateLogisticRegression(**grouped(**options, **eval(f"dict({recipe})")))
     model.fit(X, y, groups=groups)
     model.fit(X, y, groups=groups)
     with Ledger.open("data.ledger") as book:
@@ -329,8 +330,8 @@ def test_rows_that_cannot_be_used_are_not_to_be_dropped(table, cell, words):
 
 def test_only_what_is_missing_is_asked_for(table):
     X, y, _, _ = table
-    with pytest.raises(InputError, match=r"^delta must be given"):
-        PrivateLogisticRegression().fit(X, y)
+    with pytest.raises(TypeError, match="'delta'"):
+        PrivateLogisticRegression(1.0)
     with pytest.raises(InputError, match="epsilon must be a finite number, got None"):
         PrivateLogisticRegression(epsilon=None, delta=1e-5).fit(X, y)
 

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from tests.grouped import grouped
 
 from dpadmm import PrivateSearchCV
 from dpadmm.errors import BudgetError, InputError, LedgerError
@@ -22,6 +23,7 @@ from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
+from dpadmm.settings import TrainingOptions
 
 
 def spent(path) -> float:
@@ -213,7 +215,7 @@ def test_only_paths_and_ledgers_are_taken(make, table, tmp_path, no_noise):
     with Ledger.create(tmp_path / "b", data, Budget(epsilon=9.0, delta=1e-5)) as book:
         with pytest.raises(InputError, match="must be a path"):
             build(ledger=book.confirm(data)).fit(X[::-1], y)
-        fitted = PrivateLogisticRegression(delta=1e-5)
+        fitted = PrivateLogisticRegression(1.0, 1e-5)
         with pytest.raises(InputError, match="must be a path"):
             private_accuracy(fitted, X[::-1], y, 1.0, ledger=book.confirm(data), scores_rows_alone=True)
 
@@ -304,7 +306,9 @@ def test_sparse_and_text_data_have_fingerprints(tmp_path):
     X = sparse.random_array((120, 4), density=0.4, rng=rng, format="csr")
     y = np.array(["a", "b"], dtype=object)[rng.integers(2, size=120)]
     Ledger.create(tmp_path / "b", ledger_data(X.toarray(), y), Budget(epsilon=9.0, delta=1e-5)).close()
-    PrivateLogisticRegression(epsilon=5.0, delta=1e-5, row_norm=2.0, ledger=tmp_path / "b").fit(X, y)
+    PrivateLogisticRegression(
+        epsilon=5.0, delta=1e-5, ledger=tmp_path / "b", training=TrainingOptions(row_norm=2.0)
+    ).fit(X, y)
 
 
 def test_the_commands_and_python_know_the_same_table(table, tmp_path):
@@ -372,7 +376,7 @@ class Planning(PrivateLogisticRegression):
     def _warn(self, *arguments):
         if not Path(self.ledger).exists():
             same = {name: value for name, value in self.get_params(deep=False).items() if name != "alpha"}
-            PrivateLogisticRegression(**same).fit(*ROWS)
+            PrivateLogisticRegression(**grouped(**same)).fit(*ROWS)
         super()._warn(*arguments)
 
 
@@ -383,9 +387,8 @@ ROWS = _X, (_X[:, 0] > 0).astype(int)
 def planning(path, budget, *, is_search):
     public = {"feature_bounds": (-1, 1), "classes": (0, 1)}
     own = {"epsilon": 1.0, "delta": 1e-5, "ledger": path, "budget": budget}
-    if is_search:
-        return PrivateSearchCV(Planning(**public), {"alpha": [1e-3, 1.0]}, compared=1, **own)
-    return Planning(**public, **own)
+    model = Planning(**public, **own)
+    return PrivateSearchCV(model, {"alpha": [1e-3, 1.0]}, compared=1) if is_search else model
 
 
 @pytest.mark.parametrize("is_search", [False, True])

@@ -15,6 +15,7 @@ from sklearn.model_selection import GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import has_fit_parameter
+from tests.grouped import grouped
 
 import dpadmm
 from dpadmm.errors import InputError
@@ -28,6 +29,7 @@ from dpadmm.estimators import (
 )
 from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.records import Origin
+from dpadmm.settings import CellRules, Privacy, TrainingOptions
 
 simulated = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
 
@@ -100,7 +102,7 @@ def test_missing_bounds_are_announced_not_read_off_the_data(make):
 def test_missing_target_bounds_are_announced(table):
     X, _, y, _ = table
     with pytest.warns(AssumedBoundsWarning, match="target_bounds") as heard:
-        PrivateLinearRegression(epsilon=5.0, delta=1e-5, row_norm=2.0).fit(X, y)
+        PrivateLinearRegression(epsilon=5.0, delta=1e-5, training=TrainingOptions(row_norm=2.0)).fit(X, y)
     assert heard[0].filename == __file__
 
 
@@ -122,7 +124,9 @@ def test_a_hopeless_budget_is_announced(real_plans):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (30, 20))
     with pytest.warns(HopelessPlanWarning):
-        PrivateLogisticRegression(epsilon=0.01, delta=1e-6, row_norm=5.0, classes=(0, 1)).fit(X, np.arange(30) % 2)
+        PrivateLogisticRegression(epsilon=0.01, delta=1e-6, classes=(0, 1), training=TrainingOptions(row_norm=5.0)).fit(
+            X, np.arange(30) % 2
+        )
 
 
 def test_clone_and_pickle_keep_parameters_and_predictions(make):
@@ -203,7 +207,7 @@ def test_several_classes_share_one_budget(table, options):
     X = table[0]
     y = np.array(["p", "q", "r"])[np.digitize(X[:, 0], (-0.3, 0.3))]
     is_one = options.get("multi_class") != "one-vs-rest"
-    model = PrivateLogisticRegression(epsilon=30.0, delta=1e-5, feature_bounds=(-1, 1), **options).fit(X, y)
+    model = PrivateLogisticRegression(**grouped(epsilon=30.0, delta=1e-5, feature_bounds=(-1, 1), **options)).fit(X, y)
     assert model.coef_.shape == (3, 3)
     assert model.privacy_.problems == (1 if is_one else 3)
     assert 0.95 * 30 < model.privacy_.epsilon <= 30 * (1 + 1e-9)
@@ -223,13 +227,15 @@ def test_several_classes_share_one_budget(table, options):
 def test_which_classes_are_one_model(table):
     """Softmax is the rule; a method that is not certified for it falls back, or is refused where softmax is asked."""
     X, y = table[0], np.digitize(table[0][:, 0], (-0.3, 0.3))
-    model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, row_norm=1.0, random_state=0, method="dp-gd")
+    model = PrivateLogisticRegression(
+        epsilon=9.0, delta=1e-5, random_state=0, method="dp-gd", training=TrainingOptions(row_norm=1.0)
+    )
     with pytest.warns(SimulatedNoiseWarning):
         assert model.fit(X, y).privacy_.problems == 3
     with pytest.raises(InputError, match="not certified for softmax"):
-        model.set_params(multi_class="softmax").fit(X, y)
+        model.set_params(training__multi_class="softmax").fit(X, y)
     with pytest.raises(InputError, match="multi_class must be one of"):
-        model.set_params(multi_class="ovr").fit(X, y)
+        model.set_params(training__multi_class="ovr").fit(X, y)
 
 
 @simulated
@@ -237,7 +243,7 @@ def test_problems_of_several_classes_get_noise_of_their_own():
     """Rows of zeros teach nothing, so the models are noise alone: equal draws would give equal models."""
     y = np.arange(300) % 3
     words = {"row_norm": 1.0, "fit_intercept": False, "random_state": 0, "multi_class": "one-vs-rest"}
-    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, **words)
+    model = PrivateLogisticRegression(**grouped(epsilon=1.0, delta=1e-5, **words))
     coef = model.fit(np.zeros((300, 3)), y).coef_
     assert np.all(coef != 0)
     assert len({row.tobytes() for row in coef}) == 3
@@ -258,7 +264,7 @@ def test_extreme_scores_give_proper_chances(table):
 
 
 def test_complaints_about_cells_do_not_quote_them():
-    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, row_norm=1.0)
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, training=TrainingOptions(row_norm=1.0))
     with pytest.raises(InputError, match="a cell is text") as caught:
         model.fit(np.array([["1", "Jane Doe"], ["2", "3"]]), [0, 1])
     assert "Jane" not in "".join(traceback.format_exception_only(caught.value))
@@ -287,14 +293,14 @@ def test_a_subclass_may_have_parameters_of_its_own():
 def test_no_paper_speaks_where_its_noise_was_not_asked_for(table):
     X, y, _, groups = table
     public = {"epsilon": 2.0, "delta": 1e-5, "feature_bounds": (-1, 1), "method": "r-admm"}
-    said = PrivateLogisticRegression(**public).fit(X, y, groups=groups).privacy_
+    said = PrivateLogisticRegression(**grouped(**public)).fit(X, y, groups=groups).privacy_
     assert "claimed" not in str(said).lower()
     assert "claimed" not in said.as_json()
 
 
 def test_a_user_is_more_than_one_record(table):
     X, y, _, groups = table
-    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), unit="user")
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), privacy=Privacy(unit="user"))
     said = model.fit(X, y, groups=groups).privacy_
     assert "Protects    all records of one user (replace-one) from the eavesdropper" in str(said)
 
@@ -308,25 +314,35 @@ def test_a_user_is_more_than_one_record(table):
 )
 def test_methods_that_cannot_serve_say_why(table, options, message):
     with pytest.raises(InputError, match=message):
-        PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), **options).fit(*table[:2])
+        PrivateLogisticRegression(**grouped(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), **options)).fit(*table[:2])
 
 
 def test_the_epsilon_is_always_shown():
-    """Whatever differs from its default is shown, but an epsilon of 1 is no detail."""
-    assert repr(PrivateLogisticRegression()) == "PrivateLogisticRegression(epsilon=1.0)"
-    assert repr(PrivateLogisticRegression(1.0, 1e-5)) == "PrivateLogisticRegression(epsilon=1.0, delta=1e-05)"
-    assert repr(PrivateLogisticRegression(2.0)) == "PrivateLogisticRegression(epsilon=2.0)"
-    search = PrivateSearchCV(PrivateLogisticRegression(5.0), {"alpha": [0.1]})
-    assert repr(search).startswith("PrivateSearchCV(epsilon=1.0, estimator=PrivateLogisticRegression(epsilon=5.0)")
+    assert repr(PrivateLogisticRegression(1.0, 1e-5)) == "PrivateLogisticRegression(delta=1e-05, epsilon=1.0)"
+    search = repr(PrivateSearchCV(PrivateLogisticRegression(5.0, 1e-5), {"alpha": [0.1]}))
+    assert "estimator=PrivateLogisticRegression(delta=1e-05, epsilon=5.0)" in " ".join(search.split())
     with config_context(print_changed_only=False):
-        assert repr(PrivateLogisticRegression()).count("epsilon=") == 1
+        assert repr(PrivateLogisticRegression(1.0, 1e-5)).count("epsilon=") == 1
+
+
+def test_settings_in_records_are_parameters_too(make):
+    """So that scikit-learn's searches, and people, change one without naming the others."""
+    build, _, _ = make
+    model = build(l1_ratio=0.25).set_params(training__fit_intercept=False, privacy__unit="user")
+    assert model.training == TrainingOptions(l1_ratio=0.25, fit_intercept=False)
+    assert model.get_params()["training__l1_ratio"] == 0.25
+    assert clone(model).get_params() == model.get_params()
+    assert build().set_params(cells__missing="fill").cells == CellRules(missing="fill")
+    for wrong in ({"training__l1": 0.5}, {"training__l1_ratio": 2.0}, {"table__sep": ";"}):
+        with pytest.raises(ValueError, match=r"l1|table"):
+            build().set_params(**wrong)
 
 
 def test_weights_of_rows_are_refused_with_what_to_do(make, tmp_path):
     build, X, y = make
     path = tmp_path / "l"
     model = build(ledger=path, budget=3.0)
-    search = PrivateSearchCV(build(), {"alpha": [0.1]}, epsilon=1.0, delta=1e-5, ledger=path, budget=3.0)
+    search = PrivateSearchCV(model, {"alpha": [0.1]})
     for each in (model, search):
         with pytest.raises(InputError, match=r"sample_weight is not supported.* Nothing was spent") as refused:
             each.fit(X, y, sample_weight=np.ones(len(y)))

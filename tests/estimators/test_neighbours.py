@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from tests.grouped import grouped
 
 from dpadmm.codec import encode
 from dpadmm.data.columns import Numeric, ThresholdLabel
@@ -47,7 +48,9 @@ def rows(sizes):
 
 def estimator(**asked):
     usual = {"epsilon": 1.0, "delta": 1e-5, "feature_bounds": (-1, 1), "classes": (0, 1)}
-    return PrivateLogisticRegression(**(usual | {"neighbours": "add-remove", "nominal_records": NOMINAL} | asked))
+    return PrivateLogisticRegression(
+        **grouped(**(usual | {"neighbours": "add-remove", "nominal_records": NOMINAL} | asked))
+    )
 
 
 def is_told(text, sizes):
@@ -157,7 +160,7 @@ class TestSecrecy:
         ({"nominal_records": None}, "nominal_records must be given"),
         ({"neighbours": "replace-one"}, "Leave it out"),
         ({"neighbours": None}, "Leave it out"),
-        ({"neighbours": "add-or-replace"}, "'replace-one' or 'add-remove'"),
+        ({"neighbours": "add-or-replace"}, "'replace-one', 'add-remove'"),
         ({"nominal_records": 0}, "at least 1"),
         ({"nominal_records": 2.5}, "whole number"),
     ],

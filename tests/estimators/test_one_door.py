@@ -19,6 +19,8 @@ with warnings.catch_warnings():
 
     from dpadmm.cli.main import app
 
+from tests.grouped import grouped
+
 from dpadmm.data import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError, LedgerError
@@ -32,11 +34,11 @@ from dpadmm.estimators import (
 )
 from dpadmm.estimators.data import TrainingRows, labelled
 from dpadmm.estimators.owners import Owners
-from dpadmm.estimators.parameters import TableRules
 from dpadmm.federation.silo_files import read_records
 from dpadmm.front.training import prepare
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.settings import CellRules
 
 COLUMNS = (Numeric("age", 0, 120, typical=50), Categorical("ward", ("01", "02")), Numeric("dose", 0, 10))
 SICK = Schema(COLUMNS, BinaryLabel("sick", positive=("yes", "1"), negative=("no",)), constant=0.5)
@@ -107,7 +109,7 @@ def test_the_shell_and_python_make_the_same_model(shell, hospital, kind, words, 
     )
     theirs = ReleasedModel.load("shell.json")
     X, y = features(table, name)
-    ours = kind(2.0, 1e-5, schema=f"{name}.json", random_state=11, **AWKWARD)
+    ours = kind(2.0, 1e-5, **grouped(schema=f"{name}.json", random_state=11, **AWKWARD))
     with pytest.warns(UserWarning, match="NOT a private release"):
         ours.fit(X, y, groups=groups if is_grouped else None)
     assert ours.released_.coefficients == theirs.coefficients
@@ -154,9 +156,10 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
         return records.cells.rows(schema.by_bounds()), records.cells.labels
 
     def estimator():
-        model = PrivateLogisticRegression(1.0, 1e-5, schema=schema, fit_intercept=False, **words)
-        rules = TableRules.of(model.get_params(deep=False))
-        rows = TrainingRows.of_table(rules, labelled(model, table[["ward"]], table["sick"], "sick"), Owners())
+        model = PrivateLogisticRegression(1.0, 1e-5, **grouped(schema=schema, fit_intercept=False, **words))
+        rows = TrainingRows.of_table(
+            schema, model.screening, labelled(model, table[["ward"]], table["sick"], "sick"), Owners()
+        )
         [silos] = rows.raw.silos(encoding)
         return silos.features, rows.raw.labels[0][0]
 
@@ -180,7 +183,7 @@ def test_fits_on_every_spelling_are_the_same(hospital):
     table, _ = hospital
     X, y = features(table, "sick")
     other = X.assign(ward=X["ward"].map({"01": 1, "02": 2.0, "09": "9"}).astype(object))[["age", "ward", "dose"]]
-    model = PrivateLogisticRegression(2.0, 1e-5, schema=SICK, random_state=1, **AWKWARD)
+    model = PrivateLogisticRegression(2.0, 1e-5, **grouped(schema=SICK, random_state=1, **AWKWARD))
     with pytest.warns(UserWarning, match="NOT a private release"):
         one, two = (clone(model).fit(rows, y).released_.coefficients for rows in (X, other))
     assert one == two
@@ -191,7 +194,9 @@ def test_a_ledger_of_the_shell_is_one_of_python_and_the_other_way_round(shell, h
     X, y = features(table, "sick")
     fit = "fit north.csv south.csv --schema sick.json --epsilon 1 --delta 1e-6 --anyway --missing fill --unlisted zero"
     shell(f"{fit} --ledger shell.ledger --budget 4 --out one.json")
-    model = PrivateLogisticRegression(1.0, 1e-6, schema=SICK, ledger="shell.ledger", **AWKWARD).fit(X, y, groups)
+    model = PrivateLogisticRegression(1.0, 1e-6, **grouped(schema=SICK, ledger="shell.ledger", **AWKWARD)).fit(
+        X, y, groups
+    )
     assert model.released_.spending.ledger == "shell.ledger"
     assert len(model.released_.spending.runs) == 2
     private_accuracy(model, X, y, epsilon=0.5, groups=groups, ledger="shell.ledger")
@@ -208,7 +213,9 @@ def test_a_model_of_python_is_one_of_the_shell(shell, hospital):
     table, groups = hospital
     X, y = features(table, "sick")
     Ledger.create("data.ledger", ledger_data(table, groups=groups), Budget(epsilon=4.0, delta=1e-5)).close()
-    model = PrivateLogisticRegression(1.0, 1e-6, schema=SICK, ledger="data.ledger", **AWKWARD).fit(X, y, groups)
+    model = PrivateLogisticRegression(1.0, 1e-6, **grouped(schema=SICK, ledger="data.ledger", **AWKWARD)).fit(
+        X, y, groups
+    )
     model.released_.save("python.json")
     assert ReleasedModel.load("python.json") == model.released_
     said = json.loads(shell("predict python.json all.csv --missing fill --unlisted zero --json"))
@@ -264,7 +271,7 @@ def test_several_classes_are_kept_and_loaded(table, tmp_path):
 def test_labels_are_judged_by_what_they_mean(hospital):
     table, _ = hospital
     X, _ = features(table, "sick")
-    model = PrivateLogisticRegression(9.0, 1e-5, schema=SICK, **AWKWARD).fit(X, table["sick"])
+    model = PrivateLogisticRegression(9.0, 1e-5, **grouped(schema=SICK, **AWKWARD)).fit(X, table["sick"])
     # "1" is another word for "yes", and 1 is that "1".
     words = table["sick"].map({"yes": 1, "no": "no"})
     assert model.score(X, words) == model.score(X, table["sick"]) > 0.7
@@ -273,7 +280,7 @@ def test_labels_are_judged_by_what_they_mean(hospital):
     found = private_accuracy(model, X, words, epsilon=50.0)
     assert found.value == pytest.approx(model.score(X, words), abs=0.01)
     above = Schema(COLUMNS, ThresholdLabel("cost", 500), constant=0.5)
-    rich = PrivateLogisticRegression(9.0, 1e-5, schema=above, **AWKWARD).fit(X, table["cost"])
+    rich = PrivateLogisticRegression(9.0, 1e-5, **grouped(schema=above, **AWKWARD)).fit(X, table["cost"])
     assert set(rich.predict(X)) <= {"at most 500", "above 500"}
     assert rich.score(X, table["cost"]) > 0.7
 
@@ -302,7 +309,7 @@ def test_a_released_model_is_measured_as_its_estimator_is(hospital):
 def test_numbers_are_in_the_units_of_the_table(hospital):
     table, _ = hospital
     X, y = features(table, "cost")
-    model = PrivateLinearRegression(20.0, 1e-5, schema=COST, **AWKWARD).fit(X, y)
+    model = PrivateLinearRegression(20.0, 1e-5, **grouped(schema=COST, **AWKWARD)).fit(X, y)
     found = model.predict(X)
     assert found.min() >= 0
     assert found.max() <= 1000
@@ -318,7 +325,9 @@ def test_numbers_are_in_the_units_of_the_table(hospital):
 def test_a_blanked_row_has_no_prediction(hospital):
     table, _ = hospital
     X, y = features(table, "sick")
-    model = PrivateLogisticRegression(5.0, 1e-5, schema=SICK, missing="blank", unlisted="zero").fit(X, y)
+    model = PrivateLogisticRegression(5.0, 1e-5, schema=SICK, cells=CellRules(missing="blank", unlisted="zero")).fit(
+        X, y
+    )
     found, chances = model.predict(X), model.predict_proba(X)
     assert found[7] is None
     assert np.isnan(chances[7]).all()
@@ -333,7 +342,6 @@ def test_a_blanked_row_has_no_prediction(hospital):
         ({"feature_bounds": (0, 1)}, "feature_bounds and schema cannot be given together"),
         ({"row_norm": 1.0}, "row_norm and schema cannot"),
         ({"classes": ("no", "yes")}, "classes and schema cannot"),
-        ({"fit_intercept": False}, "the schema states an intercept"),
         ({"schema": 3}, "schema must be a Schema, the path of its JSON file or None, got 3"),
         ({"schema": "nowhere.json"}, "Cannot read the schema file 'nowhere.json'"),
         ({"schema": None, "missing": "fill"}, "are for tables with a schema"),
@@ -342,9 +350,8 @@ def test_a_blanked_row_has_no_prediction(hospital):
     ],
 )
 def test_contradictions_are_refused_before_data_are_looked_at(options, message):
-    model = PrivateLogisticRegression(1.0, 1e-5, **({"schema": SICK} | options))
     with pytest.raises(InputError, match=message):
-        model.fit(None, None)
+        PrivateLogisticRegression(1.0, 1e-5, **grouped(**({"schema": SICK} | options))).fit(None, None)
     number = PrivateLinearRegression(1.0, 1e-5, schema=COST, target_bounds=(0, 1))
     with pytest.raises(InputError, match="target_bounds and schema cannot"):
         number.fit(None, None)
@@ -360,7 +367,7 @@ def test_what_is_wrong_with_a_table_is_told_by_row_and_column(hospital):
         model.fit(X.set_index(pd.Index(range(5000, 5400))), y)  # an index of one's own, such as patients' numbers
     assert "500" not in str(caught.value)
     assert "09" not in str(caught.value)
-    lenient = PrivateLogisticRegression(1.0, 1e-5, schema=SICK, **AWKWARD)
+    lenient = PrivateLogisticRegression(1.0, 1e-5, **grouped(schema=SICK, **AWKWARD))
     for rows, labels, message in (
         (X.to_numpy(), y, "X must be a pandas DataFrame with its columns, got ndarray"),
         (X.drop(columns="dose"), y, r"lacks the column 'dose'"),
@@ -378,7 +385,7 @@ def test_what_is_wrong_with_a_table_is_told_by_row_and_column(hospital):
 def test_an_estimator_with_a_schema_can_be_cloned_and_pickled(hospital):
     table, groups = hospital
     X, y = features(table, "sick")
-    model = PrivateLinearSVC(5.0, 1e-5, schema=SICK, **AWKWARD)
+    model = PrivateLinearSVC(5.0, 1e-5, **grouped(schema=SICK, **AWKWARD))
     assert clone(model).get_params() == model.get_params()
     assert "schema=" in repr(model)
     model.fit(X, y, groups=groups)
@@ -396,8 +403,10 @@ def test_bounds_may_be_given_by_the_names_of_columns():
     words = {"epsilon": 5.0, "delta": 1e-5, "classes": ("no", "yes"), "random_state": 0, "profile": "off"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        named = PrivateLogisticRegression(feature_bounds={"dose": (0, 1), "age": (0, 120)}, **words).fit(frame, y)
-        listed = PrivateLogisticRegression(feature_bounds=([0, 0], [120, 1]), **words).fit(frame, y)
+        named = PrivateLogisticRegression(**grouped(feature_bounds={"dose": (0, 1), "age": (0, 120)}, **words)).fit(
+            frame, y
+        )
+        listed = PrivateLogisticRegression(**grouped(feature_bounds=([0, 0], [120, 1]), **words)).fit(frame, y)
     np.testing.assert_array_equal(named.coef_, listed.coef_)
     for bounds, message in (
         ({"age": (0, 120)}, "leave out 1 of its 2"),
@@ -406,7 +415,7 @@ def test_bounds_may_be_given_by_the_names_of_columns():
         ({"age": (0, 120), "dose": (1, 0)}, "low < high"),
     ):
         with pytest.raises(InputError, match=message) as refusal:
-            PrivateLogisticRegression(feature_bounds=bounds, **words).fit(frame, y)
+            PrivateLogisticRegression(**grouped(feature_bounds=bounds, **words)).fit(frame, y)
         assert "SECRET" not in str(refusal.value)
     with pytest.raises(InputError, match="named columns"):
-        PrivateLogisticRegression(feature_bounds={"age": (0, 120)}, **words).fit(frame.to_numpy(), y)
+        PrivateLogisticRegression(**grouped(feature_bounds={"age": (0, 120)}, **words)).fit(frame.to_numpy(), y)

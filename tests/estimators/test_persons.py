@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from tests.grouped import grouped
 
 from dpadmm.data import BinaryLabel, Categorical, Numeric, Schema
 from dpadmm.errors import InputError, LedgerError
@@ -29,7 +30,9 @@ PERSONS, SCHEMA = (
 
 
 def build(**options):
-    return PrivateLogisticRegression(epsilon=4.0, delta=1e-5, **{"random_state": 1, "schema": SCHEMA, **options})
+    return PrivateLogisticRegression(
+        **grouped(epsilon=4.0, delta=1e-5, **{"random_state": 1, "schema": SCHEMA, **options})
+    )
 
 
 def visits(rows_of):

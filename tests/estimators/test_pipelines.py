@@ -80,8 +80,8 @@ class Loud(PrivateLogisticRegression):
         (Peeking([("a", Normalizer()), ("m", MODEL)]), ["Peeking"]),
         (Peeking([("a", StandardScaler()), ("m", MODEL)]), ["Peeking", "StandardScaler"]),
         (make_pipeline(Choosing([("a", StandardScaler(), [0])]), MODEL), ["Choosing", "StandardScaler"]),
-        (Loud(), ["Loud"]),
-        (make_pipeline(Normalizer(), Loud()), ["Loud"]),
+        (Loud(1.0, 1e-5), ["Loud"]),
+        (make_pipeline(Normalizer(), Loud(1.0, 1e-5)), ["Loud"]),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -15,6 +15,7 @@ from dpadmm.estimators import PrivateLogisticRegression, ledger_data, private_ac
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, Ledger, store
+from dpadmm.settings import TrainingOptions
 from dpadmm_research.audit.estimates import clopper_pearson_bound
 
 EACH, BUDGET = 0.4, Budget(epsilon=1.0, delta=1e-5)
@@ -29,7 +30,12 @@ def data():
 
 def estimator(path):
     return PrivateLogisticRegression(
-        epsilon=EACH, delta=1e-5, feature_bounds=(-1, 1), row_norm=1.0, classes=(0, 1), ledger=path
+        epsilon=EACH,
+        delta=1e-5,
+        feature_bounds=(-1, 1),
+        classes=(0, 1),
+        ledger=path,
+        training=TrainingOptions(row_norm=1.0),
     )
 
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.grouped import grouped
 
-from dpadmm.core import private
+from dpadmm.core.release import OpenRelease
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.privacy.protection import Unit
 
@@ -17,18 +18,19 @@ def heard(monkeypatch):
     """Return a list of what is given to the draw of a profile, which ends the fit."""
     found = []
 
-    def draw(plan, counts, sampler, masks):
-        found.append((plan, counts, sampler))
+    def draw(release, query, plan, counts):
+        assert query.name == "profile"
+        found.append((plan, counts, release.sampler))
         raise Drawn
 
-    monkeypatch.setattr(private, "draw_profile", draw)
+    monkeypatch.setattr(OpenRelease, "total", draw)
     return found
 
 
 def reach_round_zero(X, y, groups, **options):
     usual = {"epsilon": 8.0, "delta": 1e-5, "feature_bounds": (-1.0, 1.0), "classes": (0, 1), "profile_share": 0.1}
     with pytest.raises(Drawn):
-        PrivateLogisticRegression(**{**usual, **options}).fit(X, y, groups)
+        PrivateLogisticRegression(**grouped(**{**usual, **options})).fit(X, y, groups)
 
 
 @pytest.mark.filterwarnings("ignore::dpadmm.estimators.notices.SimulatedNoiseWarning")

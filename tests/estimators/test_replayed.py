@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.grouped import grouped
 
 from dpadmm import PrivateLogisticRegression, PrivateSearchCV
 from dpadmm.noise.draws import promised_noise
@@ -63,13 +64,15 @@ def table(rows, person):
 
 def inference(**words):
     return PrivateLogisticRegression(
-        4.0, DELTA, feature_bounds=(-1, 1), classes=(0, 1), profile="off", aim="inference", **words
+        4.0, DELTA, **grouped(feature_bounds=(-1, 1), classes=(0, 1), profile="off", aim="inference", **words)
     )
 
 
 def search(**words):
-    model = PrivateLogisticRegression(**{"feature_bounds": (-1, 1), "classes": (0, 1), "profile": "off"} | words)
-    return PrivateSearchCV(model, {"alpha": [1e-4, 1.0]}, epsilon=4.0, delta=DELTA, compared=2)
+    model = PrivateLogisticRegression(
+        4.0, DELTA, **grouped(**{"feature_bounds": (-1, 1), "classes": (0, 1), "profile": "off"} | words)
+    )
+    return PrivateSearchCV(model, {"alpha": [1e-4, 1.0]}, compared=2)
 
 
 ADDED = {"neighbours": "add-remove", "nominal_records": N}

@@ -12,7 +12,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import dpadmm
-from dpadmm.core import search as engine
 from dpadmm.data import BinaryLabel, Categorical, Numeric, Schema
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import (
@@ -26,20 +25,23 @@ from dpadmm.estimators import (
     private_accuracy,
     private_evaluation,
 )
-from dpadmm.planner import search as planning
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger
+from dpadmm.queries import candidate_scores
+from dpadmm.settings import Privacy, TrainingOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpadmm.estimators.NoLedgerWarning")
 ALPHAS = [1e-3, 1e-2, 3.0]
 GRID = {"alpha": ALPHAS}
+BUDGET = 4.0, 1e-5
 COLUMNS = (Numeric("age", 0, 120), Categorical("sex", ("F", "M")))
 SCHEMA = Schema(COLUMNS, BinaryLabel("sick", positive=("yes",), negative=("no",)), constant=0.5)
 
 
 def search(model=None, grid=GRID, **options):
-    model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1)) if model is None else model
-    return PrivateSearchCV(model, grid, **{"epsilon": 4.0, "delta": 1e-5, "compared": 2, **options})
+    model = PrivateLogisticRegression(*BUDGET, feature_bounds=(-1, 1), classes=(0, 1)) if model is None else model
+    compared = options.pop("compared", 2)
+    return PrivateSearchCV(model.set_params(**options), grid, compared=compared)
 
 
 @pytest.fixture
@@ -89,13 +91,17 @@ def test_one_candidate_compared_is_the_free_choice(rows):
 @pytest.mark.parametrize(
     ("model", "grid", "target"),
     [
-        (PrivateLinearSVC(feature_bounds=(-1, 1), classes=(0, 1)), {"hinge_width": [0.2, 1.0]}, 1),
+        (PrivateLinearSVC(*BUDGET, feature_bounds=(-1, 1), classes=(0, 1)), {"hinge_width": [0.2, 1.0]}, 1),
         (
-            PrivateLinearRegression(feature_bounds=(-1, 1), target_bounds=(-4, 4)),
-            [{"alpha": [1e-3], "l1_ratio": [0.0, 1.0]}, {"huber_threshold": [0.2]}],
+            PrivateLinearRegression(*BUDGET, feature_bounds=(-1, 1), target_bounds=(-4, 4)),
+            [{"alpha": [1e-3], "training__l1_ratio": [0.0, 1.0]}, {"huber_threshold": [0.2]}],
             2,
         ),
-        (PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1)), {"slope_cap": [None, 0.5]}, 1),
+        (
+            PrivateLogisticRegression(*BUDGET, feature_bounds=(-1, 1), classes=(0, 1)),
+            {"training__slope_cap": [None, 0.5]},
+            1,
+        ),
     ],
 )
 def test_all_estimators_and_grids(model, grid, target, table):
@@ -108,7 +114,9 @@ def test_all_estimators_and_grids(model, grid, target, table):
 @pytest.mark.parametrize("kind", ["softmax", "one-vs-rest"])
 def test_more_than_two_classes(kind, table):
     three = np.digitize(table[2], [-0.5, 0.8])
-    model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1, 2), multi_class=kind)
+    model = PrivateLogisticRegression(
+        *BUDGET, feature_bounds=(-1, 1), classes=(0, 1, 2), training=TrainingOptions(multi_class=kind)
+    )
     found = search(model).fit(table[0], three)
     assert found.predict_proba(table[0]).shape == (300, 3)
     assert found.privacy_.epsilon <= 4.0
@@ -117,7 +125,7 @@ def test_more_than_two_classes(kind, table):
 @pytest.mark.parametrize("view", ["eavesdropper", "public", "aggregate"])
 def test_silos(view, table):
     X, y, _, groups = table
-    model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1), view=view)
+    model = PrivateLogisticRegression(*BUDGET, feature_bounds=(-1, 1), classes=(0, 1), view=view)
     found = search(model).fit(X, y, groups=groups)
     assert found.privacy_.protection.view.value == view
     assert 3.99 < found.privacy_.epsilon <= 4.0
@@ -125,10 +133,10 @@ def test_silos(view, table):
 
 def test_persons_and_secret_sizes(rows):
     X, y = rows
-    model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1))
+    model = PrivateLogisticRegression(*BUDGET, feature_bounds=(-1, 1), classes=(0, 1))
     found = search(model).fit(X, y, persons=np.arange(300) // 2)
     assert found.privacy_.protection.unit.value == "person"
-    hidden = clone(model).set_params(neighbours="add-remove", nominal_records=250)
+    hidden = clone(model).set_params(privacy=Privacy(neighbours="add-remove", nominal_records=250))
     again = search(hidden).fit(X, y)
     assert again.privacy_.protection.relation.value == "add-or-remove"
     assert again.privacy_.epsilon <= 4.0
@@ -139,7 +147,7 @@ def test_tables_share_one_profile_which_the_ledger_keeps(tmp_path):
     table = pd.DataFrame({"age": rng.integers(20, 90, 4000), "sex": rng.choice(["F", "M"], 4000)})
     y = np.where(table["age"] > 55, "yes", "no")
     place = tmp_path / "data.ledger"
-    found = search(PrivateLogisticRegression(schema=SCHEMA), ledger=place, budget=9.0).fit(table, y)
+    found = search(PrivateLogisticRegression(*BUDGET, schema=SCHEMA), ledger=place, budget=9.0).fit(table, y)
     assert found.released_.profile is not None
     assert found.privacy_.profile.earlier_run is None
     with Ledger.open(place) as ledger:
@@ -147,7 +155,7 @@ def test_tables_share_one_profile_which_the_ledger_keeps(tmp_path):
         assert run.run == found.released_.run
         assert ledger.statement().spent_epsilon == pytest.approx(found.privacy_.epsilon, rel=1e-6)
         assert len(ledger.profiles()) == 1
-    again = search(PrivateLogisticRegression(schema=SCHEMA), ledger=place).fit(table, y)
+    again = search(PrivateLogisticRegression(*BUDGET, schema=SCHEMA), ledger=place).fit(table, y)
     assert again.privacy_.profile.earlier_run == found.released_.run
     assert again.privacy_.epsilon <= 4.0
     with Ledger.open(place) as ledger:
@@ -158,7 +166,9 @@ def test_tables_share_one_profile_which_the_ledger_keeps(tmp_path):
 @pytest.mark.filterwarnings("ignore")
 def test_a_search_counts_the_profile_that_it_rests_on_whoever_paid_for_it(rows, tmp_path):
     """The figure of a search is about its model, which tells what an earlier run's counts told; the ledger adds up."""
-    model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1), profile_share=0.3)
+    model = PrivateLogisticRegression(
+        *BUDGET, feature_bounds=(-1, 1), classes=(0, 1), training=TrainingOptions(profile_share=0.3)
+    )
     book = tmp_path / "book"
     first = clone(model).set_params(epsilon=2.0, delta=1e-5, ledger=book, budget=9.0).fit(*rows)
     second = search(model, epsilon=2.0, ledger=book).fit(*rows)
@@ -194,7 +204,7 @@ def test_a_ledger_without_room_refuses_before_anything_is_drawn(rows, tmp_path):
         ({"alpha": 0.1}, "param_grid must be"),
         (None, "param_grid must be"),
         ({"alpha": [0.1, -1.0]}, "alpha must be"),
-        ({"alpha": [0.1, 0.2], "slope_cap": [3.0]}, "slope_cap must"),
+        ({"alpha": [0.1, 0.2], "training__slope_cap": [3.0]}, "slope_cap must"),
     ],
 )
 def test_bad_grids_are_refused_before_data_are_looked_at(grid, words):
@@ -205,15 +215,14 @@ def test_bad_grids_are_refused_before_data_are_looked_at(grid, words):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: search(PrivateLogisticRegression(delta=1e-4)), "those of the whole search"),
-        (lambda: search(PrivateLogisticRegression(epsilon=3.0)), "those of the whole search"),
-        (lambda: search(PrivateLogisticRegression(random_state=0)), "Give random_state to PrivateSearchCV"),
-        (lambda: search(PrivateLogisticRegression(ledger="x")), "Give ledger to PrivateSearchCV"),
-        (lambda: search(PrivateLogisticRegression), "the class PrivateLogisticRegression"),
-        (lambda: search(make_pipeline(PrivateLogisticRegression())), "in a pipeline whose last step"),
+        (lambda: PrivateSearchCV(PrivateLogisticRegression, GRID), "the class PrivateLogisticRegression"),
+        (
+            lambda: PrivateSearchCV(make_pipeline(PrivateLogisticRegression(*BUDGET)), GRID),
+            "in a pipeline whose last step",
+        ),
         (lambda: search(compared="all"), "compared must be 'auto'"),
         (lambda: search(compared=0), "compared must be"),
-        (lambda: search(delta=None), "delta must be given"),
+        (lambda: search(delta=0.0), "delta must lie"),
     ],
 )
 def test_other_mistakes_are_refused_before_data_are_looked_at(make, words):
@@ -253,14 +262,14 @@ def arrays_within(value, seen):
 
 def test_what_was_not_chosen_and_no_exact_score_can_be_reached(rows, monkeypatch):
     secrets = []
-    real = planning.score_sums
+    real = candidate_scores.score_sums
 
-    def spy(plans, silos, models, reach):
-        sums = real(plans, silos, models, reach)
+    def spy(losses, silos, models, reach):
+        sums = real(losses, silos, models, reach)
         secrets.append((models, sums))
         return sums
 
-    monkeypatch.setattr(planning, "score_sums", spy)
+    monkeypatch.setattr(candidate_scores, "score_sums", spy)
     found = search().fit(*rows)
     ((models, sums),) = secrets
     kept = next(i for i, own in enumerate(models) if np.allclose(own[0], found.released_.weights[0]))
@@ -283,7 +292,7 @@ def test_an_interrupted_search_keeps_its_reservation(rows, tmp_path, monkeypatch
     def stop(*_given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(planning, "score_sums", stop)
+    monkeypatch.setattr(candidate_scores, "score_sums", stop)
     model = search(ledger=place)
     with pytest.raises(KeyboardInterrupt, match="stays spent"):
         model.fit(*rows)
@@ -311,4 +320,4 @@ def test_figures_are_about_the_chosen_model(rows):
 
 def test_the_front_door_offers_it():
     assert dpadmm.PrivateSearchCV is PrivateSearchCV
-    assert engine.SCORES.name == "scores"
+    assert candidate_scores.SCORES.name == "scores"

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import dpadmm
-from dpadmm.core.private import run_private
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import ledger_data
 from dpadmm.methods.p_admm import PADMM
@@ -19,6 +18,7 @@ from dpadmm.privacy.protection import Protection
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import run_private
 
 _X = np.random.default_rng(0).uniform(-0.5, 0.5, (90, 4))
 _PARTS = [(_X[part::3], np.sign(_X[part::3, 0])) for part in range(3)]
@@ -27,7 +27,8 @@ _STATED = {"epsilon": 1.0, "delta": 1e-5, "rounds": 5, "eta": 0.05, "mu": 0.01}
 
 def test_the_front_door_offers_exactly_what_it_promises() -> None:
     estimators = {"PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "PrivateSearchCV"}
-    assert dir(dpadmm) == sorted({"Ledger", "Schema", "data", "fit", "load", "plan", "run"} | estimators)
+    records = {"CellRules", "OutputFiles", "Privacy", "TableOptions", "TrainingOptions"}
+    assert dir(dpadmm) == sorted({"Ledger", "Schema", "data", "fit", "load", "plan", "run"} | estimators | records)
     for name in dir(dpadmm):
         assert getattr(dpadmm, name).__doc__
     with pytest.raises(AttributeError, match="Did you mean 'plan'"):
@@ -86,7 +87,7 @@ def test_what_the_ledger_and_the_silos_promise_is_what_is_run(tmp_path) -> None:
     assert dpadmm.run("p-admm", _PARTS, ledger=place, **_STATED).statement.protection == hidden
     long = [(8 * x, y) for x, y in _PARTS]
     done = dpadmm.run("noisy-gradients", long, epsilon=2.0, delta=1e-6, view="public", row_norm=8.0, seed=0)
-    assert "norm at most 8;" in done.course.setting.problem.functions.constants.assumption
+    assert "norm at most 8;" in done.spec.setting.problem.functions.constants.assumption
 
 
 def test_every_silo_pays_for_itself_whatever_the_order_of_names(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -99,9 +100,9 @@ def test_every_silo_pays_for_itself_whatever_the_order_of_names(tmp_path) -> Non
     groups = np.repeat(sorted(silos), [sizes[name] for name in sorted(silos)])
     dpadmm.Ledger.create(place, ledger_data(X, y, groups), Budget(epsilon=1.1, delta=1e-5)).close()
     done = dpadmm.run("p-admm", silos, ledger=place, **_STATED)
-    assert done.course.setting.problem.functions.sizes.tolist() == [21, 22, 23]
+    assert done.spec.setting.problem.functions.sizes.tolist() == [21, 22, 23]
     many = dpadmm.run("p-admm", [_PARTS[0]] * 11, seed=0, **_STATED)
-    assert list(many.course.setting.problem.functions.silos.names) == [f"silo {i:02}" for i in range(11)]
+    assert list(many.spec.setting.problem.functions.silos.names) == [f"silo {i:02}" for i in range(11)]
     unsorted = Silos.from_parts([x for x, _ in _PARTS], [y for _, y in _PARTS], 1.0, names=["b", "a", "c"])
     with pytest.raises(InputError, match="order of their names"):
         dpadmm.run("p-admm", unsorted, ledger=place, **_STATED)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from tests.contracts.parquet_groups import write_groups
+from tests.grouped import grouped
 
 import dpadmm
 from dpadmm.data import parquet, streamed
@@ -62,7 +63,7 @@ def fitted(data, target: str = "sick", known=KNOWN, **words):
         words |= {"view": "public"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return dpadmm.fit(data, target, schema=known, **words)
+        return dpadmm.fit(data, target, **grouped(schema=known, **words))
 
 
 FILES = ["north.parquet", "south.parquet"]
@@ -119,14 +120,14 @@ def test_a_folder_is_the_silo_that_its_rows_are_in_one_file():
         assert len(book.runs()) == 2
     held, flowing = (fitted(data, seed=3, method="noisy-gradients") for data in ("north.parquet", "big"))
     np.testing.assert_allclose(flowing.weights, held.weights, rtol=1e-6, atol=1e-8)
-    assert dpadmm.plan("big", "sick", schema=KNOWN, **COST).task.sizes == (300,)
+    assert dpadmm.plan("big", "sick", **grouped(schema=KNOWN, **COST)).task.sizes == (300,)
 
 
 def test_size_decides_where_nothing_is_said(monkeypatch):
     def is_streamed(stream: bool | None = None, **words) -> bool:
-        asked = sources.Streaming.of(stream, sources.TableFormat(), **words)
+        asked = sources.Streaming.of(sources.TableOptions(stream=stream), **words)
         paths = [Path(name) for name in FILES]
-        return bool(sources.in_files(asked.tables(paths, None, sources.TableFormat(), sources.Protection())))
+        return bool(sources.in_files(asked.tables(paths, None, sources.Protection())))
 
     assert not is_streamed()
     assert is_streamed(True)
@@ -166,8 +167,6 @@ def test_what_cannot_be_streamed_is_refused_before_anything_is_spent(data, words
 def test_data_frames_are_not_streamed():
     with pytest.raises(InputError, match="cannot be streamed"):
         fitted(table(100, 0), stream=True)
-    with pytest.raises(InputError, match="are for tables"):
-        dpadmm.fit(np.ones((9, 2)), np.ones(9), bounds=(0, 1), stream=True, **COST)
 
 
 def test_a_file_that_changes_during_a_run_ends_it_and_what_was_reserved_stays_spent(monkeypatch):

@@ -1,25 +1,28 @@
 """`dpadmm.fit` and `dpadmm.plan` are the commands of these names: the same checks, figures, records and files."""
 
+import inspect
 import json
 import re
 import warnings
-from dataclasses import replace
+from dataclasses import MISSING, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from tests.grouped import grouped
 
 import dpadmm
 from dpadmm.codec import encode
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
-from dpadmm.front import tables
+from dpadmm.front import planning, tables
 from dpadmm.front.training import Training
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.settings import FitSettings, OutputFiles, TrainingOptions, by_name
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "'click", DeprecationWarning)
@@ -76,7 +79,8 @@ def test_fit_and_the_command_make_the_same_model_files_and_page(place: Path) -> 
     shell(f"fit north.csv south.parquet {asked}")
     with pytest.warns(SimulatedNoiseWarning, match="NOT a private release"):
         model = dpadmm.fit(
-            ["north.csv", "south.parquet"], schema="schema.json", seed=4, out="python.json", report="page.html", **COST
+            ["north.csv", "south.parquet"],
+            **grouped(schema="schema.json", seed=4, out="python.json", report="page.html", **COST),
         )
     saved = dpadmm.load("shell.json")
     assert facts(dpadmm.load("python.json")) == facts(model) == facts(saved)
@@ -101,9 +105,11 @@ def test_files_frames_names_a_split_and_public_facts_are_the_same_silos(place: P
     given = [(frames, {}), (whole, by_town), ("all.csv", by_town)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulatedNoiseWarning)
-        first = dpadmm.fit({"north": "north.csv", "south": "south.parquet"}, schema="schema.json", seed=1, **COST)
+        first = dpadmm.fit(
+            {"north": "north.csv", "south": "south.parquet"}, **grouped(schema="schema.json", seed=1, **COST)
+        )
         for data, more in given:
-            found = dpadmm.fit(data, "sick", schema=KNOWN, seed=1, **COST, **more)
+            found = dpadmm.fit(data, "sick", **grouped(schema=KNOWN, seed=1, **COST, **more))
             assert facts(found) == facts(first)
 
 
@@ -112,11 +118,11 @@ def test_a_ledger_that_another_fit_makes_meanwhile_records_both(place: Path, mon
 
     def plan(*arguments: Any) -> Any:
         monkeypatch.setattr(Training, "plan", planned)  # once
-        dpadmm.fit(["north.csv"], budget=7.0, **asked)
+        dpadmm.fit(["north.csv"], **grouped(budget=7.0, **asked))
         return planned(*arguments)
 
     monkeypatch.setattr(Training, "plan", plan)
-    model = dpadmm.fit(["north.csv"], budget=7.0, **asked)
+    model = dpadmm.fit(["north.csv"], **grouped(budget=7.0, **asked))
     with open_for_reading("new.ledger") as book:
         assert len(book.runs()) == 2
         assert model.run in {each.run for each in book.runs()}
@@ -124,7 +130,7 @@ def test_a_ledger_that_another_fit_makes_meanwhile_records_both(place: Path, mon
 
 def test_what_is_spent_is_recorded_by_both_in_one_ledger(place: Path) -> None:
     files = ["north.csv", "south.parquet"]
-    model = dpadmm.fit(files, schema="schema.json", ledger="data.ledger", budget=7.0, **COST)
+    model = dpadmm.fit(files, **grouped(schema="schema.json", ledger="data.ledger", budget=7.0, **COST))
     assert model.spending is not None
     assert model.guarantee.is_private_release
     asked = "fit north.csv south.parquet --schema schema.json --epsilon 3 --delta 1e-5"
@@ -136,55 +142,45 @@ def test_what_is_spent_is_recorded_by_both_in_one_ledger(place: Path) -> None:
     with pytest.raises(BudgetError):
         dpadmm.fit(files, schema="schema.json", ledger="data.ledger", out="three.json", epsilon=6.0, delta=1e-5)
     with pytest.raises(LedgerError, match="created for 2 silo"):
-        dpadmm.fit(["north.csv"], schema="schema.json", ledger="data.ledger", **COST)
+        dpadmm.fit(["north.csv"], **grouped(schema="schema.json", ledger="data.ledger", **COST))
     with open_for_reading("data.ledger") as book:
         assert book.statement().spent_epsilon == spent
     assert not Path("three.json").exists()
 
 
-def test_an_array_is_fitted_as_by_the_estimators(place: Path) -> None:
-    X = np.random.default_rng(0).uniform(-1, 1, (400, 3))
-    y, groups = (X[:, 0] > 0).astype(int), np.repeat(["a", "b"], 200)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SimulatedNoiseWarning)
-        model = dpadmm.fit(X, y, bounds=(-1, 1), classes=(0, 1), split_by=groups, seed=2, out="array.json", **COST)
-        one = dpadmm.PrivateLogisticRegression(3.0, 1e-5, feature_bounds=(-1, 1), classes=(0, 1), random_state=2)
-        one.fit(X, y, groups)
-        number = dpadmm.fit(X, 2 * X[:, 0], bounds=(-1, 1), target_bounds=(-2, 2), seed=2, **COST)
-    assert facts(model) == facts(one.released_)
-    np.testing.assert_array_equal(dpadmm.load("array.json").predict(X), one.predict(X))
-    assert number.predict(X).shape == (400,)
-    with pytest.raises(InputError, match=r"Nothing was spent.*anyway=True"):
-        dpadmm.fit(X, y, bounds=(-1, 1), classes=(0, 1), ledger="l", budget=1.0, epsilon=1e-4, delta=1e-5)
-    assert not Path("l").exists()
+def test_an_array_is_for_the_estimators() -> None:
+    with pytest.raises(InputError, match=r"name of a column.*estimators: PrivateLogisticRegression\("):
+        dpadmm.fit(np.zeros((4, 1)), np.ones(4), **COST)  # type: ignore[arg-type]
 
 
 def test_every_word_about_people_reaches_what_is_trained_or_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For arrays, tables and plans; a word that is lost on the way would protect people less than was asked for."""
+    """For tables and plans; a word that is lost on the way would protect people less than was asked for."""
     seen: list[Any] = []
-    monkeypatch.setattr(tables, "_array_model", lambda *given, **words: seen.append(given))
-    monkeypatch.setattr(tables, "_trained", lambda training, read: seen.append(training.words.protection))
-    monkeypatch.setattr(tables, "make_plan", lambda task, **words: seen.append(task.protection))
+    monkeypatch.setattr(tables, "_trained", lambda training, read: seen.append(training.settings.protection))
+    monkeypatch.setattr(planning, "make_plan", lambda task, **words: seen.append(task.protection))
     people = {"unit": "record", "view": "aggregate", "colluders": 2, "records_per_person": 3, "silos_per_person": 4}
     words = people | {"neighbours": "add-remove", "nominal_records": 70}
-    own = {"method": "noisy-gradients", "topology": "star", "alpha": 0.5, "l1_ratio": 0.25}
-    X, y = np.zeros((4, 1)), np.ones(4)
-    dpadmm.fit(X, y, bounds=(0, 1), classes=(0, 1), ledger="kept", budget=4.0, **words, **own, **COST)
-    dpadmm.fit(X, y, target_bounds=(0, 1), split_by=["a"] * 4, person=[1, 1, 2, 2], keep=1, seed=3, **COST)
-    (one, *_), (two, rows, *_) = seen
-    said = words | own | {"epsilon": 3.0, "delta": 1e-5, "ledger": Path("kept"), "budget": 4.0, "random_state": None}
-    assert {name: one.get_params()[name] for name in said} == said
-    assert (two.keep, two.random_state, rows) == (1, 3, (X, y, ["a"] * 4, [1, 1, 2, 2]))
-    dpadmm.fit(table(9, 0), "sick", schema=KNOWN, **words, **COST)
-    dpadmm.plan(sizes=(14,) * 5, dimension=3, **words, **COST)
+    dpadmm.fit(table(9, 0), "sick", **grouped(schema=KNOWN, **words, **COST))
+    dpadmm.plan(sizes=(14,) * 5, dimension=3, **grouped(**words, **COST))
     hidden = Protection(view=View.AGGREGATE, colluders=2, records_per_person=3, silos_per_person=4)
-    assert seen[2:] == [replace(hidden, relation=Relation.ADD_OR_REMOVE)] * 2
+    assert seen == [replace(hidden, relation=Relation.ADD_OR_REMOVE)] * 2
+
+
+@pytest.mark.parametrize("door", [dpadmm.fit, dpadmm.plan])
+def test_parameters_are_those_of_the_table_of_settings(door: Any) -> None:
+    """Same defaults, and at most twenty."""
+    listed = inspect.signature(door).parameters
+    assert len(listed) <= 20
+    for name, field in by_name(FitSettings).items():
+        if name in listed:
+            assert listed[name].default == (inspect.Parameter.empty if field.default is MISSING else field.default)
+    assert door is dpadmm.plan or {*by_name(FitSettings)} == {*listed} - {"data"}
 
 
 def test_an_estimator_makes_its_ledger_and_is_saved_reported_and_loaded(place: Path) -> None:
     frame = pd.read_csv("north.csv", dtype={"ward": str})
     words = {"schema": "schema.json", "ledger": "e.ledger", "budget": 4.0}
-    model = dpadmm.PrivateLogisticRegression(3.0, 1e-5, **words).fit(frame, frame["sick"])
+    model = dpadmm.PrivateLogisticRegression(3.0, 1e-5, **grouped(**words)).fit(frame, frame["sick"])
     assert model.save("model.npz") == Path("model.npz")
     assert "e.ledger" in model.report("page.html") == Path("page.html").read_text()
     np.testing.assert_array_equal(dpadmm.load("model.npz").predict(frame), model.predict(frame))
@@ -215,7 +211,7 @@ def test_notes_about_cells_are_for_their_holder(place: Path) -> None:
     frame = table(300, 0)
     frame.loc[5, "age"] = 500.0
     with pytest.warns(AwkwardCellsWarning, match="not for publication.*1 cell") as caught:
-        dpadmm.fit(frame, "sick", schema=KNOWN, ledger="l", budget=3.0, **COST)
+        dpadmm.fit(frame, "sick", **grouped(schema=KNOWN, ledger="l", budget=3.0, **COST))
     assert not any("500" in str(each.message) for each in caught)
 
 
@@ -223,7 +219,7 @@ def refused(python: dict[str, object], options: str, in_python: str, in_shell: s
     """See both doors refuse, each in its own words, and nothing written."""
     before = sorted(Path.cwd().iterdir())
     with pytest.raises(InputError, match=f"(?s){in_python}"):
-        dpadmm.fit("north.csv", schema="schema.json", **{**COST, **python})  # type: ignore[arg-type]
+        dpadmm.fit("north.csv", **grouped(schema="schema.json", **{**COST, **python}))  # type: ignore[arg-type]
     said = shell(f"fit north.csv --schema schema.json --epsilon 3 --delta 1e-5 {options}", code=2)
     said = " ".join(said.replace("│", " ").split())
     assert re.search(in_shell, said), said
@@ -285,9 +281,6 @@ def test_errors_use_the_words_of_where_one_stands(
     refused(python, options, in_python, in_shell)
 
 
-ARRAY = {"target": np.zeros(4), "schema": None, "bounds": (0, 1)}
-
-
 @pytest.mark.parametrize(
     ("data", "more", "words"),
     [
@@ -299,20 +292,12 @@ ARRAY = {"target": np.zeros(4), "schema": None, "bounds": (0, 1)}
         ("north.csv", {"schema": {**KNOWN, "age": 3}, "target": "sick"}, "pair \\(low, high\\) or a list"),
         ("north.csv", {"schema": {**KNOWN, "sick": "yes"}, "target": "sick"}, "pair \\(yes, no\\)"),
         ("north.csv", {"target": "dose"}, "the schema predicts 'sick'"),
-        (np.zeros((4, 2)), {"target": np.zeros(4)}, "schema= is for tables"),
-        (np.zeros((4, 2)), {**ARRAY, "title": "t"}, "are for tables"),
-        (np.zeros((4, 2)), {**ARRAY, "missing": "fill"}, "are for tables"),
-        (np.zeros((4, 2)), {**ARRAY, "sep": ";"}, "are for tables"),
-        (np.zeros((4, 2)), {**ARRAY, "loss": "svm", "multi_class": "softmax"}, "multi_class is for loss='logistic'"),
-        (np.zeros((4, 2)), {**ARRAY, "target_bounds": (0, 1), "class_weight": {0: 2.0}}, "class_weight is for classes"),
-        ("north.csv", {"bounds": (0, 1)}, "are for arrays"),
-        ("north.csv", {"classes": ("yes", "no")}, "are for arrays"),
     ],
 )
 def test_what_is_no_table_is_told(place: Path, data: object, more: dict[str, object], words: str) -> None:
     asked = {"schema": "schema.json", **COST, **more}
     with pytest.raises(InputError, match=words):
-        dpadmm.fit(data, asked.pop("target", None), **asked)  # type: ignore[arg-type]
+        dpadmm.fit(data, asked.pop("target", None), **grouped(**asked))  # type: ignore[arg-type]
 
 
 def test_a_delta_that_is_too_large_is_named(place):
@@ -330,16 +315,14 @@ def test_a_delta_that_is_too_large_is_named(place):
 
 @pytest.mark.filterwarnings("ignore")
 def test_who_answers_for_it_is_kept_with_the_model(place):
-    """As `dpadmm fit --purpose ...` does, for tables and arrays, whether or not a report is written."""
+    """As `dpadmm fit --purpose ...` does, whether or not a report is written."""
     words = {"purpose": "asthma", "controller": "the clinic", "contact": "the officer"}
-    X = table(200, 3)[["age", "dose"]].to_numpy()
-    given = ("north.csv", "sick", {"schema": KNOWN}), (X, X[:, 0] > 60, {"bounds": ([0, 0], [120, 10])})
-    for data, target, known in given:
-        dpadmm.fit(data, target, **known, **words, **COST, out="m.json", force=True, anyway=True, seed=0)
-        page = dpadmm.load("m.json").report()
-        assert all(f"<dd>{said}</dd>" in page for said in words.values())
+    out = OutputFiles(model=Path("m.json"), force=True, **words)
+    dpadmm.fit("north.csv", "sick", schema=KNOWN, **COST, out=out, training=TrainingOptions(anyway=True), seed=0)
+    page = dpadmm.load("m.json").report()
+    assert all(f"<dd>{said}</dd>" in page for said in words.values())
     with pytest.raises(InputError, match="purpose contains characters that are not UTF-8"):
-        dpadmm.fit("north.csv", "sick", schema=KNOWN, **COST, purpose="\ud800")
+        dpadmm.fit("north.csv", "sick", **grouped(schema=KNOWN, **COST, purpose="\ud800"))
 
 
 @pytest.mark.filterwarnings("ignore::dpadmm.estimators.notices.SimulatedNoiseWarning")
@@ -352,14 +335,16 @@ def test_a_stated_signal_is_forecast_for_tables_and_arrays_and_refused_where_it_
         {"a": (-1, 1), "b": (-1, 1), "y": ("yes", "no")},
     )
     asked: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "expected_auc": 0.9}
-    planned = dpadmm.plan(frame, "y", schema=known, **asked)
+    planned = dpadmm.plan(frame, "y", **grouped(schema=known, **asked))
     assert [each.non_private for each in planned.expected.signals] == [0.9]
-    model = dpadmm.fit(frame, "y", schema=known, seed=1, anyway=True, **asked)
+    model = dpadmm.fit(frame, "y", **grouped(schema=known, seed=1, anyway=True, **asked))
     assert [each.non_private for each in model.choice.expected.signals] == [0.9]
-    array = dpadmm.fit(rows, labels, bounds=(-1, 1), classes=("no", "yes"), seed=1, anyway=True, **asked)
-    assert [each.non_private for each in array.choice.expected.signals] == [0.9]
+    array = dpadmm.PrivateLogisticRegression(2.0, 1e-5, feature_bounds=(-1, 1), classes=("no", "yes"), random_state=1)
+    array.set_params(training__expected_auc=0.9).fit(rows, labels)
+    assert [each.non_private for each in array.released_.choice.expected.signals] == [0.9]
+    number = dpadmm.PrivateLinearRegression(2.0, 1e-5, feature_bounds=(-1, 1), target_bounds=(-1, 1))
     with pytest.raises(InputError, match="expected_auc is for classes"):
-        dpadmm.fit(rows, rows[:, 0], bounds=(-1, 1), target_bounds=(-1, 1), seed=1, **asked)
+        number.set_params(training__expected_auc=0.9).fit(rows, rows[:, 0])
     for wrong in (0.5, 1.0, float("nan")):
         with pytest.raises(InputError, match="expected_auc must"):
-            dpadmm.plan(frame, "y", schema=known, **asked | {"expected_auc": wrong})
+            dpadmm.plan(frame, "y", **grouped(schema=known, **asked | {"expected_auc": wrong}))

@@ -15,7 +15,6 @@ import pytest
 from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
-from dpadmm.core.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods import method, registry
 from dpadmm.methods.dp_sgd import DPSGD
@@ -25,6 +24,7 @@ from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.solvers.solution import WatchedSolver
+from dpadmm.testing import LocalEngine, Stopping
 
 ROOT = Path(__file__).parents[2]
 SOURCE, TEST, REGISTRATION = "my_methods/heavy_ball.py", "tests/test_heavy_ball.py", "pyproject.toml"
@@ -110,13 +110,13 @@ def test_three_files_add_a_method_everywhere(package):
 @pytest.mark.parametrize("kept", ["k % 2 == 1", "False"], ids=["odd rounds", "never"])
 def test_noise_that_was_promised_and_not_drawn_is_no_release(package, kept):
     """Found before anything is spent: the planner tries the method on synthetic data."""
-    from dpadmm.core.private import run_private
     from dpadmm.estimators import PrivateLogisticRegression
     from dpadmm.noise import SecureSampler
     from dpadmm.privacy.calibration import Target
     from dpadmm.problems.losses import Logistic
     from dpadmm.problems.problem import EmpiricalRisk, Problem
     from dpadmm.problems.silos import Silos
+    from dpadmm.testing import run_private
 
     source = (package / SOURCE).read_text()
     drawn = "noise.perturb(MESSAGE, k, agents.index, whole_gradients(agents, x))"

@@ -10,8 +10,6 @@ settings picked from about 350, reaches 0.430-0.437, 0.383-0.388, 0.367-0.372, 0
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
 from dpadmm.data.partition import dirichlet_label_skew, iid
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
@@ -21,6 +19,7 @@ from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.datasets.splits import split_data
 
 RUNS, SILOS = 10, 5

@@ -8,8 +8,6 @@ import pytest
 from scipy import sparse
 from tests.contracts.centred_rows import as_array, centred_silos, random_centred
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import run_private
 from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.batches import Batches, Moment, batch_gradients, whole_gradients
 from dpadmm.methods.dp_sgd import DPSGD
@@ -23,6 +21,7 @@ from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, run_private
 from dpadmm_research.audit.worst_cases import worst_cases
 
 EXACT = LocalEngine(progress=False, threads=1, recording=Recording(every=0), tolerance=1e-11)

@@ -5,7 +5,6 @@ import pytest
 from sklearn.linear_model import Lasso, LogisticRegression
 from tests.contracts.random_network import random_network
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.data import random_quadratics
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes, iid
@@ -17,6 +16,7 @@ from dpadmm.networks import complete, grid, path, ring, star
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box, ElasticNet
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm_research.datasets.generators import sparse_regression
 
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=5))

@@ -5,8 +5,6 @@ import pytest
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, PrivateContract, risk
 from tests.contracts.transcript_contract import TiltContract
 
-from dpadmm.core.local import LocalEngine, Stopping
-from dpadmm.core.private import plan_noise, run_private
 from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.decentralised import DecentralisedADMM
@@ -21,6 +19,7 @@ from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.records import objective_epsilon
 from dpadmm.problems.losses import Logistic, SmoothedHinge
 from dpadmm.problems.problem import Problem
+from dpadmm.testing import LocalEngine, Stopping, plan_noise, run_private
 
 
 class TestDVP(ConvergenceContract, PrivateContract, TiltContract):

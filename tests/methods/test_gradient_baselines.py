@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise, run_private
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
@@ -32,6 +30,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 
 MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0), replicas=2)
@@ -307,7 +306,7 @@ class TestSameTranscript:
         for problem in neighbours(rng, Logistic(), sizes):
             hook = Transcript(prescribed, rng, scale=3.0)
             run = replace(QUIET, replicas=1).run(method, problem, Stopping(rounds=rounds), network, noise=hook)
-            ends.append((*run.checkpoint.state, run.checkpoint.inbox))
+            ends.append((*run.state, run.inbox))
         for one, two in zip(*ends, strict=True):
             np.testing.assert_array_equal(one, two)
 
@@ -337,7 +336,7 @@ class TestBatchOfAgents:
     def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(self, problem, name):
         method, network = METHODS[name]
         half = QUIET.run(method, problem, Stopping(rounds=2), network)
-        resumed = QUIET.run(method, problem, Stopping(rounds=4), network, resume=half.checkpoint)
+        resumed = QUIET.run(method, problem, Stopping(rounds=4), network, after=half)
         whole = QUIET.run(method, problem, Stopping(rounds=4), network, noise=Silence())
         np.testing.assert_array_equal(resumed.estimate, whole.estimate)
 

@@ -6,8 +6,6 @@ from scipy.optimize import minimize
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, PrivateContract, risk
 from tests.contracts.transcript_contract import Tilt, TiltContract
 
-from dpadmm.core.local import Stopping
-from dpadmm.core.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.dvp import DVP, OBJECTIVE
@@ -16,6 +14,7 @@ from dpadmm.networks import ring, star
 from dpadmm.privacy.calibration import PureTarget
 from dpadmm.privacy.certificates.objective import m_admm_linear_rate
 from dpadmm.problems.problem import Problem
+from dpadmm.testing import Stopping, plan_noise
 from dpadmm_research.spectrum import laplacian
 
 OWN = (0.01, 0.012, 0.02, 0.01, 0.015)

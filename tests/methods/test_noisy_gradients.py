@@ -7,8 +7,6 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise, run_private
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
@@ -27,6 +25,7 @@ from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 
 MU, SIZES, ONE = 0.1, (120, 80, 60, 40), Target(epsilon=1.0, delta=1e-5)
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0))
@@ -195,9 +194,9 @@ class TestSameTranscript:
                 assert moved <= certificate.bound
                 reached = max(reached, moved / certificate.bound)
             # All else is made of the noisy sums.
-            for one, two in zip(ends[0].checkpoint.state, ends[1].checkpoint.state, strict=True):
+            for one, two in zip(ends[0].state, ends[1].state, strict=True):
                 np.testing.assert_array_equal(one, two)
-            np.testing.assert_array_equal(ends[0].checkpoint.inbox, ends[1].checkpoint.inbox)
+            np.testing.assert_array_equal(ends[0].inbox, ends[1].inbox)
         assert reached > 0.9
 
     def test_saturated_records_attain_the_bound(self):

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.method import Setting, by_name
@@ -22,6 +21,7 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import PersonRows, Silos
+from dpadmm.testing import plan_noise, run_private
 from dpadmm_research.audit.catalogue import _subject
 from dpadmm_research.audit.neighbours import FAR
 from dpadmm_research.audit.sensitivity import check_sensitivity

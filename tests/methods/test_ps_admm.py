@@ -8,8 +8,6 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise, run_private
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
@@ -35,6 +33,7 @@ from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 from dpadmm_research.papers.ps_admm.theory import criterion
 
 MU, SIZES, DELTA = 0.1, (120, 80, 60, 40), 1e-5
@@ -314,7 +313,7 @@ class TestSameTranscript:
                 Stopping(rounds=3),
                 noise=Transcript(prescribed, rng, 5.0),
             )
-            states.append((*run.checkpoint.state, run.checkpoint.inbox))
+            states.append((*run.state, run.inbox))
         for one, two in zip(*states, strict=True):
             np.testing.assert_array_equal(one[0], two[0])
 
@@ -340,10 +339,9 @@ class TestBatchOfAgents:
         np.testing.assert_allclose(three[:, :1], one, atol=1e-14)
         assert np.abs(three[:, 0] - three[:, 1]).max() > 1e-6
 
-    def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(self, problem, tmp_path):
-        saved = tmp_path / "run.npz"
-        QUIET.run(method(), problem, Stopping(rounds=3), save_to=saved)
-        resumed = QUIET.run(method(), problem, Stopping(rounds=6), resume=saved)
+    def test_a_resumed_run_goes_on_as_if_it_had_never_stopped(self, problem):
+        half = QUIET.run(method(), problem, Stopping(rounds=3))
+        resumed = QUIET.run(method(), problem, Stopping(rounds=6), after=half)
         np.testing.assert_array_equal(resumed.estimate, QUIET.run(method(), problem, Stopping(rounds=6)).estimate)
 
 

@@ -5,8 +5,6 @@ import pytest
 from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, KeyedNoise, PrivateContract, risk
 from tests.contracts.transcript_contract import TiltContract
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.dvp import DVP, OBJECTIVE
 from dpadmm.methods.method import by_name
@@ -15,6 +13,7 @@ from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.networks import ring, star
 from dpadmm.privacy.calibration import PureTarget
 from dpadmm.problems.problem import Problem
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.spectrum import laplacian, signless_laplacian
 
 
@@ -88,7 +87,7 @@ def test_even_iterations_are_a_function_of_broadcasts_whatever_the_solver_left(n
     run = engine.run(method, Problem.of(risk()), Stopping(rounds=6), network, hook)
     y, a = written_out(network, hook.sent, 0.02, 0.03, growth, theta)
     np.testing.assert_allclose(run.models[:, :, 0], y, atol=1e-12)
-    np.testing.assert_allclose(run.checkpoint.state[1][:, :, 0], a, atol=1e-12)
+    np.testing.assert_allclose(run.state[1][:, :, 0], a, atol=1e-12)
 
 
 def test_two_iterations_of_algorithm_1_by_hand():

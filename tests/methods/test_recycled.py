@@ -5,14 +5,13 @@ import pytest
 from tests.contracts.graph_method_contract import ConvergenceContract, KeyedNoise, PrivateContract, Remembered, risk
 from tests.contracts.transcript_contract import worst_c1_ratio
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.networks import star
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.problem import Problem
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.spectrum import laplacian, signless_laplacian
 
 

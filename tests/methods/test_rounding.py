@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dpadmm.core.curvature import CurvatureRound
+from dpadmm.core.spec import ReleaseFacts
 from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.batches import whole_gradients, within_reach
 from dpadmm.methods.dp_dgd import DPDGD
@@ -25,7 +25,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.promises import Family
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
-from dpadmm.privacy.protection import Protection, Relation, Strength, Unit
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Strength, Unit
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, risk_of
@@ -41,6 +41,7 @@ from dpadmm.problems.rows import (
 )
 from dpadmm.problems.silos import MOST_SHIFT, ROW_NORM_SLACK, Silos
 from dpadmm.problems.softmax import Softmax
+from dpadmm.queries.curvature import plan_curvature
 from dpadmm.solvers.passes import _column_sum, _sparse_sum
 
 SLOPE = 0.5
@@ -290,7 +291,8 @@ def test_coordinates_of_a_ridge_far_out_pull_no_harder_than_is_counted():
 def test_a_matrix_counts_rows_twice_and_the_sum_over_silos(silos):
     functions = PublicFunctions.of_loss(np.full(silos, 100), 5, Logistic(), 1.0)
     setting = Setting(Problem.of(functions), 1, None)
-    (row,) = CurvatureRound(Target(1.0, 1e-5)).noise_plan(setting, is_secure=False).releases.values()
+    facts = ReleaseFacts((100,) * silos, ONE_RECORD, is_pooled=True)
+    (row,) = plan_curvature(setting, Target(1.0, 1e-5), facts, 2, is_secure=False).releases.values()
     bound, size = next(iter(row.values())).bound, functions.constants.record_curvature
     rounded = rounding_share(most_additions(100, 5)) * (1 + 2 * MOST_SHIFT) ** 2 * size / silos
     total = rounding_share(silos + 1) * size if silos > 1 else 0.0

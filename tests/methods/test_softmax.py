@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.dp_sgd import DPSGD
@@ -22,6 +20,7 @@ from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.problem import Problem, PublicFunctions
 from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.problems.softmax import Softmax, SoftmaxRisk
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 
 ONE = Target(1.0, 1e-5)
 QUIET = LocalEngine(progress=False, threads=1, recording=Recording(every=0), tolerance=1e-10)

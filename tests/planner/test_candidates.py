@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.core.private import simulate
+from dpadmm.core.training import simulate
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
 from dpadmm.methods.method import plannable
 from dpadmm.methods.noisy_gradients import NoisyGradients
@@ -26,7 +26,7 @@ from dpadmm.planner.candidates import (
     unit_noise,
     why_not,
 )
-from dpadmm.planner.plan import course_of, solver_tolerance
+from dpadmm.planner.plan import run_of, solver_tolerance
 from dpadmm.planner.simulations import run_simulation, scaled, simulation_of
 from dpadmm.planner.worlds import WORLDS
 from dpadmm.privacy.calibration import Target
@@ -44,7 +44,7 @@ def task_of(sizes=(300, 300, 300), epsilon=1.0, **facts):
 
 def planned_noise(task, settings):
     """Noise per coordinate of the mean model after one round, from the releases themselves."""
-    course = course_of(task, settings)
+    course = run_of(task, settings)
     course = replace(course, schedule=Constant(), setting=replace(course.setting, tolerance=1e-13))
     row = next(iter(course.noise_plan(is_secure=False).releases.values()))
     stds = np.array([release.noise_std for release in row.values()])
@@ -120,7 +120,7 @@ def test_fewer_rounds_of_unlike_silos_come_to_the_same_model():
     silos = Silos.from_parts([rows[part] for part in parts], [labels[part] for part in parts], row_norm=1.0)
     task, losses = task_of(sizes=(100,) * 3), []
     for rounds in (400, 200, 20):
-        course = course_of(task, Settings(PADMM, rounds, 50 * 400 / 0.25 / rounds, 1e-3))
+        course = run_of(task, Settings(PADMM, rounds, 50 * 400 / 0.25 / rounds, 1e-3))
         problem = replace(course.setting.problem, functions=task.risk(silos, 1e-3))
         silence = scaled(course.noise_plan(is_secure=False), 1e-9)
         losses.append(float(problem.objective(simulate(course, problem, 1, 0, silence))[0]))
@@ -216,7 +216,7 @@ def test_the_solver_is_far_more_exact_than_one_record_matters():
 def test_certificates_say_in_words_what_they_say_in_numbers(method, silos):
     task = task_of(view=View.PUBLIC, records_per_person=3, silos_per_person=silos, regulariser=ElasticNet(l2=0.1))
     rounds = 1 if method is OutputPerturbation else 3
-    plan = course_of(task, Settings(method, rounds=rounds, step=1.0, mu=0.1)).noise_plan(is_secure=False)
+    plan = run_of(task, Settings(method, rounds=rounds, step=1.0, mu=0.1)).noise_plan(is_secure=False)
     for release in plan:
         said = [text for text in release.certificate.assumptions if text.startswith("neighbours differ")]
         where = "of one silo" if silos == 1 else "in each of at most 2 silos"

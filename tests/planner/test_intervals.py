@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from dpadmm.core.curvature import CurvatureRound
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Participant
 from dpadmm.networks import ring
@@ -38,10 +37,10 @@ def task_of(sizes=(20_000,), who=ONE_RECORD, **more):
 )
 def test_a_tenth_of_the_squared_budget_buys_the_curvature(sizes, who):
     made = plan(task_of(sizes, who))
-    own = made.curvature_plan(is_secure=False).statement().curve.m
+    own = made.spec.part(made.curvature, is_secure=False).statement().curve.m
     assert (own / float(m_of(1.0, 1e-5))) ** 2 == pytest.approx(CURVATURE_SHARE, rel=1e-6)
-    assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-    assert made.whole_plan().statement().curve.epsilon(1e-5) <= 1.0
+    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert made.spec.noise_plan().statement().curve.epsilon(1e-5) <= 1.0
     assert made.profile is not None
     assert (made.method, made.reach, made.task.loss) == ("noisy-gradients", 2.0, Logistic())
     assert "Intervals" in made.describe()
@@ -63,13 +62,13 @@ def test_too_few_records_are_told_beforehand_and_buy_nothing():
     assert made.curvature is None
     assert "no intervals can be expected" in made.warnings[-1]
     assert "spends nothing on intervals" in made.warnings[-1]
-    assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert not plan(task_of((3000,), target=Target(5.0, 1e-5))).lacks_intervals
 
 
 def test_a_rare_class_needs_more_records():
     """One record in twenty has a fifth of the curvature that one in two has, so five times the records are needed."""
-    usual, rare = (least_records(each, CurvatureRound(TARGET)) for each in (task_of(), task_of(prevalence=0.05)))
+    usual, rare = (least_records(each, TARGET) for each in (task_of(), task_of(prevalence=0.05)))
     assert rare / usual == pytest.approx(0.25 / (0.05 * 0.95), rel=1e-3)
     assert not plan(task_of()).lacks_intervals
     made = plan(task_of(prevalence=0.02))
@@ -130,7 +129,7 @@ def test_a_bought_profile_leaves_its_share():
     rule = task.profile.with_bought("earlier", 0.1)
     made = plan(replace(task, profile=rule))
     m = float(m_of(1.0, 1e-5))
-    whole = made.statement().curve.m
+    whole = made.spec.statement().curve.m
     assert whole == pytest.approx((m**2 - 0.1**2) ** 0.5, rel=1e-6)
-    own = made.curvature_plan(is_secure=False).statement().curve.m
+    own = made.spec.part(made.curvature, is_secure=False).statement().curve.m
     assert (own / whole) ** 2 == pytest.approx(CURVATURE_SHARE, rel=1e-6)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpadmm.core.local import FinalModel
+from dpadmm.core.spec import FinalModel
 from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete, ring
@@ -24,8 +24,8 @@ TASK = Task(sizes=(200, 150), dimension=4, loss=Logistic(), target=Target(1.0, 1
 def test_a_plan_spends_the_budget_and_says_what_it_is():
     made = plan(TASK)
     assert isinstance(made.algorithm, PADMM)
-    assert (made.network, made.output) == (complete(2), FinalModel.TAIL_AVERAGE)
-    assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert (made.network, made.run.output) == (complete(2), FinalModel.TAIL_AVERAGE)
+    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert made.noise_std.shape == made.sensitivity.shape == (2,)
     assert (made.noise_std > 0).all()
     text = " ".join(made.describe().split())
@@ -62,9 +62,9 @@ def test_equal_tasks_have_equal_plans():
 )
 def test_every_kind_of_task_is_planned_within_its_terms(loss, facts):
     made = plan(Task(dimension=4, loss=loss, target=Target(2.0, 1e-5), **facts))
-    statement = made.statement()
+    statement = made.spec.statement()
     assert statement.curve.epsilon(1e-5) <= 2.0
-    asked, said = facts.get("protection", ONE_RECORD), made.statement().protection
+    asked, said = facts.get("protection", ONE_RECORD), made.spec.statement().protection
     assert said.view in (View.EAVESDROPPER, asked.view)
     assert replace(said, view=asked.view) == asked
 
@@ -75,13 +75,13 @@ def test_every_kind_of_task_is_planned_within_its_terms(loss, facts):
 def test_a_method_can_be_asked_for(method):
     made = plan(TASK, method=method)
     assert made.method == method
-    assert made.statement().curve.epsilon(1e-5) <= 1.0
+    assert made.spec.statement().curve.epsilon(1e-5) <= 1.0
     assert "asked for" in made.reasons[0]
 
 
 def test_output_perturbation_gets_a_ridge_that_its_noise_needs():
     made = plan(TASK, method="output-perturbation")
-    assert (made.rounds, made.output) == (1, FinalModel.LAST)
+    assert (made.rounds, made.run.output) == (1, FinalModel.LAST)
     assert made.mu > 1 / 350
 
 
@@ -155,5 +155,5 @@ def test_several_problems_together_stay_within_the_budget(method, monkeypatch):
     monkeypatch.setattr(planner, "run_simulation", lambda *_: equal)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     facts = {"sizes": (200, 200), "dimension": 4, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5}
-    spent = plan(**facts, method=method, problems=3).statement().curve.epsilon(1e-5)
+    spent = plan(**facts, method=method, problems=3).spec.statement().curve.epsilon(1e-5)
     assert 0.9 < spent <= 1 + 1e-8

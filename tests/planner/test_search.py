@@ -57,11 +57,11 @@ def test_the_budget_is_spent_and_not_exceeded(sizes, protection):
     assert len(found.trained) == 3
     assert found.profile is not None
     found.check()
-    said = found.search().whole_plan(is_secure=False).statement().curve
+    said = found.spec.noise_plan(is_secure=False).statement().curve
     assert said.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert said.epsilon(1e-5) <= 1.0 + 1e-9
-    parts = [float(m_of(each.epsilon, each.delta)) for each in (found.profile.target, found.scores.target)]
-    each = [float(m_of(course.target.epsilon, 1e-5)) for course in found.search().courses]
+    parts = [float(m_of(each.epsilon, each.delta)) for each in (found.profile.target, found.scores)]
+    each = [float(m_of(course.target.epsilon, 1e-5)) for course in found.spec.runs]
     total = math.fsum(m**2 for m in (*parts, *each))
     assert math.sqrt(total) == pytest.approx(float(m_of(1.0, 1e-5)), rel=1e-6)
 
@@ -71,14 +71,14 @@ def test_few_records_are_left_to_simulations():
     assert found.scores is None
     assert len(found.trained) == 1
     assert found.best.whole == TARGET
-    assert found.best.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert found.best.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert found.simulated[found.trained[0]] == max(found.simulated)
 
 
 def test_many_records_are_asked():
     found = planned(tasks())
     assert len(found.trained) == 2
-    assert found.scores.reach == reach_of_scores(Logistic()) == 0.5
+    assert found.spec.sums[-1].reach == reach_of_scores(Logistic()) == 0.5
     assert found.trained[0] == int(np.argmax(found.simulated))
 
 

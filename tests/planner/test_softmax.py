@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.grouped import grouped
 
 from dpadmm.errors import InputError
 from dpadmm.estimators import PrivateLogisticRegression
@@ -37,7 +38,7 @@ def test_a_plan_of_several_classes():
     made = plan(task())
     assert made.method == "noisy-gradients"
     assert made.task.loss.cap < 1
-    assert made.setting.problem.dimension == 15
+    assert made.run.setting.problem.dimension == 15
     assert made.expected.score is ScoreKind.MEAN_AUC
     assert "mean AUC of one class against the rest" in made.describe()
     simulation = simulation_of(made.task, made.settings, made.form)
@@ -45,8 +46,8 @@ def test_a_plan_of_several_classes():
     best, loss, trivial = np.mean([(one.loss_best, one.loss, one.loss_trivial) for one in found], axis=0)
     assert best < loss < trivial - 0.1
     assert made.simulated_score == pytest.approx(-loss)
-    assert made.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-    assert "C13" in made.statement().theorems[0]
+    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert "C13" in made.spec.statement().theorems[0]
 
 
 def test_caps_and_methods():
@@ -83,10 +84,10 @@ def test_scores_of_several_classes():
 def test_softmax_is_compared_with_one_model_per_class():
     """Softmax is taken and the reason tells both figures; numbers that are asked for are not compared."""
     made = plan(task(n=600, loss=Softmax(4)), problems=None)
-    assert (made.times, made.task.loss.n_classes) == (1, 4)
+    assert (made.n_models, made.task.loss.n_classes) == (1, 4)
     assert made.reasons[1].startswith("one softmax model of all classes: share of the learnable signal that survived")
     assert not any("one-vs-rest" in reason for reason in plan(task(n=600, loss=Softmax(4))).reasons)
-    assert plan(task(n=600, loss=Logistic()), problems=None).times == 1
+    assert plan(task(n=600, loss=Logistic()), problems=None).n_models == 1
 
 
 def better_apart(simulation, n_classes, world):
@@ -100,22 +101,22 @@ def test_the_better_one_is_taken(monkeypatch):
     monkeypatch.setattr(planner, "run_apart", better_apart)
     drowned = task(n=400, epsilon=0.5)
     made = plan(drowned, problems=None)
-    assert made.times == 3
+    assert made.n_models == 3
     assert isinstance(made.task.loss, Logistic)
     assert made.reasons[1].startswith("one model for each class against the rest: ")
     assert made.simulated_score > plan(drowned).simulated_score + 0.05
     assert made.expected.score is ScoreKind.MEAN_AUC
     assert "of each of 3 classes against the rest" in made.describe()
-    assert made.statement().curve.epsilon(1e-5) <= 0.5 * (1 + 1e-9)
+    assert made.spec.statement().curve.epsilon(1e-5) <= 0.5 * (1 + 1e-9)
 
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (400, 4))
     y = np.digitize(X[:, 0], (-0.3, 0.3))
     words = {"delta": 1e-5, "feature_bounds": (-1, 1), "classes": range(3), "random_state": 0}
     with pytest.warns(UserWarning, match="simulated"):
-        fitted = PrivateLogisticRegression(0.5, **words).fit(X, y)
+        fitted = PrivateLogisticRegression(0.5, **grouped(**words)).fit(X, y)
     with pytest.warns(UserWarning, match="simulated"):
-        forced = PrivateLogisticRegression(0.5, multi_class="one-vs-rest", **words).fit(X, y)
+        forced = PrivateLogisticRegression(0.5, **grouped(multi_class="one-vs-rest", **words)).fit(X, y)
     assert fitted.privacy_.problems == 3
     assert np.array_equal(fitted.coef_, forced.coef_)
     assert any("3 one-vs-rest models" in note for note in fitted.privacy_.assumptions)

@@ -13,7 +13,7 @@ import pytest
 from scipy.special import expit
 from sklearn import datasets
 
-from dpadmm.core.private import simulate
+from dpadmm.core.training import simulate
 from dpadmm.data import breast_cancer, load_breast_cancer
 from dpadmm.data.breast_cancer import read_breast_cancer
 from dpadmm.data.encoding import CONSTANT
@@ -45,7 +45,7 @@ def planned_models(silos, epsilon):
         row_norm=silos.row_norm,
     )
     made = plan(task)
-    return simulate(made, made.problem(silos), RUNS, seed=0)
+    return simulate(made.run, made.problem(silos), RUNS, seed=0)
 
 
 def accuracy(silos, models):

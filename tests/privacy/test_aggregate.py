@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpadmm.core.bought import statement_with
+from dpadmm.core.budget import statement_with
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan

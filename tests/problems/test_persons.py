@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.batches import whole_gradients
@@ -17,6 +16,7 @@ from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import PersonRows, PersonWeights, Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping
 
 STORAGES = {
     "dense": lambda rows: rows,

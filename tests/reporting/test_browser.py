@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpadmm.core.curvature import ReleasedCurvature
 from dpadmm.data.columns import Categorical, Numeric
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.problems.aims import Aim
+from dpadmm.queries.curvature import ReleasedCurvature
 from dpadmm.reporting.facts import SiloFacts
 from dpadmm.reporting.intervals import CurvatureFacts
 from dpadmm.reporting.page import report_page

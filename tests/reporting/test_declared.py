@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from tests.grouped import grouped
 
 import dpadmm
 from dpadmm.errors import InputError
@@ -28,7 +29,7 @@ class OwnRegression(dpadmm.PrivateLinearRegression):
 
 def regression(kind=dpadmm.PrivateLinearRegression, **others):
     public = {"target_bounds": (-1, 1), "feature_bounds": (-1, 1), "profile": "off", "method": "noisy-gradients"}
-    return kind(2.0, 1e-5, **public, **others)
+    return kind(2.0, 1e-5, **grouped(**public, **others))
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +39,12 @@ def plain():
 
 @pytest.mark.parametrize("is_search", [False, True])
 def test_an_estimator_with_a_loss_of_its_own_is_refused_before_anything_is_spent(tmp_path, is_search, monkeypatch):
-    monkeypatch.setattr("dpadmm.estimators.parameters.Wishes.plan", lambda *_: pytest.fail("a fit was planned"))
+    monkeypatch.setattr("dpadmm.estimators.base.make_plan", lambda *_: pytest.fail("a fit was planned"))
     monkeypatch.setattr("dpadmm.estimators.search.plan_search", lambda *_: pytest.fail("a search was planned"))
-    path, own = tmp_path / "a.ledger", {"ledger": tmp_path / "a.ledger", "budget": 5.0}
-    model = regression(OwnRegression, **({} if is_search else own))
+    path = tmp_path / "a.ledger"
+    model = regression(OwnRegression, ledger=path, budget=5.0)
     if is_search:
-        model = model.set_params(epsilon=1.0, delta=None)
-        model = dpadmm.PrivateSearchCV(model, {"alpha": [0.1, 1.0]}, epsilon=2.0, delta=1e-5, **own)
+        model = dpadmm.PrivateSearchCV(model, {"alpha": [0.1, 1.0]})
     with pytest.raises(InputError, match=r"has the loss OwnHuber\..*dpadmm\.run\. Nothing was spent"):
         model.fit(X, X[:, 0])
     assert not path.exists()

@@ -12,7 +12,6 @@ from tests.contracts.solver_contract import SolverContract, residual_norms, risk
 from tests.solvers.test_majoriser import HARD_LOSSES, STORES, hard
 from tests.solvers.test_watched import LOSSES, risks, subproblems
 
-from dpadmm.core.local import LocalEngine, Stopping
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
@@ -27,6 +26,7 @@ from dpadmm.solvers.matrix_free import MatrixFreeSolver
 from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import conjugate_gradients
 from dpadmm.solvers.solution import Spectrum, Subproblem, largest_term, prepare, prepare_release
+from dpadmm.testing import LocalEngine, Stopping
 
 
 @pytest.fixture
@@ -252,10 +252,9 @@ class TestLarge:
             tracemalloc.stop()
         assert peak < 0.25 * functions.rows.data.nbytes
 
-    def test_a_resumed_run_and_any_number_of_threads_have_the_same_bits(self, tmp_path):
+    def test_a_resumed_run_and_any_number_of_threads_have_the_same_bits(self):
         whole = self.run(4)
-        self.run(2, save_to=tmp_path / "half.npz")
-        resumed = self.run(4, resume=tmp_path / "half.npz", threads=2)
+        resumed = self.run(4, after=self.run(2), threads=2)
         np.testing.assert_array_equal(resumed.models, whole.models)
         np.testing.assert_array_equal(resumed.estimate, whole.estimate)
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.contracts.centred_rows import as_array
 from tests.contracts.solver_contract import EXTENDED, plain_slope, residual_norms, risk, subproblem
 
-from dpadmm.core.local import LocalEngine, Stopping
 from dpadmm.methods.dp_gd import DPGD
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
@@ -30,6 +29,7 @@ from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.passes import slope_sum, softmax_sum
 from dpadmm.solvers.row_blocks import block_gram, row_bounds, summed
 from dpadmm.solvers.threads import over_blocks
+from dpadmm.testing import LocalEngine, Stopping
 
 SIZES = (301, 45, 60)
 KINDS = ({}, {"is_sparse": True}, {"is_sparse": True, "is_centred": True})
@@ -177,14 +177,13 @@ RUNS = [
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("method", "sizes"), RUNS)
-def test_runs_have_the_same_bits_on_any_number_of_threads_and_where_they_are_resumed(method, sizes, kind, tmp_path):
+def test_runs_have_the_same_bits_on_any_number_of_threads_and_where_they_are_resumed(method, sizes, kind):
     problem = Problem.of(risk(Logistic(), sizes, 9, **kind))
     network = complete(len(sizes)) if isinstance(method, PADMM) else None
     one, two = (LocalEngine(threads=threads, progress=False) for threads in (1, 2))
     whole = one.run(method, problem, Stopping(6), network)
     np.testing.assert_array_equal(two.run(method, problem, Stopping(6), network).models, whole.models)
-    two.run(method, problem, Stopping(2), network, save_to=tmp_path / "state")
-    resumed = two.run(method, problem, Stopping(6), network, resume=tmp_path / "state")
+    resumed = two.run(method, problem, Stopping(6), network, after=two.run(method, problem, Stopping(2), network))
     np.testing.assert_array_equal(resumed.models, whole.models)
 
 

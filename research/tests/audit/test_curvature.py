@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.core import curvature
-from dpadmm.core.curvature import curvature_messages
 from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import View
+from dpadmm.queries import curvature
+from dpadmm.queries.curvature import curvature_messages
 from dpadmm_research.audit.attacks import Afresh
 from dpadmm_research.audit.audit import STANDARD, audit, examine
 from dpadmm_research.audit.curvature import curvature_subjects

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.witness import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.noise import exact, secure
+from dpadmm.noise.planned import PublicRound
 from dpadmm.privacy.calibration import Target
 from dpadmm_research.audit.estimators import PRODUCTS, audit_product, gather_fits, messages
 from dpadmm_research.audit.findings import Check

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import SolverError
 from dpadmm.noise import SecureSampler
 from dpadmm.noise.planned import PlannedNoise
@@ -15,6 +14,7 @@ from dpadmm.privacy.records import CoordinateLaplaceRelease
 from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.softmax import SoftmaxRisk
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm_research.audit.audit import STANDARD
 from dpadmm_research.audit.catalogue import all_subjects
 from dpadmm_research.audit.subjects import MethodSubject

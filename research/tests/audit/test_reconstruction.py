@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
 from dpadmm.data import load_breast_cancer, random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import BROADCAST, MESSAGE, Agents
@@ -22,6 +20,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.audit import reconstruction as functions
 from dpadmm_research.audit import record_reconstruction as records
 from dpadmm_research.audit.wiretap import Wiretap

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Silence
 from dpadmm.methods.batches import Batches
@@ -14,6 +13,7 @@ from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm_research.audit import token
 from dpadmm_research.audit.neighbours import FAR, saturated
 from dpadmm_research.audit.renyi import renyi_bound

@@ -114,7 +114,7 @@ def confirm(silo: "Silo", agreement: "Agreement", told: str) -> None:
 def _sight_words(terms: "AgreedRun") -> str:
     """Say who sees what of this silo's messages."""
     if terms.is_masked:
-        observer = terms.course.setting.protection.observer
+        observer = terms.run.setting.protection.observer
         return f"Messages leave masked, with this silo's share of the noise; the cost holds against {observer}."
     if terms.sends_bare:
         return "The coordinator sees vectors of this silo WITHOUT noise and adds it; the cost holds against all others."

@@ -8,11 +8,11 @@ import typer
 from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
+from dpadmm.settings import FitSettings, OutputFiles, TrainingOptions
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpadmm.front.asked import TaskWords
     from dpadmm.reporting.model import ReleasedModel
 
 PUBLISHED_AUC = 0.99
@@ -23,8 +23,8 @@ PUBLIC = "the four hospitals' own records: a published data set, so accuracy may
 
 
 def demo(
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of this run, > 0.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Probability that the epsilon bound fails, in (0, 1).")] = 1e-5,
+    epsilon: options.Epsilon = 1.0,
+    delta: options.Delta = 1e-5,
     out: Annotated[
         Path | None, typer.Option(help="New folder for the files. Default: dpadmm-demo (or -2, -3, ...).")
     ] = None,
@@ -37,12 +37,9 @@ def demo(
     with clear_failures():
         from dpadmm.cli.fit import model_json
         from dpadmm.cli.terminal import print_json
-        from dpadmm.front.asked import TaskWords
-        from dpadmm.privacy.protection import ONE_RECORD
 
-        words = TaskWords(epsilon=epsilon, delta=delta, protection=ONE_RECORD, expected_auc=PUBLISHED_AUC)
         folder = _folder(out)
-        model, page = _run(folder, words, is_json=json)
+        model, page = _run(folder, epsilon, delta, is_json=json)
         if json:
             print_json({"command": "demo", "folder": str(folder), "report": str(page)} | model_json(model))
 
@@ -71,7 +68,7 @@ def _hospitals() -> "dict[str, pd.DataFrame]":
     return {name: frame.iloc[members] for name, members in zip(HOSPITALS, rows, strict=True)}
 
 
-def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedModel, Path]":
+def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple[ReleasedModel, Path]":
     from dataclasses import replace
 
     from rich.console import Console
@@ -82,9 +79,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     from dpadmm.data.breast_cancer import SCHEMA
     from dpadmm.data.schema import Screening
     from dpadmm.data.tables import read_silos
-    from dpadmm.estimators.wishes import Books
     from dpadmm.front.training import Training, budgets_around
-    from dpadmm.reporting.facts import Accountability
 
     console = Console(highlight=False, quiet=is_json)
     files = []
@@ -92,23 +87,24 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
         files.append(folder / f"{name}.csv")
         frame.to_csv(files[-1], index=False)
     SCHEMA.save(folder / "schema.json")
-    tables = read_silos(files, None, protection=words.protection)
+    tables = read_silos(files, None, protection=None)
     sizes = ", ".join(f"{name} {len(table.frame)}" for name, table in tables.items())
     console.print(
         "[bold]Four hospitals, one model.[/bold] They are simulated: this process reads all four tables. For a run "
         f"between machines, see `dpadmm federate`. Tables in {escape(str(folder))}: {sizes} records."
     )
-    training = Training(
-        schema=SCHEMA,
-        words=words,
-        books=Books(path=folder / "study.ledger", budget=words.epsilon),
-        out=folder / "model.json",
-        title="Breast cancer at four hospitals",
-        about=Accountability(purpose=_PURPOSE),
-        is_hopeless_allowed=True,
+    training = Training.of(
+        FitSettings(
+            epsilon=epsilon,
+            delta=delta,
+            schema=SCHEMA,
+            ledger=folder / "study.ledger",
+            budget=epsilon,
+            out=OutputFiles(model=folder / "model.json", title="Breast cancer at four hospitals", purpose=_PURPOSE),
+            training=TrainingOptions(expected_auc=PUBLISHED_AUC, anyway=True),
+        ),
         has_progress=not is_json,
     )
-    training.check_words()
     prepared = training.check(tables)
     plan = training.plan(prepared)
     console.print("\n[bold]The plan[/bold], made from public facts only:")
@@ -119,7 +115,7 @@ def _run(folder: Path, words: "TaskWords", *, is_json: bool) -> "tuple[ReleasedM
     model = replace(
         model,
         measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),),
-        budgets=tuple(budgets_around(words.task(prepared.rows.sizes, SCHEMA))),
+        budgets=tuple(budgets_around(plan.task)),
     )
     model.save(place)
     page = folder / "report.html"

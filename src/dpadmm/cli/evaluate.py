@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from dpadmm.data.table_format import TableFormat
     from dpadmm.data.tables import SiloTable
     from dpadmm.estimators.confusion import PrivateConfusion
-    from dpadmm.estimators.wishes import Books
-    from dpadmm.front.asked import TaskWords
+    from dpadmm.estimators.ledger_file import LedgerFile
+    from dpadmm.estimators.resolved import ResolvedSettings
     from dpadmm.reporting.measurement import Measurement
     from dpadmm.reporting.model import ReleasedModel
 
@@ -146,12 +146,14 @@ def evaluate(
         from dpadmm.codec import encode
         from dpadmm.data.schema import Screening
         from dpadmm.data.tables import check_split, read_silos
+        from dpadmm.estimators.ledger_file import LedgerFile
         from dpadmm.estimators.noisy_sums import check_sizes, check_unit
-        from dpadmm.estimators.wishes import Books
-        from dpadmm.front.asked import TaskWords, check_person, persons_of, protection_of
+        from dpadmm.estimators.resolved import ResolvedSettings, protection_from, unit_of
+        from dpadmm.front.planning import check_person, persons_of
         from dpadmm.privacy.protection import Protection
         from dpadmm.reporting.files import check_apart, check_writable
         from dpadmm.reporting.model import ReleasedModel
+        from dpadmm.settings import FitSettings
 
         asked = Questions(threshold, by, plot, out)
         if earlier is not None:
@@ -169,13 +171,14 @@ def evaluate(
         check_apart(outputs, paths if record else [*paths, model], ledger)
         asked.check(saved, is_private=public is None, may_replace=force)
         check_split(split_by, saved.schema.columns, saved.schema.label)
-        policies, books = Screening.of(missing, unlisted, out_of_range), Books(path=ledger, budget=budget)
+        policies, books = Screening.of(missing, unlisted, out_of_range), LedgerFile(path=ledger, budget=budget)
         if public is not None:
             protection = Protection(silos_per_person=silos_per_person or 1)
         else:
             books.check(epsilon or 0.0)
             counts = (records_per_person, silos_per_person, colluders)
-            protection = protection_of(ledger, None, view, *counts, has_persons=person is not None)
+            unit = unit_of(None, has_persons=person is not None)
+            protection = protection_from(books.protection, unit, view, *counts)
             if person is None:
                 is_counted = records_per_person is not None or (ledger is not None and ledger.exists())
                 check_unit(protection, saved.guarantee.protection.unit, is_counted=is_counted)
@@ -194,7 +197,8 @@ def evaluate(
             if ledger is None and not json:
                 typer.echo(_NO_LEDGER, err=True)
             persons = None if person is None else persons_of(tables, person)
-            words = TaskWords(epsilon=epsilon or 0.0, delta=delta or 0.0, protection=protection)
+            budgeted = FitSettings(epsilon=epsilon or 0.0, delta=delta or 0.0)
+            words = ResolvedSettings(settings=budgeted, protection=protection)
             if persons is not None:
                 persons.check_silos(protection.silos_per_person)
             if asked.fit(saved):
@@ -323,8 +327,8 @@ def _private(
     model: "ReleasedModel",
     tables: "Mapping[str, SiloTable]",
     screening: "Screening",
-    words: "TaskWords",
-    books: "Books",
+    words: "ResolvedSettings",
+    books: "LedgerFile",
     persons: "Persons | None",
 ) -> "tuple[Measurement, PrivateConfusion | None]":
     """Return the figure of a number, or the accuracy of several classes with the matrix that was bought."""
@@ -340,7 +344,7 @@ def _private(
     rows = labelled_rows(model, counted, screening)
     groups = np.repeat(np.arange(len(counted)), [table.rows for table in counted])
     matrix = None
-    with books.open(ledger_data(tables, persons), words.delta, words.protection) as ledger:
+    with books.open(ledger_data(tables, persons), words.target.delta, words.protection) as ledger:
         if model.schema.label.is_real:
             error = private_error(model, rows, words, ledger, groups)
             name, value, noise, privacy = _ERROR, error.value, error.standard_error, error.privacy

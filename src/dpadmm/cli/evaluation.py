@@ -13,9 +13,9 @@ from dpadmm.data.schema import Screening
 from dpadmm.data.tables import SiloTable
 from dpadmm.errors import InputError
 from dpadmm.estimators.evaluation import ScoredRows, buy, group_column
+from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.noisy_sums import Asked
-from dpadmm.estimators.wishes import Books
-from dpadmm.front.asked import TaskWords
+from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.front.training import ledger_data
 from dpadmm.privacy.protection import Unit
 from dpadmm.reporting.evaluation import PrivateEvaluation
@@ -132,8 +132,8 @@ def bought(
     model: ReleasedModel,
     tables: Mapping[str, SiloTable],
     screening: Screening,
-    words: TaskWords,
-    books: Books,
+    words: ResolvedSettings,
+    books: LedgerFile,
     by: str | None,
     persons: Persons | None = None,
 ) -> PrivateEvaluation:
@@ -143,12 +143,12 @@ def bought(
     silos = [name for name, table in zip(tables, counted, strict=True) for _ in range(table.rows)]
     said = words.protection
     people = (said.view.value, said.records_per_person, said.silos_per_person, said.colluders)
-    with books.open(ledger_data(tables, persons), words.delta, words.protection) as ledger:
-        asked = Asked.of(rows, words.epsilon, words.delta, people, ledger, None, silos, False, said.unit)
+    with books.open(ledger_data(tables, persons), words.target.delta, words.protection) as ledger:
+        asked = Asked.of(rows, words.target.epsilon, words.target.delta, people, ledger, None, silos, False, said.unit)
         return buy(rows, asked, rows.scores, rows.labels, on=what_is_counted(words, books))
 
 
-def what_is_counted(words: TaskWords, books: Books) -> str:
+def what_is_counted(words: ResolvedSettings, books: LedgerFile) -> str:
     """Say what a bought figure is about, and where its cost is recorded."""
     kept = "" if books.path is None else f"; recorded in {books.name}"
     what = "persons, the first row of each" if words.protection.unit is Unit.PERSON else "records"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpadmm.cli import options
+from dpadmm.cli.declare import weights_of
 from dpadmm.cli.terminal import clear_federation_failures, print_line, say_elsewhere
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def draft(
         check_apart({"--out": out}, [*entries, schema])
         check_writable(out, may_replace=force)
         target, found, public = Target(epsilon, delta), [SiloEntry.load(path) for path in entries], Schema.load(schema)
-        weights, files = options.weights_of(class_weight), CoordinatorFiles(coordinator)
+        weights, files = weights_of(class_weight), CoordinatorFiles(coordinator)
         made = make_draft(found, public, target, nominal_records=nominal_records, class_weight=weights)
         key = files.key() if files.is_made() else files.create()
         terms = made.terms(name, key.public)
@@ -125,7 +126,7 @@ def run(
 
         if [local, federation, study].count(None) != 2:
             raise InputError("Give a FEDERATION.toml, a --study, or --local N for a rehearsal on this machine.")
-        weights = options.weights_of(class_weight)
+        weights = weights_of(class_weight)
         if weights is not None and federation is not None:
             raise InputError("The terms say what records count. Leave out --class-weight, or draft other terms.")
         if (out, page) != (None, None) and federation is not None and schema is None:

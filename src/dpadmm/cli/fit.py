@@ -2,12 +2,14 @@
 
 import shlex
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dpadmm.cli import options
+from dpadmm.cli.declare import takes
 from dpadmm.cli.terminal import (
     cell,
     clear_failures,
@@ -20,88 +22,21 @@ from dpadmm.cli.terminal import (
     say_elsewhere,
 )
 from dpadmm.errors import InputError
+from dpadmm.settings import FitSettings
 
 if TYPE_CHECKING:
-    from dpadmm.data.table_format import TableFormat
     from dpadmm.front.sources import AnyTables
     from dpadmm.front.training import Trained, Training
     from dpadmm.reporting.model import ReleasedModel
 
-_OUTPUT, _PRIVACY = "Output", "Privacy"
 _NO_LEDGER = (
     "Warning: no ledger, so nothing records what is spent on these data.\n"
     "         Keep one with --ledger FILE --budget EPSILON.\n"
 )
 
 
-@options.reads_tables
-def fit(
-    files: options.Files,
-    epsilon: options.Epsilon,
-    delta: options.Delta,
-    written: "TableFormat",
-    schema: options.SchemaFile = None,
-    target: Annotated[str | None, typer.Option(help="Column to predict; must be the label of the schema.")] = None,
-    split_by: options.SplitBy = None,
-    person: options.PersonColumn = None,
-    keep: options.Keep = None,
-    out: Annotated[Path, typer.Option(help="Model file to write, .json or .npz.", rich_help_panel=_OUTPUT)] = Path(
-        "model.json"
-    ),
-    report: Annotated[
-        Path | None, typer.Option(help="Also write the HTML report here.", rich_help_panel=_OUTPUT)
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the report.", rich_help_panel=_OUTPUT)] = None,
-    purpose: options.Purpose = "",
-    controller: options.Controller = "",
-    contact: options.Contact = "",
-    ledger: Annotated[
-        Path | None,
-        typer.Option(
-            help="Ledger that records what is spent on these data and enforces their budget.", rich_help_panel=_PRIVACY
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(help="For a new ledger: the most epsilon these data may ever spend.", rich_help_panel=_PRIVACY),
-    ] = None,
-    unit: options.UnitWord = None,
-    view: options.ViewWord = None,
-    colluders: options.Colluders = None,
-    records_per_person: options.RecordsPerPerson = None,
-    silos_per_person: options.SilosPerPerson = None,
-    neighbours: options.NeighboursWord = None,
-    nominal_records: options.NominalRecords = None,
-    aim: options.AimWord = "prediction",
-    prevalence: options.Prevalence = None,
-    expected_auc: options.ExpectedAUC = None,
-    expected_r2: options.ExpectedR2 = None,
-    loss: options.LossWord = "auto",
-    multi_class: options.MultiClassWord = "auto",
-    class_weight: options.ClassWeights = None,
-    method: options.MethodWord = "auto",
-    topology: options.TopologyWord = "auto",
-    alpha: options.Alpha = None,
-    l1_ratio: options.L1Ratio = 0.0,
-    profile: options.ProfileWord = "auto",
-    profile_share: options.ProfileShare = None,
-    missing: options.MissingWord = "error",
-    unlisted: options.UnlistedWord = "error",
-    out_of_range: options.OutOfRangeWord = "clip",
-    stream: options.Stream = None,
-    cluster: options.Cluster = None,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Train even if the planner expects no useful model or intervals.")
-    ] = False,
-    simulate: Annotated[
-        int | None,
-        typer.Option(
-            metavar="SEED", help="Use seeded noise. The result is not a private release.", rich_help_panel=_PRIVACY
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.", rich_help_panel=_OUTPUT)] = False,
-    json: options.Json = False,
-) -> None:
+@takes(settings=FitSettings)
+def fit(files: options.Files, settings: FitSettings, json: options.Json = False) -> None:
     """Train one private model over the tables of one or several silos.
 
     Everything is checked and planned before the data are used, and the cost is recorded in the ledger before noise is
@@ -110,71 +45,29 @@ def fit(
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
     with clear_failures(), ExitStack() as stack:
-        from dpadmm.data.schema import Screening
-        from dpadmm.estimators.wishes import Books
-        from dpadmm.front.asked import TaskWords, protection_of
         from dpadmm.front.passes import cluster_workers
         from dpadmm.front.sources import Streaming
         from dpadmm.front.training import Training
-        from dpadmm.planner.task import ProfileRule
         from dpadmm.privacy.protection import Unit
-        from dpadmm.problems.aims import aim_of
-        from dpadmm.reporting.facts import Accountability
-        from dpadmm.reporting.files import check_apart
 
-        check_apart({"out": out, "report": report}, [*files, schema], ledger)
-        words = TaskWords(
-            epsilon=epsilon,
-            delta=delta,
-            protection=protection_of(
-                ledger,
-                unit,
-                view,
-                records_per_person,
-                silos_per_person,
-                colluders,
-                neighbours,
-                has_persons=person is not None,
-            ),
-            loss=loss,
-            multi_class=multi_class,
-            class_weight=options.weights_of(class_weight),
-            method=method,
-            topology=topology,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            profile=ProfileRule.of(profile, profile_share),
-            nominal_records=nominal_records,
-            aim=aim_of(aim),
-            prevalence=prevalence,
-            expected_auc=expected_auc,
-            expected_r2=expected_r2,
-        )
-        training = Training(
-            schema=_schema(schema, target, files),
-            words=words,
-            screening=Screening.of(missing, unlisted, out_of_range),
-            books=Books(path=ledger, budget=budget),
-            out=out,
-            report=report,
-            about=Accountability(purpose=purpose, controller=controller, contact=contact),
-            title=title,
-            split_by=split_by,
-            person=person,
-            keep=keep,
-            seed=simulate,
-            may_replace=force,
-            is_hopeless_allowed=anyway,
-            has_progress=not json,
-        )
-        training.check_words()
-        workers = stack.enter_context(cluster_workers(cluster, _warn))
-        streaming = Streaming.of(stream, written, split_by=split_by, person=person, workers=workers)
-        tables = streaming.tables(files, split_by, written, words.protection)
+        if settings.schema is None:
+            listed = " ".join(map(str, files))
+            raise InputError(
+                "--schema is needed: public bounds and categories, which are never taken from the data. Draft one with "
+                f"`dpadmm schema init {listed} --target {settings.target or 'COLUMN'} --out schema.json`, fill it in, "
+                "and add --schema schema.json."
+            )
+        if settings.out.model is None:
+            settings = replace(settings, out=replace(settings.out, model=Path("model.json")))
+        training = Training.of(settings, files, has_progress=not json)
+        protection, split_by = training.settings.protection, settings.split_by
+        workers = stack.enter_context(cluster_workers(settings.table.cluster, _warn))
+        streaming = Streaming.of(settings.table, split_by=split_by, person=settings.person, workers=workers)
+        tables = streaming.tables(files, split_by, protection)
         if not json:
             print_reading({each.where: each.written for each in tables.values()})
             print_streaming(tables)
-        if split_by is not None and words.protection.unit is not Unit.USER:
+        if split_by is not None and protection.unit is not Unit.USER:
             typer.echo(
                 f"Note: the {len(tables)} values of {split_by!r} become the public names of the silos, in the model, "
                 "the report and the ledger. If they are people, use --unit user: silos are then numbered.",
@@ -187,22 +80,6 @@ def _warn(words: str) -> None:
     typer.echo(f"Warning: {words}", err=True)
 
 
-def _schema(path: Path | None, target: str | None, files: list[Path]) -> Any:
-    from dpadmm.data.schema import Schema
-
-    if path is None:
-        listed = " ".join(map(str, files))
-        raise InputError(
-            "--schema is needed: public bounds and categories, which are never taken from the data. Draft one with "
-            f"`dpadmm schema init {listed} --target {target or 'COLUMN'} --out schema.json`, fill it in, and add "
-            "--schema schema.json."
-        )
-    schema = Schema.load(path)
-    if target is not None and target != schema.label.name:
-        raise InputError(f"--target is {target!r}, but {path} predicts {schema.label.name!r}. Make them agree.")
-    return schema
-
-
 def _run(training: "Training", tables: "AnyTables", *, is_json: bool) -> "Trained":
     from rich.console import Console
 
@@ -212,13 +89,13 @@ def _run(training: "Training", tables: "AnyTables", *, is_json: bool) -> "Traine
         plan = training.plan(prepared)
     if not is_json:
         print_line(f"\n{plan.describe()}\n")
-    if training.books.path is None and training.seed is None and not is_json:
+    if training.ledger.path is None and not training.settings.is_simulated and not is_json:
         typer.echo(_NO_LEDGER, err=True)
     return training.carry_out(prepared, plan)
 
 
 def _show(training: "Training", done: "Trained", *, is_json: bool) -> None:
-    model, place, report, wanted = done.model, done.place, training.report, training.out
+    model, place, report, wanted = done.model, done.place, training.said.out.report, training.said.out.model
     assert place is not None
     assert wanted is not None
     if done.unread is not None:

@@ -2,29 +2,35 @@
 
 import inspect
 import re
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, get_args
 
 import typer
-from typer.core import TyperArgument, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
 
 from dpadmm import __version__
-from dpadmm.cli import (
-    coordinator,
-    demo,
-    evaluate,
-    export,
-    federate,
-    fit,
-    ledger,
-    plan,
-    predict,
-    report,
-    schema,
-    silo,
-    summary,
-)
+from dpadmm.cli.terminal import remember_options
+
+TRAIN, BUDGET, MACHINES = "Train and use a model", "Budget", "Between machines"
+COMMANDS = {
+    "demo": (TRAIN, "Train one private breast-cancer model over four hospitals, and write the report."),
+    "schema": (TRAIN, "Draft and check the public schema of tables."),
+    "plan": (TRAIN, "Plan a run: method, rounds, noise, expected utility, and a warning if it is hopeless."),
+    "fit": (TRAIN, "Train one private model over the tables of one or several silos."),
+    "predict": (TRAIN, "Predict the rows of a table."),
+    "evaluate": (TRAIN, "Measure a model on public data, or on private data for a stated epsilon."),
+    "summary": (TRAIN, "Show a model's coefficients, with confidence intervals where it can tell them."),
+    "report": (TRAIN, "Write the report on a model as one HTML page."),
+    "export": (TRAIN, "Export a model for programs without dpadmm."),
+    "algorithms": (TRAIN, "List every method: who talks to whom, and what certifies it."),
+    "ledger": (BUDGET, "What was spent on data, and what is left."),
+    "silo": (MACHINES, "Keep a silo, and answer a coordinator."),
+    "coordinator": (MACHINES, "Invite silos to a study, and serve its runs."),
+    "federate": (MACHINES, "Draft the terms of a run, run it, or rehearse it."),
+}
+"""Panel and one line of every command; the module of the same name is imported when the command is asked for."""
 
 RESEARCH = ("account", "audit", "calibrate", "reproduce")
 """Commands that dpadmm-research adds."""
@@ -41,20 +47,39 @@ class Commands(TyperGroup):
     A word that is none of an option's is answered with the nearest one that is.
     """
 
+    is_listing = False
+
+    def __init__(self, **words: Any) -> None:
+        """Know the names, among which the nearest is suggested."""
+        super().__init__(**words)
+        self.commands: Any = dict.fromkeys(COMMANDS)
+
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return [*super().list_commands(ctx), *sorted(added())]
+        return [*COMMANDS, *sorted(added())]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """List all commands without importing ours."""
+        self.is_listing = True
+        super().format_help(ctx, formatter)
+        self.is_listing = False
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; those of other distributions are imported when they are asked for."""
-        found = super().get_command(ctx, cmd_name)
-        if found is None and (entry := added().get(cmd_name)) is not None:
-            found = typer.main.get_command(entry.load())
-            found.name = cmd_name
-        if found is None and cmd_name in RESEARCH:
+        """Return a command, which is imported when it is asked for."""
+        if cmd_name in COMMANDS:
+            panel, line = COMMANDS[cmd_name]
+            if self.is_listing:
+                return TyperCommand(cmd_name, help=line, rich_help_panel=panel)
+            found = _imported(cmd_name)
+        elif cmd_name in added():
+            found = typer.main.get_command(added()[cmd_name].load())
+        elif cmd_name in RESEARCH:
             ctx.fail(f"`dpadmm {cmd_name}` is part of dpadmm-research. In a checkout, run: pip install ./research")
-        if found is not None:
-            _restore_argument_help(found)
+        else:
+            return None
+        found.name = cmd_name
+        _restore_argument_help(found)
+        remember_options(found)
         return found
 
     def invoke(self, ctx: Any) -> Any:
@@ -71,6 +96,17 @@ class Commands(TyperGroup):
             choices = re.findall("'(.*?)'", given[2])
             told = f"{given[0]}{nearest(given[1], choices)}"
             raise typer.BadParameter(told, problem.ctx, problem.param, problem.param_hint) from problem
+
+
+def _imported(name: str) -> Any:
+    """Return a command, or group of commands, of the module of its name."""
+    module, holder = import_module(f"dpadmm.cli.{name}"), typer.Typer(add_completion=False)
+    holder.callback()(lambda: None)  # so that a command stays one of several
+    if hasattr(module, "app"):
+        holder.add_typer(module.app, name=name)
+    else:
+        holder.command(name)(getattr(module, name))
+    return typer.main.get_group(holder).commands[name]
 
 
 def _restore_argument_help(command: Any) -> None:
@@ -90,22 +126,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(schema.app, name="schema")
-app.add_typer(silo.app, name="silo")
-app.add_typer(coordinator.app, name="coordinator")
-app.add_typer(federate.app, name="federate")
-for command in (
-    fit.fit,
-    predict.predict,
-    evaluate.evaluate,
-    export.export,
-    plan.plan,
-    report.report,
-    summary.summary,
-    demo.demo,
-):
-    app.command()(command)
 
 
 def _version(wanted: bool) -> None:
@@ -121,19 +141,3 @@ def main(
     ] = False,
 ) -> None:
     """Train one model over data that may not be pooled."""
-
-
-@app.command()
-def algorithms(
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-) -> None:
-    """List every method: who talks to whom, and what certifies it.
-
-    Example: dpadmm algorithms
-    """
-    from dpadmm.cli.terminal import clear_failures
-
-    with clear_failures():
-        from dpadmm.cli.algorithms import show
-
-        show(is_json=json)

@@ -15,7 +15,7 @@ from dpadmm.estimators.confusion import PrivateConfusion, buy_confusion, encoded
 from dpadmm.estimators.metrics import PrivateScore, private_absolute_error
 from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone
 from dpadmm.estimators.notices import NoLedgerWarning
-from dpadmm.front.asked import TaskWords
+from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.losses import log_loss_of
@@ -90,7 +90,7 @@ def without_python_words() -> Iterator[None]:
 
 @without_python_words()
 def private_error(
-    model: ReleasedModel, rows: Screened, words: TaskWords, ledger: ConfirmedLedger | None, groups: Ints
+    model: ReleasedModel, rows: Screened, words: ResolvedSettings, ledger: ConfirmedLedger | None, groups: Ints
 ) -> PrivateScore:
     """Return a noisy mean absolute error in units of half the target's range. groups: the silo of each row."""
     hidden = words.protection
@@ -98,9 +98,9 @@ def private_error(
         EncodedAnswers(model),
         rows.features,
         rows.labels,
-        words.epsilon,
+        words.target.epsilon,
         largest=2.0,
-        delta=words.delta,
+        delta=words.target.delta,
         groups=groups,
         view=hidden.view.value,
         colluders=hidden.colluders,
@@ -112,7 +112,7 @@ def private_error(
 
 @without_python_words()
 def private_matrix(
-    model: ReleasedModel, rows: Screened, words: TaskWords, ledger: ConfirmedLedger | None, groups: Ints
+    model: ReleasedModel, rows: Screened, words: ResolvedSettings, ledger: ConfirmedLedger | None, groups: Ints
 ) -> PrivateConfusion:
     """Return a noisy confusion matrix of several classes. groups: the silo of each row; blank rows are wrong.
 
@@ -120,7 +120,9 @@ def private_matrix(
     """
     hidden, answers = words.protection, EncodedAnswers(model)
     people = (hidden.view.value, hidden.records_per_person, hidden.silos_per_person, hidden.colluders)
-    asked = Asked.of(answers, words.epsilon, words.delta, people, ledger, None, groups, False, hidden.unit)
+    asked = Asked.of(
+        answers, words.target.epsilon, words.target.delta, people, ledger, None, groups, False, hidden.unit
+    )
     found = np.where(rows.blank, np.nan, answers.predict(rows.features))
     names = tuple(model.schema.label.classes)
     bought = buy_confusion(found, rows.labels, encoded_classes(names), asked, rows.features, rows.labels)

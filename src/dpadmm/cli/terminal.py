@@ -8,7 +8,6 @@ import shlex
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +37,11 @@ CLOSED = 141
 DEBUG = "DPADMM_DEBUG"
 """Environment variable: show the text of such faults too, which may quote cells."""
 
-_OPTIONS = {"groups": "split_by", "persons": "person", "random_state": "simulate", "seed": "simulate"}
-"""Parameters of Python whose options are called otherwise."""
+_PYTHON = {"groups": "split_by", "persons": "person", "random_state": "seed", "out": "model"}
+"""Parameters of Python that commands have under other names."""
+
+_OPTIONS: dict[str, str] = {}
+"""What the command that was asked for calls its parameters; both words of a switch."""
 
 _OUTPUTS = (1, 2)  # file descriptors of standard output and standard error
 
@@ -85,17 +87,23 @@ def clear_failures() -> Iterator[None]:
         raise_alone(typer.Exit(FAULT))
 
 
+def remember_options(command: Any) -> None:
+    """Let errors call settings as this command, or group of commands, does."""
+    _OPTIONS.clear()
+    for each in (command, *getattr(command, "commands", {}).values()):
+        options = (param for param in each.params if param.param_type_name == "option")
+        _OPTIONS.update({param.name: "/".join([param.opts[0], *param.secondary_opts[:1]]) for param in options})
+
+
 def _as_option(name: str, *value: object) -> str:
-    """Return how the running command calls a setting; Python's word where it has no option for it."""
-    # Of the click that typer runs commands by: older versions import it, newer ones contain it.
-    context = import_module(typer.BadParameter.__module__.replace("exceptions", "globals")).get_current_context(True)
-    known = {} if context is None else {each.name: each for each in context.command.params}
-    option = known.get(_OPTIONS.get(name, name))
-    if option is None or option.param_type_name != "option":
+    """Return how the command calls a setting; Python's word where it has no option for it."""
+    option = _OPTIONS.get(name, _OPTIONS.get(_PYTHON.get(name, "")))
+    if option is None:
         return as_parameter(name, *value)
-    if option.is_flag:
-        return option.secondary_opts[0] if False in value else option.opts[0]
-    return " ".join([option.opts[0], *(shlex.quote(str(each)) for each in value)])
+    on, _, off = option.partition("/")
+    if value and isinstance(value[0], bool):
+        return on if value[0] else off or on
+    return " ".join([on, *(shlex.quote(str(each)) for each in value)])
 
 
 def _find_place_for_kernels() -> None:

@@ -76,7 +76,8 @@ class Schema:
     still keeps the norm. Nothing here depends on the data: bounds, categories and norm are stated, not fitted, so
     encoding one row does not depend on another.
 
-    The schema decides whether a model has an intercept, wherever it is used: it has one unless `constant` is None.
+    Fits add the constant feature, or leave it out, as their setting `fit_intercept` says; a federation takes the schema
+    as it is.
 
     Parameters
     ----------
@@ -156,6 +157,12 @@ class Schema:
     def with_constant(self, constant: float | None) -> "Schema":
         """Return the same schema with (or, for None, without) an intercept feature."""
         return replace(self, constant=constant)
+
+    def with_intercept(self, fit_intercept: bool) -> "Schema":
+        """Return the same schema with an intercept feature, of the usual value if it has none, or without one."""
+        if bool(fit_intercept) is (self.constant is not None):
+            return self
+        return self.with_constant(UNSTATED if fit_intercept else None)
 
     def to_json(self) -> str:
         """Return the schema as JSON text."""

@@ -4,25 +4,24 @@ import os
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import KW_ONLY, dataclass, field
-from inspect import signature
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
-from dpadmm.core.bought import BoughtProfile, bought_profile
-from dpadmm.core.witness import PublicRound
+from dpadmm.checks import nearest, shown
+from dpadmm.core.budget import ReusedProfile, reusable_profile
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, ledger_data, new_data, opened, own_words
+from dpadmm.estimators.ledger_file import LedgerFile, check_ledger, protection_of
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
@@ -34,12 +33,14 @@ from dpadmm.estimators.notices import (
     warn_once,
 )
 from dpadmm.estimators.owners import Owners
-from dpadmm.estimators.parameters import Wishes
-from dpadmm.estimators.wishes import Books, boolean, check_fit_arguments, check_ledger, protection_of
+from dpadmm.estimators.resolved import ResolvedSettings, check_fit_arguments, seed_of
 from dpadmm.noise.draws import Sampler
+from dpadmm.noise.planned import PublicRound
 from dpadmm.planner.carrying import PlanOutcome, carry_out
 from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.reasons import hopeless_words, large_delta_words
+from dpadmm.planner.task import Task
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats
@@ -51,12 +52,13 @@ from dpadmm.reporting.intervals import CoefficientTable
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
 from dpadmm.reporting.statement import Guarantee, SearchCost
+from dpadmm.settings import RECORDS, CellRules, FitSettings, Privacy, SettingsRecord, TrainingOptions, by_name, like
+
+_STATED = ("feature_bounds", "row_norm", "classes", "target_bounds")
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """What fits with certified privacy, and accounts for all that it learns from its rows."""
-
-    epsilon: float
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep an open ledger as the path of its file: a copy opens that again for its next fit, or cannot fit.
@@ -69,29 +71,47 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             state["ledger"] = ledger.path
         return state
 
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return the parameters that differ from their defaults, and always the epsilon."""
-        text, stated = str(super().__repr__(N_CHAR_MAX)), signature(type(self)).parameters.get("epsilon")
-        is_shown = stated is None or repr(self.epsilon) != repr(stated.default)
-        if is_shown or not get_config()["print_changed_only"]:
-            return text
-        name, _, others = text.partition("(")
-        return f"{name}(epsilon={self.epsilon!r}{'' if others == ')' else ', '}{others}"
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with `deep`, also the settings in records, such as `training__l1_ratio`."""
+        found: dict[str, Any] = super().get_params(deep)
+        for name in RECORDS.keys() & found.keys() if deep else ():
+            record = RECORDS[name]() if found[name] is None else found[name]
+            if isinstance(record, SettingsRecord):
+                found |= {f"{name}__{each}": value for each, value in vars(record).items()}
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; `training__l1_ratio` sets one setting of a record and keeps the others."""
+        plain = {name: value for name, value in params.items() if name.partition("__")[0] not in RECORDS}
+        for name in sorted(params.keys() - plain.keys()):
+            outer, _, inner = name.partition("__")
+            if inner and outer in self.get_params(deep=False):
+                kept = plain.get(outer, getattr(self, outer))
+                kept = RECORDS[outer]() if kept is None else kept
+                if inner not in vars(kept):
+                    raise InputError(f"{outer} has no setting {shown(inner)}.{nearest(inner, vars(kept))}")
+                plain[outer] = replace(kept, **{inner: params[name]})
+            else:
+                plain[name] = params[name]
+        super().set_params(**plain)
+        return self
 
 
 class TrainingWay(Protocol):
     """How a fit is planned and carried out: by one plan, or by one that is chosen among several."""
 
-    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
+    def plan(
+        self, settings: ResolvedSettings, rows: TrainingRows, raw: RawSilos, earlier: ReusedProfile | None
+    ) -> Plan:
         """Plan all that will be done; return what is about to be run, or most likely."""
         ...
 
-    def check(self, bought: BoughtProfile | None) -> None:
+    def check(self, earlier: ReusedProfile | None) -> None:
         """Refuse what cannot be released; from public facts alone."""
         ...
 
     def carry_out(
-        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, bought: BoughtProfile | None
+        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, earlier: ReusedProfile | None
     ) -> PlanOutcome:
         """Run what was planned; everything is reserved before anything is drawn."""
         ...
@@ -105,33 +125,20 @@ class TrainingWay(Protocol):
 class PrivateLinearModel(PrivateEstimator):
     """A linear model of encoded rows, released under differential privacy. Parameters are checked by `fit`."""
 
-    epsilon: float = 1.0
-    delta: float | None = None
+    epsilon: float
+    delta: float
     _: KW_ONLY
-    alpha: float | None = None
-    l1_ratio: float = 0.0
-    fit_intercept: bool = True
     schema: Any = None
-    missing: str = "error"
-    unlisted: str = "error"
-    out_of_range: str = "clip"
     feature_bounds: Any = None
-    row_norm: float | None = None
-    profile: str = "auto"
-    profile_share: float | None = None
-    unit: str | None = None
-    view: str | None = None
-    method: str = "auto"
-    topology: Any = None
-    records_per_person: int | None = None
-    silos_per_person: int | None = None
-    keep: int | None = None
-    colluders: int | None = None
-    neighbours: str | None = None
-    nominal_records: int | None = None
+    view: str | None = like(FitSettings, "view")
+    method: str = like(FitSettings, "method")
+    alpha: float | None = like(FitSettings, "alpha")
     ledger: Any = None
-    budget: float | None = None
+    budget: float | None = like(FitSettings, "budget")
     random_state: Any = None
+    privacy: Privacy | None = None
+    cells: CellRules | None = None
+    training: TrainingOptions | None = None
 
     coef_: Any = field(init=False)
     intercept_: Any = field(init=False)
@@ -140,6 +147,8 @@ class PrivateLinearModel(PrivateEstimator):
     plan_: Plan = field(init=False)
     history_: tuple[tuple[PublicRound, ...], ...] = field(init=False)
     n_features_in_: int = field(init=False)
+
+    _loss_word: ClassVar[Literal["logistic", "svm", "huber"]]
 
     def _loss(self) -> Loss:
         """Return the loss of a record."""
@@ -159,29 +168,39 @@ class PrivateLinearModel(PrivateEstimator):
         X: an array (n, d), or with a schema a DataFrame with its columns, in any order. y: (n,), with a schema in the
             words or numbers of its label.
         groups: (n,), the silo of each record; None is one silo.
-        persons: (n,), the person whose each row is, where people have several; each is then protected with all their
+        persons: (n,), the person ID of each row, where people have several; each is then protected with all their
             rows, which count one together. None: every row is a person's only one.
         others: none; `sample_weight` is refused, with what to use instead.
         """
         check_fit_arguments(others, self.get_params())
-        wishes = self._wishes(has_persons=persons is not None)
-        rows = self._rows(wishes, X, y, Owners(groups, persons, self.keep, wishes.protection.silos_per_person))
-        return self._train(wishes, rows, _OnePlan(self))
+        settings = self._resolved(has_persons=persons is not None)
+        return self._train(settings, self._rows(settings, X, y, groups, persons), _OnePlan(self))
 
-    def _rows(self, wishes: Wishes, X: Any, y: Any, owners: Owners) -> TrainingRows:
+    def _rows(self, settings: ResolvedSettings, X: Any, y: Any, groups: Any, persons: Any) -> TrainingRows:
         """Return the rows, checked, with what each counts."""
-        loss = self._loss()
-        if wishes.rules is None:
+        keep, most_silos = settings.settings.privacy.keep, settings.protection.silos_per_person
+        owners, schema = Owners(groups, persons, keep, most_silos), settings.settings.schema
+        if schema is None:
             return self._counted(self._array_rows(X, y, owners))
-        schema = wishes.rules.schema
-        self._check_label(schema, loss)
+        self._check_label(schema, self._loss())
         with own_words(self):
-            rows = TrainingRows.of_table(wishes.rules, labelled(self, X, y, schema.label.name), owners)
+            table = labelled(self, X, y, schema.label.name)
+            rows = TrainingRows.of_table(schema, settings.screening, table, owners)
         self.n_features_in_ = len(schema.columns)
         self.feature_names_in_ = np.array(schema.column_names, dtype=object)
         return self._counted(rows)
 
-    def _wishes(self, *, has_persons: bool) -> Wishes:
+    @property
+    def options(self) -> TrainingOptions:
+        """What is fitted and how."""
+        return TrainingOptions() if self.training is None else self.training
+
+    @property
+    def screening(self) -> Screening:
+        """What to do with awkward cells of a table with a schema."""
+        return Screening.of(**vars(self.cells or CellRules()))
+
+    def _resolved(self, *, has_persons: bool) -> ResolvedSettings:
         """Return the parameters as types; bad ones are refused here, before the data are looked at."""
         check_ledger(self.ledger)
         if self.random_state is not None and self.ledger is not None:
@@ -189,19 +208,47 @@ class PrivateLinearModel(PrivateEstimator):
                 "random_state makes the noise reproducible, so the result is not a private release and cannot be "
                 "recorded in a ledger. Leave out random_state to release, or ledger to simulate."
             )
-        boolean("fit_intercept", self.fit_intercept)
+        own = self.get_params(deep=False)
+        shared = {name: own[name] for name in by_name(FitSettings) if name in own}
+        settings = FitSettings(**shared | {"seed": seed_of(self.random_state), "schema": None})
+        if settings.training.loss != "auto":
+            raise InputError(f"{type(self).__name__} has a loss of its own. Leave out loss.")
+        training = replace(settings.training, loss=self._loss_word)
+        settings = replace(settings, training=training, schema=self._stated_schema(training))
         usual = ONE_RECORD if self._books().is_new else protection_of(self.ledger)
-        return Wishes.of(self.get_params(deep=False), usual, has_persons=has_persons)
+        resolved = ResolvedSettings.of(settings, usual, has_persons=has_persons)
+        if resolved.protection.unit is Unit.PERSON and not has_persons:
+            raise InputError(
+                "The unit 'person' protects people with all their rows. Say which person each row belongs to: "
+                "fit(..., persons=...)."
+            )
+        return resolved
 
-    def _books(self) -> Books:
+    def _stated_schema(self, training: TrainingOptions) -> Schema | None:
+        """Return the schema, if there is one, with an intercept's feature or without one as asked for."""
+        if self.schema is None:
+            if self.screening != Screening():
+                raise InputError("missing, unlisted and out_of_range are for tables with a schema. Pass schema= too.")
+            return None
+        for name, value in (self.get_params(deep=False) | {"row_norm": training.row_norm}).items():
+            if name in _STATED and value is not None:
+                raise InputError(
+                    f"{name} and schema cannot be given together, because the schema states it. Leave one out."
+                )
+        schema = Schema.load(os.fspath(self.schema)) if isinstance(self.schema, str | os.PathLike) else self.schema
+        if not isinstance(schema, Schema):
+            raise InputError(f"schema must be a Schema, the path of its JSON file or None, got {shown(schema)}.")
+        return schema.with_intercept(training.fit_intercept)
+
+    def _books(self) -> LedgerFile:
         """Return the ledger that a budget is for, checked; none without a budget."""
         if self.budget is None:
-            return Books()
+            return LedgerFile()
         if isinstance(self.ledger, Ledger):
             raise InputError(
                 "budget is for a new ledger: pass the path of its file as ledger. An open ledger already has a budget."
             )
-        books = Books(path=None if self.ledger is None else Path(self.ledger), budget=self.budget)
+        books = LedgerFile(path=None if self.ledger is None else Path(self.ledger), budget=self.budget)
         books.check(checks.positive("epsilon", self.epsilon))
         return books
 
@@ -218,13 +265,9 @@ class PrivateLinearModel(PrivateEstimator):
         """Return the rows with what each counts."""
         return rows
 
-    def _fitted_loss(self, rows: TrainingRows) -> AnyLoss:
-        """Return the loss that these rows are fitted with."""
-        return self._loss()
-
-    def _released_loss(self, rows: TrainingRows) -> AnyLoss:
+    def _released_loss(self, settings: ResolvedSettings, rows: TrainingRows) -> AnyLoss:
         """Return the loss that these rows are fitted with, if a released model can state it."""
-        loss = self._fitted_loss(rows)
+        loss = settings.loss(len(rows.classes), self._loss())
         try:
             return released_loss(loss)
         except InputError as problem:
@@ -233,20 +276,16 @@ class PrivateLinearModel(PrivateEstimator):
                 f"losses only ({', '.join(LOSS_KINDS)}); run a loss of your own with dpadmm.run. Nothing was spent."
             ) from problem
 
-    def _problems(self, rows: TrainingRows) -> int | None:
-        """Return how many models share the budget; None lets the planner choose between one and one for each class."""
-        return 1
-
-    def _train(self, wishes: Wishes, rows: TrainingRows, way: TrainingWay) -> Self:
+    def _train(self, settings: ResolvedSettings, rows: TrainingRows, way: TrainingWay) -> Self:
         """Fit one problem, or one for each class, and keep what is public.
 
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
         """
         notes = [f"before training, {rows.description}; this map is public", *rows.notes]
-        if wishes.protection.unit is Unit.USER:
+        if settings.protection.unit is Unit.USER:
             notes.append("every group holds all records of one user")
-        raw, n_silos = wishes.public_rows(rows.raw), len(rows.raw.parts)
-        if not wishes.protection.relation.has_public_sizes and n_silos > 1:
+        raw, n_silos = settings.public_rows(rows.raw), len(rows.raw.parts)
+        if not settings.protection.relation.has_public_sizes and n_silos > 1:
             notes.append("the set of silos was taken from groups and is assumed to be public")
         table, labels, owners = rows.known
         books, known = self._books(), (table, labels, owners.groups, owners.persons)
@@ -254,21 +293,21 @@ class PrivateLinearModel(PrivateEstimator):
             is_new = books.is_new  # asked once: another process may make the file while this one plans
             ledger = stack.enter_context(opened(None if is_new else self.ledger, *known))
             if ledger is not None:
-                ledger.check_protection(wishes.protection)
-            bought = None
-            if ledger is not None and wishes.profile.is_wanted:
-                bought = bought_profile(ledger, raw, wishes.protection, wishes.target)
-            plan = way.plan(wishes, rows, raw, bought)
-            if plan.times > 1:
-                notes.append(f"{plan.times} one-vs-rest models read every record; the epsilon covers all of them")
-            self._warn(wishes, rows, plan)
+                ledger.check_protection(settings.protection)
+            earlier = None
+            if ledger is not None and settings.profile.is_wanted:
+                earlier = reusable_profile(ledger, raw, settings.protection, settings.target)
+            plan = way.plan(settings, rows, raw, earlier)
+            if plan.n_models > 1:
+                notes.append(f"{plan.n_models} one-vs-rest models read every record; the epsilon covers all of them")
+            self._warn(settings, rows, plan)
             if is_new:  # made when everything is planned
-                way.check(bought)
-                opening = books.open(ledger_data(*known), wishes.target.delta, wishes.protection)
+                way.check(earlier)
+                opening = books.open(ledger_data(*known), settings.target.delta, settings.protection)
                 ledger = stack.enter_context(opening)
             if ledger is None and self.ledger is not None:
                 raise LedgerError("A ledger was asked for, but none is open. Nothing was spent. Fit again.")
-            done = way.carry_out(raw, wishes.sampler, ledger, bought)
+            done = way.carry_out(raw, settings.sampler, ledger, earlier)
             spending = None if ledger is None else self._spending(ledger)
         names = [f"silo {i}" for i in range(1, n_silos + 1)]  # those of groups may be people's
         title = f"{rows.schema.label.name} from {checks.plural(n_silos, 'silo')}"
@@ -310,10 +349,10 @@ class PrivateLinearModel(PrivateEstimator):
             warnings.warn(f"The model is paid for, but its ledger cannot be read: {problem}", stacklevel=4)
             return None
 
-    def _warn(self, wishes: Wishes, rows: TrainingRows, plan: Plan) -> None:
+    def _warn(self, settings: ResolvedSettings, rows: TrainingRows, plan: Plan) -> None:
         """Say what the user should know; every word of it is public."""
         n_records = plan.task.n_records
-        if wishes.is_simulated:
+        if settings.is_simulated:
             self._notify(
                 "random_state is set, so the noise is simulated and anyone with the seed can remove it: the "
                 "result is NOT a private release. Leave out random_state to make one.",
@@ -334,10 +373,10 @@ class PrivateLinearModel(PrivateEstimator):
             self._notify(plan.warnings[-1], NoIntervalsWarning)
         if plan.is_hopeless:
             self._notify(hopeless_words(plan.task, plan.expected), HopelessPlanWarning)
-        if wishes.target.delta * n_records > 1:
-            self._notify(large_delta_words(wishes.target.delta, n_records), LargeDeltaWarning)
-        if self.ledger is None and not wishes.is_simulated:
-            words = no_ledger_words(type(self).__name__, f"{2 * wishes.target.epsilon:g}")
+        if settings.target.delta * n_records > 1:
+            self._notify(large_delta_words(settings.target.delta, n_records), LargeDeltaWarning)
+        if self.ledger is None and not settings.is_simulated:
+            words = no_ledger_words(type(self).__name__, f"{2 * settings.target.epsilon:g}")
             warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, stacklevel=5)
 
     def _notify(self, text: str, kind: type[Warning], depth: int = 5) -> None:
@@ -354,9 +393,8 @@ class PrivateLinearModel(PrivateEstimator):
         """Return the scores (n, problems), rows outside the public bounds brought within them first."""
         if not self.has_schema:
             return self.released_.scores(new_data(self, X))
-        screening = Screening.of(self.missing, self.unlisted, self.out_of_range)
         with own_words(self):
-            return self.released_.scores(counted(X), screening=screening)
+            return self.released_.scores(counted(X), screening=self.screening)
 
     @property
     def profile_(self) -> ReleasedProfile | None:
@@ -367,8 +405,7 @@ class PrivateLinearModel(PrivateEstimator):
     def compared(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
         """Return predictions and labels of a table with a schema, and which rows were blanked, see `data.compared`."""
         table = labelled(self, X, y, self.released_.schema.label.name)
-        screening = Screening.of(self.missing, self.unlisted, self.out_of_range)
-        return compared(self.released_, table, screening, getattr(self, "threshold", None))
+        return compared(self.released_, table, self.screening, self.options.threshold)
 
     def _table_score(self, measure: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
         """Return a figure on a table with a schema; blanked rows are left out."""
@@ -383,24 +420,39 @@ class PrivateLinearModel(PrivateEstimator):
         return tags
 
 
+def task_of(
+    model: PrivateLinearModel,
+    settings: ResolvedSettings,
+    rows: TrainingRows,
+    raw: RawSilos,
+    earlier: ReusedProfile | None,
+) -> Task:
+    """Return what a plan for these rows is made from."""
+    norm, width = raw.encoder.row_norm, rows.schema.dimension
+    loss = model._released_loss(settings, rows)
+    return settings.task(loss, raw.sizes, width, row_norm=norm, form=raw.form, earlier=earlier)
+
+
 class _OnePlan:
     """A fit by the plan that its parameters ask for."""
 
     def __init__(self, model: PrivateLinearModel) -> None:
         self.model = model
 
-    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
-        model, width = self.model, rows.schema.dimension
-        self.made = wishes.plan(model._released_loss(rows), raw, width, model._problems(rows), bought)
+    def plan(
+        self, settings: ResolvedSettings, rows: TrainingRows, raw: RawSilos, earlier: ReusedProfile | None
+    ) -> Plan:
+        task = task_of(self.model, settings, rows, raw, earlier)
+        self.made = make_plan(task, method=settings.method, problems=settings.problems(len(rows.classes)))
         return self.made
 
-    def check(self, bought: BoughtProfile | None) -> None:
-        self.made.whole_plan(True)
+    def check(self, earlier: ReusedProfile | None) -> None:
+        self.made.spec.noise_plan(is_secure=True)
 
     def carry_out(
-        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, bought: BoughtProfile | None
+        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, earlier: ReusedProfile | None
     ) -> PlanOutcome:
-        return carry_out(self.made, raw, sampler, ledger, progress=False, bought=bought)
+        return carry_out(self.made, raw, sampler, ledger, progress=False, earlier=earlier)
 
     def cost(self, done: PlanOutcome) -> None:
         return None

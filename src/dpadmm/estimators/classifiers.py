@@ -20,14 +20,11 @@ from dpadmm.estimators.data import (
     with_class_weights,
 )
 from dpadmm.estimators.owners import Owners
-from dpadmm.estimators.parameters import Wishes
-from dpadmm.estimators.wishes import check_class_weight, class_weights_of, problems_of
-from dpadmm.problems.aims import aim_of
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, Loss, SmoothedHinge
-from dpadmm.problems.softmax import AnyLoss, Softmax
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainLabel
+from dpadmm.settings import FitSettings, like
 
 _CLASSES_READ = "the set of classes was taken from y and is assumed to be public; to be safe, state it with classes="
 _CLASSES_GIVEN = "the classes were stated by the user without looking at y"
@@ -38,9 +35,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     """What both classifiers share: labels, one-vs-rest and decisions."""
 
     _: KW_ONLY
-    expected_auc: float | None = None
     classes: Any = None
-    class_weight: Any = None
+    class_weight: Any = like(FitSettings, "class_weight")
 
     classes_: NDArray[Any] = field(init=False)
 
@@ -51,18 +47,11 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         classes, is_given = class_list(self.classes, labels)
         notes = [_CLASSES_GIVEN if is_given else _CLASSES_READ]
         label = PlainLabel(classes=tuple(classes.tolist()))
-        stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.fit_intercept))
+        stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.options.fit_intercept))
         return TrainingRows.of_array(stated, table, labels, [encoded_classes(labels, classes)], owners, notes, classes)
 
-    def _wishes(self, *, has_persons: bool) -> Wishes:
-        class_weights_of(self.class_weight, self.method)
-        return super()._wishes(has_persons=has_persons)
-
     def _counted(self, rows: TrainingRows) -> TrainingRows:
-        return with_class_weights(rows, class_weights_of(self.class_weight, self.method))
-
-    def _problems(self, rows: TrainingRows) -> int | None:
-        return 1 if len(rows.classes) == 2 else len(rows.classes)
+        return with_class_weights(rows, self.class_weight)
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         super()._keep(model, rows)
@@ -76,7 +65,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class with the highest score; None for a blanked row of a table."""
         scores = self._scores(X)
-        found = self.released_.answers(scores, getattr(self, "threshold", None))
+        found = self.released_.answers(scores, self.options.threshold)
         return found if np.isnan(scores).any() else found.astype(self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -109,61 +98,50 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
 
     Parameters
     ----------
-    epsilon, delta: the whole budget of a fit; epsilon > 0, 0 < delta < 1. delta has no default.
-    aim: "prediction", or "inference": `summary()` then tells coefficients of the ordinary logistic regression of two
-        classes with confidence intervals, for a tenth of the squared budget (C14). Rows are hardly ever shortened and
-        no pull is capped, so that predictions are noisier. For one silo, or the views "public" and "aggregate".
-    alpha: weight of the penalty >= 0; None lets the planner add a small ridge. l1_ratio: in [0, 1].
-    slope_cap: None, or in (0, 1): holds the pull of badly misclassified records at this slope, so that less noise is
-        needed (0.7 serves well under strict budgets); the objective is then no longer the logistic one for them, and
-        scores are no log-odds. Probabilities follow the link of the loss that was fitted.
-    multi_class: for more than two classes, "softmax" or "one-vs-rest"; "auto" is softmax, unless simulations on
-        made-up tables expect clearly more of the other, or `method` names one that is not certified for it.
-    fit_intercept: adds a constant feature within the norm bound (so the intercept is penalised like the rest); without
-        it the model is 0 where all columns are at their centres. A schema states by its `constant` whether there is an
-        intercept, and there is one unless it states None; fit_intercept must agree with it.
-    schema: a `Schema`, or the path of its JSON file: X is then a DataFrame with its columns, in any order, and y is in
-        the words of its label. It states bounds, norm and classes, so feature_bounds, row_norm and classes are refused
-        beside it. Tables are read, screened and encoded as by `dpadmm fit`.
-    missing: "error", "fill" or "blank"; unlisted: "error", "zero" or "blank"; out_of_range: "clip" or "error". What to
-        do with awkward cells of a table with a schema, see `Screening`; also for predictions.
-    feature_bounds: public (low, high), numbers or one per feature, or {column: (low, high)} for a DataFrame; features
-        are clipped to them, centred and scaled.
-    row_norm: public bound on the norm of a row; longer rows are shortened. With feature_bounds it settles the encoding:
-        features are scaled to -1..1 and nothing is counted. With neither, rows are divided by sqrt(d) and shortened to
-        norm 1, with a warning: bounds are never read off the data.
-    profile: "auto" counts the cells of every column first, with noise, for a small part of the budget, wherever that
-        promises a better encoding of rows; "off" never does. It needs feature_bounds or a schema. One that the ledger
-        keeps from an earlier fit is used at no further cost; the model's certified figure counts it on top of epsilon.
-    profile_share: its part of the squared budget m^2, in (0, 1); None leaves it to the planner.
-    unit: "record", "person" (with all their rows: give persons= to fit) or "user" (a group is a user). None: "person"
-        with persons=, else the ledger's, else a record.
-    view: from whom. "eavesdropper": whoever sees every message; "coordinator"; "peer"; "public": who receives what a
-        trusted coordinator publishes; "aggregate": who sees sums alone, since messages leave under masks with shares of
-        one noise (C12). None: the ledger's, else the eavesdropper. All groups are in this process, from which masks
-        hide nothing.
-    colluders: with view="aggregate", how many silos may look together with the coordinator; a silo that looks by itself
-        is one. At least two others are needed. None: the ledger's, else 1. The statement says what more would see.
-    method: "auto" or a method's name. topology: None, "complete", "ring", "star", "path" or a graph, for silos.
-    records_per_person, silos_per_person: assumed maxima; they enter noise and statement. None: the ledger's,
-        else 1.
-    keep: with persons= given to fit, how many rows of a person are used in a silo, the first ones; None uses all. A
-        person's rows count one together, so that it changes no guarantee.
-    neighbours: "replace-one" (neighbouring data have one other record; sizes are public) or "add-remove" (one record
-        more or less; sizes stay secret). None: the ledger's, else "replace-one". The two are not comparable.
-    expected_auc: the AUC on new records that a model without privacy is thought to reach, in (0.5, 1), from earlier
-        studies or public data, never from these records; the plan's forecast is for it, and whether it is hopeless.
-    nominal_records: with "add-remove", the public number that stands for that of all records; choose it without
-        counting them, rather too large than too small.
-    classes: all classes, public; None reads them off y, which the statement then says.
-    class_weight: {class: weight}, public numbers by which records count, 1 for a class that is not named; the noise is
-        that of the heaviest class, so that lighter ones are seen less well. None: all count the same. Probabilities are
-        then those of a population in which classes are that much more frequent.
-    threshold: of two classes, the probability of the second above which it is predicted; None: the likelier one.
-    ledger: path of a ledger, or an open one: checks that it is that of these data, records the release and refuses it
-        beyond its budget. Copies and worker processes open the same file. budget: starts a new one at that path, with
-        the epsilon that these data may ever spend, at the same delta.
-    random_state: None draws secure noise. Anything else simulates: `SimulatedNoiseWarning`, no private release.
+    epsilon : float
+        The whole budget of a fit, > 0.
+    delta : float
+        Probability that the epsilon bound fails, in (0, 1), well below 1 / records.
+    schema : Schema or path of its JSON file, optional
+        X is then a DataFrame with its columns, in any order, and y is in the words of its label. It states bounds, norm
+        and classes, so feature_bounds, row_norm and classes are refused beside it. Tables are read, screened and
+        encoded as by `dpadmm fit`.
+    feature_bounds : pair (low, high) or {column: (low, high)}, optional
+        Public bounds, numbers or one per feature; features are clipped to them, centred and scaled. Without bounds and
+        row_norm, rows are divided by sqrt(d) and shortened to norm 1, with a warning: bounds are never read off data.
+    view : {"eavesdropper", "coordinator", "peer", "public", "aggregate"}, optional
+        Whom it is protected from: whoever sees every message; the coordinator; another silo; who receives what a
+        trusted coordinator publishes; who sees sums alone, since messages leave under masks with shares of one noise
+        (C12). None: the ledger's, else the eavesdropper. All groups are in this process, from which masks hide nothing.
+    method : str
+        "auto", or a method's name from `dpadmm algorithms`.
+    alpha : float, optional
+        Weight of the penalty >= 0; None lets the planner add a small ridge.
+    ledger : path or Ledger, optional
+        Checks that it is that of these data, records the release and refuses it beyond its budget. Copies and worker
+        processes open the same file.
+    budget : float, optional
+        Starts a new ledger at that path, with the epsilon that these data may ever spend, at the same delta.
+    random_state : int or RandomState, optional
+        None draws secure noise. Anything else simulates: `SimulatedNoiseWarning`, no private release.
+    privacy : Privacy, optional
+        Unit, neighbours and what is assumed about people. With persons= given to fit, a person is protected with all
+        their rows.
+    cells : CellRules, optional
+        What to do with awkward cells of a table with a schema; also for predictions.
+    training : TrainingOptions, optional
+        Whatever else is fitted and how: l1_ratio, fit_intercept, slope_cap, multi_class, topology, profile, row_norm,
+        threshold, expected_auc, ... One of them is set by `set_params(training__l1_ratio=0.5)`.
+    classes : list, optional
+        All classes, public; None reads them off y, which the statement then says.
+    class_weight : {class: weight}, optional
+        Public numbers by which records count, 1 for a class that is not named; the noise is that of the heaviest class,
+        so that lighter ones are seen less well. Probabilities are those of a population in which classes are that much
+        more frequent.
+    aim : {"prediction", "inference"}
+        With "inference", `summary()` tells coefficients of the ordinary logistic regression of two classes with
+        confidence intervals, for a tenth of the squared budget (C14). Rows are hardly ever shortened and no slope is
+        capped, so that predictions are noisier. For one silo, or the views "public" and "aggregate".
 
     Attributes
     ----------
@@ -197,26 +175,13 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     """
 
     _: KW_ONLY
-    aim: str = "prediction"
-    slope_cap: float | None = None
-    multi_class: str = "auto"
-    threshold: float | None = None
+    aim: str = like(FitSettings, "aim")
+
+    _loss_word = "logistic"
 
     def _loss(self) -> Loss:
-        return Logistic() if self.slope_cap is None else Logistic(checks.open_unit("slope_cap", self.slope_cap))
-
-    def _wishes(self, *, has_persons: bool) -> Wishes:
-        problems_of(self.multi_class, self.method, 2)  # refuses words and methods that do not fit
-        check_class_weight(aim_of(self.aim), self.class_weight)
-        return super()._wishes(has_persons=has_persons)
-
-    def _problems(self, rows: TrainingRows) -> int | None:
-        return problems_of(self.multi_class, self.method, len(rows.classes))
-
-    def _fitted_loss(self, rows: TrainingRows) -> AnyLoss:
-        if len(rows.classes) == 2 or (self._problems(rows) or 1) > 1:
-            return self._loss()
-        return Softmax(len(rows.classes), 1.0 if self.slope_cap is None else self.slope_cap)
+        cap = self.options.slope_cap
+        return Logistic() if cap is None else Logistic(cap)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class; one-vs-rest probabilities are scaled to sum to 1."""
@@ -231,6 +196,15 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     As `PrivateLogisticRegression`, with the hinge `max(0, 1 - s w'e)` whose corner is rounded by a parabola of width
     `hinge_width` > 0 (the raw hinge has no curvature bound). There is no `predict_proba`.
 
+    Parameters
+    ----------
+    epsilon, delta, schema, feature_bounds, view, method, alpha, ledger, budget, random_state, privacy, cells, training
+        As for `PrivateLogisticRegression`.
+    classes, class_weight
+        As for `PrivateLogisticRegression`.
+    hinge_width : float
+        Width of the parabola that rounds the corner, > 0.
+
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (500, 2))
     >>> y = np.where(X[:, 0] > 0, "yes", "no")
@@ -241,6 +215,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
 
     _: KW_ONLY
     hinge_width: float = 0.5
+
+    _loss_word = "svm"
 
     def _loss(self) -> Loss:
         return SmoothedHinge(checks.positive("hinge_width", self.hinge_width))

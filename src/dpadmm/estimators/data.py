@@ -25,7 +25,6 @@ from dpadmm.data.schema import Schema, Screening, numbered_names
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.owners import Layout, Owners, told_as
-from dpadmm.estimators.parameters import TableRules
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.reporting.model import ReleasedModel
@@ -178,7 +177,7 @@ class StatedColumns:
 
         Bounds alone leave the encoding to the plan; with a norm, features are scaled to -1..1 and rows shortened to it.
         """
-        bounds, norm = bounds_in_order(estimator), estimator.row_norm
+        bounds, norm = bounds_in_order(estimator), estimator.options.row_norm
         own, sides = None, {}
         if bounds is None or norm is not None:
             own = RowEncoding.of_numbers(n_features, bounds, norm, has_intercept)
@@ -248,12 +247,10 @@ class TrainingRows:
         return cls(stated.columns, raw, known, stated.describe(), tuple(notes), np.asarray(classes))
 
     @classmethod
-    def of_table(cls, rules: TableRules, table: pd.DataFrame, owners: Owners) -> "TrainingRows":
+    def of_table(cls, schema: Schema, screening: Screening, table: pd.DataFrame, owners: Owners) -> "TrainingRows":
         """Return the rows of a table with its label, screened as `dpadmm fit` does."""
-        schema, layout = rules.schema, owners.layout(len(table))
-        parts = [
-            screen_cells(schema.columns, schema.label, table.iloc[part], "X", rules.screening) for part in layout.rows
-        ]
+        layout = owners.layout(len(table))
+        parts = [screen_cells(schema.columns, schema.label, table.iloc[part], "X", screening) for part in layout.rows]
         places = [str(name).strip() for name in table.columns]
         sources = tuple(f"X[{places.index(name)}]" for name in schema.column_names)  # as `ledger_data` has them
         return cls(

@@ -212,7 +212,7 @@ def _scored(model: Any, X: Any, y: Any, by: str | None) -> ScoredRows:
     check_two_classes(released)
     if isinstance(released.schema, Schema):
         is_own = isinstance(model, PrivateLinearModel)
-        screening = Screening.of(model.missing, model.unlisted, model.out_of_range) if is_own else Screening()
+        screening = model.screening if is_own else Screening()
         with own_words(model):
             table = labelled(model, X, y, released.schema.label.name)
             return ScoredRows.of(released, [(table, "X")], screening, by)

@@ -1,7 +1,6 @@
 """Sums over private records that are released: checked, calibrated, recorded in the ledger, and only then drawn."""
 
 import math
-import uuid
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +10,11 @@ from numpy.typing import NDArray
 
 from dpadmm import checks
 from dpadmm.checks import setting, shown
-from dpadmm.core.private import masks_of
+from dpadmm.core.release import open_release
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
 from dpadmm.estimators.data import opened
+from dpadmm.estimators.ledger_file import check_ledger, protection_of
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
@@ -23,10 +23,9 @@ from dpadmm.estimators.notices import (
     warn_once,
 )
 from dpadmm.estimators.owners import Layout
-from dpadmm.estimators.wishes import boolean, check_ledger, protection_from, protection_of, seed_of
+from dpadmm.estimators.resolved import protection_from, seed_of
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, check_reach, summed
-from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planner.reasons import large_delta_words
@@ -34,7 +33,7 @@ from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View, secure_grid
-from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin
+from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import Guarantee
@@ -161,7 +160,7 @@ def _row_by_row(model: Any, is_declared: bool) -> tuple[str, ...]:
     """
     if isinstance(model, PrivateLinearModel | ReleasedModel | ScoresRowsAlone):
         return ()
-    if boolean("scores_rows_alone", is_declared):
+    if checks.boolean("scores_rows_alone", is_declared):
         return (f"declared by the caller: {type(model).__name__} scores every row on its own",)
     raise InputError(
         f"{type(model).__name__} is not an estimator of this package, and the noise hides one prediction per "
@@ -189,21 +188,18 @@ def noisy_sum(parts: Floats, certificate: Certificate, asked: Asked, X: Any, y: 
     _warn(asked, n)
     shares = None if asked.protection.view is View.EAVESDROPPER else Shares(len(parts), asked.protection.n_colluders)
     release, std = _release(certificate, asked, shares, parts.shape[1])
-    run = f"metric-{uuid.uuid4()}"
     check_reach([release], n)
+    plan = NoisePlan({(_SLOT, 1): {COORDINATOR: release}})
     with opened(asked.ledger, X, y, asked.groups) as ledger:
         if ledger is not None:
             ledger.check_protection(asked.protection)
-            ledger.reserve([release], run=run, algorithm="metric", origin=Origin.SECURE)
-        masks = masks_of(shares, run) if asked.seed is None else None
-        noise = PlannedNoise(NoisePlan({(_SLOT, 1): {COORDINATOR: release}}), asked.sampler, masks=masks)
-        noisy = noise.total(_SLOT, 1, parts[:, :, None])
-        noise.check_drawn()
+        with open_release(plan, asked.sampler, ledger, label="metric", n_agents=len(parts)) as reserved:
+            noisy = reserved.noise(plan).total(_SLOT, 1, parts[:, :, None])
     privacy = Guarantee.of(
         statement([release]),
         [release],
         delta=asked.delta or 0.0,
-        origin=noise.origin,
+        origin=reserved.origin,
         assumptions=asked.notes,
         subject=subject,
     )

@@ -31,12 +31,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
 
     Parameters
     ----------
-    target_bounds: public (low, high) of y; targets outside are clipped. Without, y is clipped to (-1, 1), with a
-        warning: bounds are never read off the data. A schema's label states its own.
-    expected_r2: the R^2 on new records that a model without privacy is thought to reach, in (0, 1), from earlier
-        studies or public data, never from these records; the plan's forecast is for it, and whether it is hopeless.
-    huber_threshold: > 0, in units of half the target range. Smaller means less noise and more weight on the median.
-    alpha, l1_ratio, view, colluders and all others: as in `PrivateLogisticRegression`; l1_ratio = 1 is the lasso.
+    epsilon, delta, schema, feature_bounds, view, method, alpha, ledger, budget, random_state, privacy, cells, training
+        As for `PrivateLogisticRegression`; `TrainingOptions(l1_ratio=1)` is the lasso.
+    target_bounds : pair (low, high), optional
+        Public bounds of y; targets outside are clipped. Without, y is clipped to (-1, 1), with a warning: bounds are
+        never read off the data. A schema's label states its own.
+    huber_threshold : float
+        > 0, in units of half the target range. Smaller means less noise and more weight on the median.
 
     Attributes
     ----------
@@ -52,7 +53,8 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     _: KW_ONLY
     target_bounds: Any = None
     huber_threshold: float = 0.5
-    expected_r2: float | None = None
+
+    _loss_word = "huber"
 
     def _loss(self) -> Loss:
         return Huber(checks.positive("huber_threshold", self.huber_threshold))
@@ -71,7 +73,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
                 depth=5,
             )
         label = PlainLabel(scale=scale)
-        stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.fit_intercept))
+        stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.options.fit_intercept))
         return TrainingRows.of_array(stated, table, target, [scale.encode(target)], owners, notes)
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:

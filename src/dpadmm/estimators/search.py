@@ -18,14 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
-from dpadmm.core.bought import BoughtProfile
+from dpadmm.core.budget import ReusedProfile
 from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
-from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
+from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel, task_of
 from dpadmm.estimators.data import TrainingRows
-from dpadmm.estimators.owners import Owners
-from dpadmm.estimators.parameters import Wishes
-from dpadmm.estimators.wishes import check_fit_arguments
+from dpadmm.estimators.resolved import ResolvedSettings, check_fit_arguments
 from dpadmm.noise.draws import Sampler
 from dpadmm.planner.carrying import PlanOutcome
 from dpadmm.planner.plan import Plan
@@ -35,11 +33,9 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import Guarantee, SearchCost
 
-SEARCHABLE = ("alpha", "l1_ratio", "slope_cap", "hinge_width", "huber_threshold", "method")
+SEARCHABLE = ("alpha", "method", "hinge_width", "huber_threshold", "training__l1_ratio", "training__slope_cap")
 """What may be searched: what is fitted, and how. All else says which rows there are, who is protected, or what it
 costs, and must be the same for all candidates."""
-
-_OWN = ("ledger", "budget", "random_state")
 
 
 @dataclass(eq=False, repr=False)
@@ -53,14 +49,15 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
 
     Parameters
     ----------
-    estimator: a `PrivateLogisticRegression`, `PrivateLinearSVC` or `PrivateLinearRegression` with all that candidates
-        have in common; its ledger, budget and random_state must be left out, and so may epsilon and delta.
-    param_grid: {name: values}, or a list of such, as in scikit-learn; at least two candidates. May be searched: alpha,
-        l1_ratio, slope_cap, hinge_width, huber_threshold and method.
-    epsilon, delta: of everything together.
-    compared: how many candidates are trained and compared on the records. "auto": two where that is worth its cost,
-        which public facts say, and else 1: simulations alone choose, and the one model gets the whole budget.
-    ledger, budget, random_state: as in `PrivateLogisticRegression`.
+    estimator : PrivateLogisticRegression, PrivateLinearSVC or PrivateLinearRegression
+        With all that candidates have in common. Its epsilon and delta cover everything together, and its ledger,
+        budget and random_state are those of the search.
+    param_grid : dict or list of dict
+        {name: values}, as in scikit-learn; at least two candidates. May be searched: alpha, method, hinge_width,
+        huber_threshold, training__l1_ratio and training__slope_cap.
+    compared : "auto" or int
+        How many candidates are trained and compared on the records. "auto": two where that is worth its cost, which
+        public facts say, and else 1: simulations alone choose, and the one model gets the whole budget.
 
     Attributes
     ----------
@@ -79,8 +76,8 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (3000, 2))
     >>> y = (X[:, 0] > 0).astype(int)
-    >>> model = PrivateLogisticRegression(feature_bounds=(-1, 1), classes=(0, 1))
-    >>> search = PrivateSearchCV(model, {"alpha": [1e-4, 1.0]}, epsilon=2.0, delta=1e-5).fit(X, y)
+    >>> model = PrivateLogisticRegression(epsilon=2.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1))
+    >>> search = PrivateSearchCV(model, {"alpha": [1e-4, 1.0]}).fit(X, y)
     >>> search.best_params_, search.privacy_.epsilon <= 2.0
     ({'alpha': 0.0001}, True)
     """
@@ -88,12 +85,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
     estimator: Any
     param_grid: Any
     _: KW_ONLY
-    epsilon: float = 1.0
-    delta: float | None = None
     compared: Any = "auto"
-    ledger: Any = None
-    budget: float | None = None
-    random_state: Any = None
 
     best_estimator_: PrivateLinearModel = field(init=False)
     best_params_: dict[str, Any] = field(init=False)
@@ -109,11 +101,10 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         check_fit_arguments(others, self.get_params())
         number, proposed = self._number(), _proposed(self.estimator, self.param_grid)
         models = [self._candidate(params) for params in proposed]
-        wishes = [model._wishes(has_persons=persons is not None) for model in models]
-        owners = Owners(groups, persons, models[0].keep, wishes[0].protection.silos_per_person)
-        rows = models[0]._rows(wishes[0], X, y, owners)
-        way = _Search(models, wishes, [_words(params) for params in proposed], number)
-        models[0]._train(wishes[0], rows, way)
+        resolved = [model._resolved(has_persons=persons is not None) for model in models]
+        rows = models[0]._rows(resolved[0], X, y, groups, persons)
+        way = _Search(models, resolved, [_words(params) for params in proposed], number)
+        models[0]._train(resolved[0], rows, way)
         self.best_index_ = way.chosen
         self.best_params_ = proposed[way.chosen]
         self.best_estimator_ = models[0].set_params(**_settled(models[way.chosen]))
@@ -132,17 +123,9 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         return checks.count("compared", self.compared)
 
     def _candidate(self, params: Mapping[str, Any]) -> PrivateLinearModel:
-        """Return the estimator with a candidate's settings and the search's own budget."""
+        """Return the estimator with a candidate's settings; ledger and generator are the estimator's own."""
         model: PrivateLinearModel = clone(self.estimator)
-        own = {name: getattr(self, name) for name in ("epsilon", "delta", *_OWN)}
-        if model.delta not in (None, self.delta) or model.epsilon not in (1.0, self.epsilon):
-            raise InputError(
-                "epsilon and delta are those of the whole search: give them to PrivateSearchCV, and leave them out of "
-                "the estimator."
-            )
-        for name in _OWN:
-            if getattr(model, name) is not None:
-                raise InputError(f"Give {name} to PrivateSearchCV and leave it out of the estimator.")
+        own = {name: getattr(self.estimator, name) for name in ("ledger", "random_state")}
         return model.set_params(**params, **own)
 
     @property
@@ -216,34 +199,37 @@ class _Search:
     """How a search is planned and carried out."""
 
     def __init__(
-        self, models: Sequence[PrivateLinearModel], wishes: Sequence[Wishes], names: Sequence[str], number: int | None
+        self,
+        models: Sequence[PrivateLinearModel],
+        resolved: Sequence[ResolvedSettings],
+        names: Sequence[str],
+        number: int | None,
     ) -> None:
-        self.models, self.wishes, self.names, self.number = models, wishes, tuple(names), number
+        self.models, self.resolved, self.names, self.number = models, resolved, tuple(names), number
         self.run = f"search-{uuid.uuid4()}"
         self.made: SearchPlan
         self.done: PlanOutcome
 
-    def plan(self, wishes: Wishes, rows: TrainingRows, raw: RawSilos, bought: BoughtProfile | None) -> Plan:
-        losses = [model._released_loss(rows) for model in self.models]
-        asked = {model._problems(rows) or 1 for model in self.models}  # left to the planner: one model
+    def plan(
+        self, settings: ResolvedSettings, rows: TrainingRows, raw: RawSilos, earlier: ReusedProfile | None
+    ) -> Plan:
+        tasks = [task_of(*each, rows, raw, earlier) for each in zip(self.models, self.resolved, strict=True)]
+        asked = {own.problems(len(rows.classes)) or 1 for own in self.resolved}  # left to the planner: one model
         if len(asked) > 1:
             raise InputError("Some candidates train one model and others one for each class. Search them apart.")
-        tasks = [
-            own.task(loss, raw, rows.schema.dimension, bought) for own, loss in zip(self.wishes, losses, strict=True)
-        ]
         (problems,) = asked
-        methods = [own.method for own in self.wishes]
+        methods = [own.method for own in self.resolved]
         self.made = plan_search(tasks, methods, self.run, problems=problems, compared=self.number)
-        self.made.check(bought)
+        self.made.check(earlier)
         return self.made.best
 
-    def check(self, bought: BoughtProfile | None) -> None:
+    def check(self, earlier: ReusedProfile | None) -> None:
         """It was checked when it was planned."""
 
     def carry_out(
-        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, bought: BoughtProfile | None
+        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, earlier: ReusedProfile | None
     ) -> PlanOutcome:
-        self.done = carry_out_search(self.made, raw, sampler, ledger, self.run, bought)
+        self.done = carry_out_search(self.made, raw, sampler, ledger, self.run, earlier)
         return self.done
 
     @property
@@ -255,7 +241,8 @@ class _Search:
     def cost(self, done: PlanOutcome) -> SearchCost:
         epsilon = None
         if done.search is not None:
-            said = self.made.search().score_plan(is_secure=False).statement()
+            spec = self.made.spec
+            said = spec.part(spec.sums[-1], is_secure=False).statement()
             epsilon = said.curve.epsilon(self.made.whole.delta)
         return SearchCost(
             candidates=self.names, trained=len(self.made.trained), chosen=self.names[self.chosen], epsilon=epsilon
@@ -307,7 +294,7 @@ def _proposed(estimator: Any, grid: Any) -> list[dict[str, Any]]:
         raise InputError(
             f"param_grid must be {{name: list of values}}, or a list of such, got {shown(grid)}."
         ) from problem
-    known = estimator.get_params(deep=False)
+    known = estimator.get_params()
     for name in dict.fromkeys(name for params in found for name in params):
         allowed = ", ".join(each for each in SEARCHABLE if each in known)
         if name not in known:
@@ -331,4 +318,4 @@ def _words(params: Mapping[str, Any]) -> str:
 
 def _settled(model: PrivateLinearModel) -> dict[str, Any]:
     """Return what a candidate was told to search for."""
-    return {name: value for name, value in model.get_params(deep=False).items() if name in SEARCHABLE}
+    return {name: value for name, value in model.get_params().items() if name in SEARCHABLE}

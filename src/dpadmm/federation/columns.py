@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpadmm.core.round_zero import PROFILE, ProfileRound, noisy_counts, pooled_noise, share_of
+from dpadmm.core.budget import share_of
+from dpadmm.core.release import noisy_values
 from dpadmm.federation.inbox import checked_counts, read_step
 from dpadmm.federation.messages import Step
 from dpadmm.federation.refusal import Refusal
@@ -21,6 +22,7 @@ from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.arrays import Floats
+from dpadmm.queries.column_profile import PROFILE, ColumnProfile
 
 if TYPE_CHECKING:
     from dpadmm.data.encoding import RowEncoding
@@ -36,7 +38,7 @@ def profile_terms(schema: "Schema") -> dict[str, Any]:
     return {"n_numeric": form.n_numeric, "n_categorical": form.n_categorical, "n_counts": form.size}
 
 
-def round_zero_terms(profile: ProfileRound | None, whole: Target) -> dict[str, Any]:
+def round_zero_terms(profile: ColumnProfile | None, whole: Target) -> dict[str, Any]:
     """Return the terms that say what a planned round 0 may spend of the whole budget and what it counts."""
     if profile is None:
         return {}
@@ -51,7 +53,10 @@ def released_profile(terms: AgreedRun, schema: "Schema", counts: Floats | None) 
     if counts is None:
         return None
     people, run = terms.agreement.participants, terms.agreement.paid_run
-    noise_std, records = pooled_noise(terms.plan, len(people)), sum(each.records for each in people)
+    noise_std, records = (
+        terms.plan.noise_in_sum(PROFILE, PROFILE_ROUND, len(people)),
+        sum(each.records for each in people),
+    )
     is_nominal = not terms.agreement.has_public_sizes
     return ReleasedProfile.of(ProfileForm(schema.columns), counts, noise_std, records, run, is_nominal)
 
@@ -82,7 +87,8 @@ def pooled_counts(terms: AgreedRun, vectors: Floats) -> Floats:
     """Return what all silos' answers to round 0 (silos, size) add up to, with the coordinator's noise if it has any."""
     if terms.sends_bare:
         noise = terms.noise()
-        vectors = noisy_counts(terms.course.profile_plan(terms.is_secure), vectors[:, :, None], noise)[:, :, 0]
+        assert terms.profile is not None
+        vectors = noisy_values(terms.profile, terms.plan, vectors[:, :, None], noise)[:, :, 0]
         noise.check_drawn(PROFILE_ROUND, COORDINATOR)
     total: Floats = vectors.sum(axis=0)
     return total
@@ -91,7 +97,7 @@ def pooled_counts(terms: AgreedRun, vectors: Floats) -> Floats:
 def take_counts(terms: AgreedRun, request: Step) -> tuple[Floats, Step]:
     """Return the pooled counts that come with a silo's first round of training, and the request without them."""
     agreement = terms.agreement
-    if terms.course.is_pooled:
+    if terms.spec.facts.is_pooled:
         if request.inbox.shape != (1, agreement.n_counts):
             raise Refusal(f"The counts have shape {request.inbox.shape}, not (1, {agreement.n_counts}).")
         everybody = sum(each.records for each in agreement.participants)

@@ -383,7 +383,7 @@ class Coordinator:
         elif k > 1:
             inbox = self._inbox(k - 1)[:, :, 0]
         if self.terms.has_profile and k == self.terms.first_training(agent):
-            if self.terms.course.is_pooled:
+            if self.terms.spec.facts.is_pooled:
                 inbox = self._stored_inbox(PROFILE_ROUND)[None, :]
             else:
                 relay = tuple(self._answered(PROFILE_ROUND)[who] for who in self.terms.asked(PROFILE_ROUND))

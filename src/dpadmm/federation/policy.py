@@ -155,7 +155,7 @@ class Policy:
 
     def check_observers(self, terms: "AgreedRun", budget: Protection) -> None:
         """Refuse sums under masks for which the ledger's budget, against others than who sees sums, could never pay."""
-        asked = terms.course.setting.protection
+        asked = terms.run.setting.protection
         if terms.is_masked and not budget.is_covered_by(asked):
             raise Refusal(
                 f"{self.name} has a budget {budget.words()}; these terms are {asked.words()}, which does not cover "

@@ -14,8 +14,8 @@ import numpy as np
 
 from dpadmm.checks import nearest
 from dpadmm.codec import digest, encode
-from dpadmm.core.private import Course, RunSetting
-from dpadmm.core.round_zero import ProfileRound, share_out
+from dpadmm.core.budget import share_out
+from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.messages import LARGEST_BODY
@@ -37,6 +37,7 @@ from dpadmm.problems.losses import Huber, Logistic, Loss
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.problems.softmax import AnyLoss, Softmax
+from dpadmm.queries.column_profile import ColumnProfile
 
 SOFTMAX = "softmax"
 """The loss of terms with `classes`."""
@@ -68,23 +69,28 @@ class AgreedRun:
     """An agreement with everything that follows from it; made by `agreed_run`."""
 
     agreement: Agreement
-    course: Course
+    spec: TrainingSpec
     plan: NoisePlan
+
+    @property
+    def run(self) -> RunSpec:
+        """The rounds of the method."""
+        return self.spec.runs[0]
 
     @property
     def algorithm(self) -> Any:
         """The method with its numbers."""
-        return self.course.algorithm
+        return self.run.method
 
     @property
     def problem(self) -> Problem:
         """The problem as far as it is agreed: sizes and constants, no values."""
-        return self.course.setting.problem
+        return self.run.setting.problem
 
     @property
     def network(self) -> Network | None:
         """The graph, None where there is a coordinator."""
-        return self.course.setting.network
+        return self.run.setting.network
 
     @property
     def is_graph(self) -> bool:
@@ -99,7 +105,7 @@ class AgreedRun:
     @property
     def is_masked(self) -> bool:
         """Whether messages leave under masks, each with its silo's share of the noise (C12)."""
-        return self.course.shares is not None
+        return self.spec.facts.shares is not None
 
     def summed(self, k: int) -> tuple[Slot, SummedGaussianRelease]:
         """Return what all silos' messages of round k add up to, where they leave under masks."""
@@ -112,9 +118,14 @@ class AgreedRun:
         return slot, release
 
     @property
+    def profile(self) -> ColumnProfile | None:
+        """What is counted in round 0, before the first round of training; None for nothing."""
+        return next((step for step in self.spec.sums if isinstance(step, ColumnProfile)), None)
+
+    @property
     def has_profile(self) -> bool:
-        """Whether columns are counted in round 0, before the first round of training."""
-        return self.course.profile is not None
+        """Whether columns are counted in round 0."""
+        return self.profile is not None
 
     @property
     def first_round(self) -> int:
@@ -233,10 +244,10 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
     schedule = Tail(agreement.tail_power) if agreement.tail_power else None
     is_pure = agreement.delta == 0
     target = PureTarget(agreement.epsilon * _ROOM) if is_pure else Target(agreement.epsilon, agreement.delta)
-    course = Course(algorithm, setting, target, schedule)
+    spec = TrainingSpec.of(RunSpec(algorithm, setting, target, schedule))
     if agreement.profile_share:
-        course = _with_profile(course, agreement, method)
-    made = AgreedRun(agreement, course, course.whole_plan(is_secure=agreement.noise is NoiseOrigin.SECURE))
+        spec = _with_profile(spec.runs[0], agreement, method)
+    made = AgreedRun(agreement, spec, spec.noise_plan(is_secure=agreement.noise is NoiseOrigin.SECURE))
     if made.is_masked:
         _check_masked(made)
     return made
@@ -253,27 +264,27 @@ def _check_masked(terms: AgreedRun) -> None:
         terms.summed(k)
 
 
-def _with_profile(course: Course, agreement: Agreement, method: type[Method]) -> Course:
-    """Return the course with round 0, which takes its share of what the course may spend."""
-    target = course.target
+def _with_profile(run: RunSpec, agreement: Agreement, method: type[Method]) -> TrainingSpec:
+    """Return the run after round 0, which takes its share of what the run may spend."""
+    target = run.target
     if not isinstance(target, Target) or Family.SAMPLED in method.about.noise or not method.about.has_gaussian_noise:
         raise InputError(
             "profile_share is for methods with plain Gaussian noise, whose costs add up in squares; "
             f"{agreement.method} has other noise. Leave it out: rows are then encoded from public knowledge alone."
         )
     everyone = range(1, agreement.rounds + 1)
-    is_whole = all(course.algorithm.participants(k) is None for k in everyone)
-    if not is_whole and (course.is_pooled or course.algorithm.needs_network):
+    is_whole = all(run.method.participants(k) is None for k in everyone)
+    if not is_whole and (run.facts.is_pooled or run.method.needs_network):
         raise InputError(f"{agreement.method} leaves silos out of its first round, in which the counts are sent.")
     size = len(agreement.participants) * agreement.n_counts
     if size > _MOST_COUNTS:
         raise InputError(f"The counts of all silos are {size} numbers; at most {_MOST_COUNTS} fit into a message.")
     own, training = share_out(target, agreement.profile_share)
     assert own is not None
-    profile = ProfileRound(
+    profile = ColumnProfile(
         n_numeric=agreement.n_numeric, n_categorical=agreement.n_categorical, size=agreement.n_counts, target=own
     )
-    return replace(course, target=training, profile=profile)
+    return TrainingSpec.of(profile, replace(run, target=training))
 
 
 def _check_settings(agreement: Agreement, method: type[Method]) -> None:

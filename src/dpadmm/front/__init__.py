@@ -1,7 +1,7 @@
-"""The front door: `fit` and `plan` on tables and arrays, as the commands of these names; `run` for one method; `load`.
+"""The front door: `fit` and `plan` on tables, as the commands of these names; `run` for one method; `load`.
 
-`fit` and `dpadmm fit` are one path (`training.Training`): the same checks, plan, record and files. What is asked for in
-words is checked in `asked`; where tables come from is in `sources`.
+`fit` and `dpadmm fit` are one path (`training.Training`): the same checks, plan, record and files. What plans are
+made from is in `planning`; where tables come from is in `sources`.
 """
 
 from dpadmm import _offer

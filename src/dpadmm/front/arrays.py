@@ -8,15 +8,16 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
-from dpadmm.core.local import LocalEngine
-from dpadmm.core.private import Course, RunSetting, promises_of, run_course
-from dpadmm.core.witness import PublicRound
+from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec, promises_of
+from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import opened
-from dpadmm.estimators.wishes import network_of, protection_from, protection_of
+from dpadmm.estimators.ledger_file import protection_of
+from dpadmm.estimators.resolved import network_of, protection_from
 from dpadmm.federation.terms import LOSSES
 from dpadmm.methods.method import Common, Method, by_name
 from dpadmm.networks.graph import Network, complete
+from dpadmm.noise.planned import PublicRound
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planner.planner import plan as make_plan
@@ -35,7 +36,7 @@ from dpadmm.problems.silos import Silos
 class RunResult:
     """What a run released.
 
-    model: (d,). statement: what it cost whom, certified. course: what was run, all of it public: algorithm, rounds,
+    model: (d,). statement: what it cost whom, certified. spec: what was run, all of it public: method, rounds,
     network. history: what the noisy messages show, round by round. With simulated noise it is not a private release.
     """
 
@@ -43,7 +44,7 @@ class RunResult:
     statement: Statement = field(repr=False)
     delta: float
     is_private_release: bool
-    course: Course = field(repr=False)
+    spec: RunSpec = field(repr=False)
     history: tuple[PublicRound, ...] = field(repr=False)
 
     @property
@@ -56,7 +57,7 @@ class RunResult:
         hidden = self.statement.protection
         figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {hidden} against {hidden.observer}"
         cost = f"{self.statement.standing}{':' * bool(self.statement.declared)} {figure}"
-        ran = f"{self.course.algorithm}, {self.course.setting.rounds} rounds"
+        ran = f"{self.spec.method}, {self.spec.setting.rounds} rounds"
         return f"{ran}: {cost}" if self.is_private_release else f"{ran}: NOT a private release; it would cost {cost}"
 
 
@@ -107,26 +108,28 @@ def run(
     protection = protection_from(protection_of(ledger), unit, view, None, None)
     target = PureTarget(epsilon) if delta == 0 and chosen.about.is_pure else Target(epsilon, delta)
     if rounds is None and not numbers:
-        course, problem = _planned(method, held, _loss(loss), target, network, regulariser, protection)
+        spec, problem = _planned(method, held, _loss(loss), target, network, regulariser, protection)
     else:
         problem = Problem.of(EmpiricalRisk(held, _loss(loss), mu), regulariser=regulariser)
-        course = _stated(chosen, problem, rounds, numbers, target, network, protection)
+        spec = _stated(chosen, problem, rounds, numbers, target, network, protection)
         if view is not None:
-            _check_view(course)
+            _check_view(spec)
     if seed is not None and ledger is not None:
         raise InputError(
             "seed makes the noise reproducible, so nothing is released or recorded. Leave out seed or ledger."
         )
     sampler = SecureSampler() if seed is None else SimulatedSampler(checks.count("seed", seed, least=0))
     with opened(ledger, *(_known(held) if ledger is not None else (None, None, None))) as book:
-        done = run_course(course, [problem], sampler, label=method, ledgers=book, engine=LocalEngine())[0]
+        source = Problems([problem])
+        done = run_training(TrainingSpec.of(spec), source, sampler, book, label=method, progress=True)
+    (run,) = done.runs(spec)
     return RunResult(
-        model=done.run.model(course.output)[:, 0],
-        statement=done.statement,
+        model=run.model(spec.output)[:, 0],
+        statement=done.plan.statement(),
         delta=delta,
         is_private_release=done.is_private_release,
-        course=course,
-        history=done.history,
+        spec=spec,
+        history=run.history,
     )
 
 
@@ -179,7 +182,7 @@ def _planned(
     network: Network | None,
     regulariser: Regulariser | None,
     protection: Protection,
-) -> tuple[Course, Problem]:
+) -> tuple[RunSpec, Problem]:
     """Return what the planner chooses for this method, and the problem it is run on."""
     if isinstance(target, PureTarget):
         raise InputError("The planner needs delta > 0. Give delta, or rounds and the method's own parameters.")
@@ -195,7 +198,7 @@ def _planned(
         protection=protection,
         row_norm=silos.row_norm,
     )
-    return made, made.problem(silos)
+    return made.run, made.problem(silos)
 
 
 def _stated(
@@ -206,7 +209,7 @@ def _stated(
     target: Target | PureTarget,
     network: Network | None,
     protection: Protection,
-) -> Course:
+) -> RunSpec:
     """Return the run with the rounds and numbers that were given."""
     name, known = method.about.name, method.numbers()
     strange = [each for each in numbers if each not in known]
@@ -219,21 +222,18 @@ def _stated(
     if network is None and method.about.least_silos > 1:
         network = complete(problem.n_agents)
     agreed = Common(checks.count("rounds", rounds), problem.n_agents, network, seed=0)
-    algorithm: Any = method.agreed(agreed, **method.typed(numbers))
-    return Course(algorithm, RunSetting(problem, rounds, network=network, protection=protection), target)
+    made: Any = method.agreed(agreed, **method.typed(numbers))
+    return RunSpec(made, RunSetting(problem, rounds, network=network, protection=protection), target)
 
 
-def _check_view(course: Course) -> None:
+def _check_view(spec: RunSpec) -> None:
     """Refuse an observer that was asked for and whom the method does not count; masks hide sums from all who look."""
-    asked = course.setting.protection.view
-    seen = {
-        row.certificates[0].protection.view
-        for each in promises_of(course.algorithm, course.setting)
-        for row in each.rows
-    }
+    asked = spec.setting.protection.view
+    promises = promises_of(spec.method, spec.setting)
+    seen = {row.certificates[0].protection.view for each in promises for row in each.rows}
     if asked is not View.AGGREGATE and not all(asked in COVERED[each] for each in seen):
         raise InputError(
-            f"{type(course.algorithm).__name__} is certified against the {' and '.join(v.value for v in seen)}, "
+            f"{type(spec.method).__name__} is certified against the {' and '.join(v.value for v in seen)}, "
             f"not against the {asked.value}. Nothing was spent. Choose a view it is certified against, or another "
             "method."
         )

@@ -19,6 +19,7 @@ from dpadmm.data.tables import SiloTable, check_no_copies, read_silos, silo_name
 from dpadmm.data.workers import ThreadWorkers, Workers
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection
+from dpadmm.settings import TableOptions, TextFormat
 
 AnyTables: TypeAlias = Mapping[str, SiloTable | StreamedTable]
 """The silos' tables by name: all in memory, or all in their files."""
@@ -36,10 +37,13 @@ class TableSource(Protocol):
     def files(self) -> Sequence[Path]:
         """The files that will be read."""
 
-    def read(
-        self, split_by: str | None, written: TableFormat, streaming: "Streaming", protection: Protection
-    ) -> AnyTables:
+    def read(self, split_by: str | None, streaming: "Streaming", protection: Protection) -> AnyTables:
         """Return one table per silo; refuse copies, see `check_no_copies`."""
+
+
+def format_of(table: TextFormat) -> TableFormat:
+    """Return how tables are written, as options say it."""
+    return TableFormat.of(table.sep, table.decimal, table.encoding, table.na_values, table.header)
 
 
 @dataclass(frozen=True)
@@ -47,51 +51,46 @@ class Streaming:
     """Whether tables stay in their Parquet files and are read in passes; None where their size decides.
 
     refused: the words for which all rows must be in memory, as they were given. workers: who makes the passes.
+    written: how text files are written.
     """
 
     is_wanted: bool | None = None
     refused: tuple[str, ...] = ()
     workers: Workers = field(default=ThreadWorkers(), repr=False)
+    written: TableFormat = field(default=TableFormat())
 
     @classmethod
     def of(
-        cls,
-        is_wanted: bool | None,
-        written: TableFormat,
-        *,
-        split_by: Any = None,
-        person: Any = None,
-        workers: Workers | None = None,
+        cls, table: TableOptions, *, split_by: Any = None, person: Any = None, workers: Workers | None = None
     ) -> "Streaming":
         """Return what was asked for, beside the words that cannot be kept when rows are streamed.
 
         workers: those of a cluster, which stream whatever the size of the tables.
         """
-        given = {"split_by": split_by, "persons": person, "na_values": written.na_values or None}
+        given = {"split_by": split_by, "persons": person, "na_values": table.na_values or None}
         refused = tuple(setting(name) for name, value in given.items() if value is not None)
+        written = format_of(table)
         if workers is None:
-            return cls(is_wanted, refused)
-        if is_wanted is False:
+            return cls(table.stream, refused, written=written)
+        if table.stream is False:
             raise InputError(
                 f"{setting('cluster')} reads tables in passes, so it does not go with {setting('stream', False)}. "
                 "Leave one of them out."
             )
-        return cls(True, refused, workers)
+        return cls(True, refused, workers, written)
 
-    def tables(
-        self, files: Sequence[Path], split_by: str | None, written: TableFormat, protection: Protection
-    ) -> AnyTables:
+    def tables(self, files: Sequence[Path], split_by: str | None, protection: Protection) -> AnyTables:
         """Return one table per silo; a folder of Parquet files is one silo, and is always streamed."""
         folder = next((path for path in files if path.is_dir()), None)
         if self.is_wanted is False and folder is not None:
             raise InputError(f"{folder} is a folder, whose files are streamed. Leave out {setting('stream', False)}.")
         is_wanted = self.is_wanted or folder is not None
         if self.is_wanted is False or not (is_wanted or self._may_stream(files)):
-            return read_silos(files, split_by, written, protection=protection)
-        self._check(files, written)
+            return read_silos(files, split_by, self.written, protection=protection)
+        self._check(files)
         tables = [ParquetTable.of(path) for path in files]
         if not is_wanted and sum(table.decoded_bytes for table in tables) <= MOST_IN_MEMORY:
-            return read_silos(files, split_by, written, protection=protection)
+            return read_silos(files, split_by, self.written, protection=protection)
         named = zip(silo_names(files), self.workers.checked(tables), strict=True)
         found = {name: StreamedTable(table, self.workers) for name, table in named}
         check_no_copies(found, protection)
@@ -101,7 +100,7 @@ class Streaming:
         """Return whether files could be streamed, so that their size decides."""
         return bool(files) and not self.refused and all(is_parquet(path) and path.is_file() for path in files)
 
-    def _check(self, files: Sequence[Path], written: TableFormat) -> None:
+    def _check(self, files: Sequence[Path]) -> None:
         """Refuse what needs all rows at once."""
         if self.refused:
             raise InputError(
@@ -115,7 +114,7 @@ class Streaming:
                 "none. Save the table as Parquet."
             )
         for path in files:
-            check_stored(path, written)
+            check_stored(path, self.written)
 
 
 @dataclass(frozen=True)
@@ -125,11 +124,9 @@ class Files:
     files: tuple[Path, ...]
     names: tuple[str, ...] | None = None
 
-    def read(
-        self, split_by: str | None, written: TableFormat, streaming: Streaming, protection: Protection
-    ) -> AnyTables:
+    def read(self, split_by: str | None, streaming: Streaming, protection: Protection) -> AnyTables:
         """Return one table per silo."""
-        found = streaming.tables(self.files, split_by, written, protection)
+        found = streaming.tables(self.files, split_by, protection)
         if self.names is None or split_by is not None:
             return found
         return dict(zip(self.names, found.values(), strict=True))
@@ -142,9 +139,7 @@ class Frames:
     frames: Mapping[str, pd.DataFrame] = field(repr=False)
     files: tuple[Path, ...] = ()
 
-    def read(
-        self, split_by: str | None, written: TableFormat, streaming: Streaming, protection: Protection
-    ) -> AnyTables:
+    def read(self, split_by: str | None, streaming: Streaming, protection: Protection) -> AnyTables:
         """Return one table per silo; how text is written does not matter for them."""
         if streaming.is_wanted:
             raise InputError("Data frames are in memory, so they cannot be streamed. Give paths of Parquet files.")
@@ -182,7 +177,7 @@ def source_of(data: Any) -> TableSource:
     if given and all(isinstance(each, pd.DataFrame) for each in given):
         several = tuple(f"table {i}" for i in range(1, len(given) + 1))
         return Frames(dict(zip(names or (several if len(given) > 1 else ("table",)), given, strict=True)))
-    raise InputError(f"data must be {_WANTED}, got {shown(data)}. Arrays are given as fit(X, y, bounds=(low, high)).")
+    raise InputError(f"data must be {_WANTED}, got {shown(data)}. Arrays are fitted by the estimators.")
 
 
 def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
@@ -197,7 +192,9 @@ def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
         given = Schema.load(os.fspath(given))
     if isinstance(given, Schema):
         if target is not None and target != given.label.name:
-            raise InputError(f"target is {target!r}, but the schema predicts {given.label.name!r}. Make them agree.")
+            raise InputError(
+                f"{setting('target')} is {target!r}, but the schema predicts {given.label.name!r}. Make them agree."
+            )
         return given
     if not isinstance(given, Mapping):
         raise InputError(

@@ -1,13 +1,14 @@
 """The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
-from dpadmm import checks
 from dpadmm.checks import plural, setting
-from dpadmm.core.bought import BoughtProfile, bought_profile
+from dpadmm.core.budget import ReusedProfile, reusable_profile
 from dpadmm.data.persons import Persons
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
@@ -15,23 +16,21 @@ from dpadmm.data.streamed import StreamedSilos, StreamedTable
 from dpadmm.data.tables import SiloTable, check_split, screen_cells
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.data import counted_by_class
-from dpadmm.estimators.wishes import Books, with_public_sizes
-from dpadmm.front.asked import TaskWords, check_person, persons_of
-from dpadmm.front.sources import AnyTables, in_files, in_memory
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.estimators.ledger_file import LedgerFile
+from dpadmm.estimators.resolved import ResolvedSettings, with_public_sizes
+from dpadmm.front.planning import check_person, persons_of
+from dpadmm.front.sources import AnyTables, in_files, in_memory, public_schema
 from dpadmm.planner.carrying import carry_out
 from dpadmm.planner.plan import Plan
 from dpadmm.planner.planner import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.task import Task
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.reporting.facts import NOT_STATED, Accountability
-from dpadmm.reporting.files import check_room, check_writable, checked_suffix
+from dpadmm.reporting.facts import Accountability
+from dpadmm.reporting.files import check_apart, check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names, released_model, spending_of
-
-_STRICT, _NO_BOOKS = Screening(), Books()
+from dpadmm.settings import FitSettings
 
 
 def ledger_data(tables: AnyTables, persons: Persons | None = None) -> tuple[SiloColumns, ...]:
@@ -54,13 +53,13 @@ def budgets_around(task: Task, method: str | None = None, problems: int | None =
 class Prepared:
     """The silos' rows as they were read, and notes about awkward cells for the data's holder alone.
 
-    bought: the profile of these rows that an earlier run released, None without one. data: the tables as a ledger knows
-    them, where one is kept. assumed: for the statement.
+    earlier: the profile of these rows that an earlier run released, None without one. data: the tables as a ledger
+    knows them, where one is kept. assumed: for the statement.
     """
 
     rows: RawSilos
     notes: tuple[str, ...]
-    bought: BoughtProfile | None = None
+    earlier: ReusedProfile | None = None
     data: tuple[SiloColumns, ...] = ()
     assumed: tuple[str, ...] = ()
 
@@ -136,80 +135,78 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def plan_for(schema: Schema, sizes: tuple[int, ...], words: TaskWords) -> Plan:
-    """Plan from public facts: the schema's width and norm, the sizes and the options."""
-    return make_plan(words.task(sizes, schema), method=words.method_name(), problems=words.problems(schema))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """Everything a fit was asked for, but its tables: `dpadmm.fit` and `dpadmm fit` are both this.
-
-    split_by, person: columns that tell the silo of a row, and whose it is, where a person may have several. keep: how
-    many rows of a person are used in a silo. out, report: where model and report are written, if anywhere. about: who
-    answers for the processing, which the model keeps for its reports.
-    is_hopeless_allowed: train even if the planner expects nothing, or no intervals that were asked for.
-    """
+    """Everything a fit was asked for, but its tables: `dpadmm.fit` and `dpadmm fit` are both this."""
 
     schema: Schema
-    words: TaskWords
-    screening: Screening = _STRICT
-    books: Books = _NO_BOOKS
-    out: Path | None = None
-    report: Path | None = None
-    about: Accountability = NOT_STATED
-    title: str | None = None
-    split_by: str | None = None
-    person: str | None = None
-    keep: int | None = None
-    seed: int | None = None
-    may_replace: bool = False
-    is_hopeless_allowed: bool = False
-    has_progress: bool = True
+    settings: ResolvedSettings
+    ledger: LedgerFile
+    has_progress: bool = False
 
-    def check_words(self) -> None:
-        """Check all that can be checked before a row is read; that files are apart is checked before."""
-        check_split(self.split_by, self.schema.columns, self.schema.label)
-        check_person(self.person, self.keep, self.words.protection, self.schema, self.split_by)
-        check_outputs(self.out, self.report, may_replace=self.may_replace)
-        self.words.class_weights(self.schema)
-        self.books.check(self.words.epsilon)
-        if self.seed is not None:
-            checks.count("seed", self.seed, least=0)
-            if self.books.path is not None:
-                raise InputError(
-                    f"With {setting('seed')} nothing is released, so there is nothing to record. Leave out "
-                    f"{setting('ledger')}."
-                )
+    @classmethod
+    def of(cls, said: FitSettings, files: Sequence[Path] = (), *, has_progress: bool = False) -> Self:
+        """Check all that can be checked before a row is read; files: those that will be."""
+        path = None if said.ledger is None else Path(said.ledger)
+        stated = Path(said.schema) if isinstance(said.schema, str | os.PathLike) else None
+        out = said.out
+        check_apart({"out": out.model, "report": out.report}, [stated, *files], path)
+        ledger = LedgerFile(path=path, budget=said.budget)
+        settings = ResolvedSettings.of(said, ledger.protection, has_persons=said.person is not None)
+        own = said.training.stated("row_norm", "threshold")
+        if own:
+            raise InputError(f"{own[0]} is for estimators. For tables, the schema states row_norm. Leave it out.")
+        schema = public_schema(said.schema, said.target, is_real=said.training.loss == "huber")
+        schema = schema.with_intercept(said.training.fit_intercept)
+        check_split(said.split_by, schema.columns, schema.label)
+        check_person(said.person, said.privacy.keep, settings.protection, schema, said.split_by)
+        check_outputs(out.model, out.report, may_replace=out.force)
+        settings.class_weights(schema)
+        ledger.check(said.epsilon)
+        if said.seed is not None and path is not None:
+            raise InputError(
+                f"With {setting('seed')} nothing is released, so there is nothing to record. Leave out "
+                f"{setting('ledger')}."
+            )
+        return cls(schema=schema, settings=settings, ledger=ledger, has_progress=has_progress)
+
+    @property
+    def said(self) -> FitSettings:
+        """The settings as they were said."""
+        return self.settings.settings
 
     def check(self, tables: AnyTables) -> Prepared:
         """Check the tables, before planning."""
-        persons = None if self.person is None else persons_of(in_memory(tables), self.person, self.keep)
+        persons = (
+            None
+            if self.said.person is None
+            else persons_of(in_memory(tables), self.said.person, self.said.privacy.keep)
+        )
         if persons is not None:
-            persons.check_silos(self.words.protection.silos_per_person)
+            persons.check_silos(self.settings.protection.silos_per_person)
         self._check_texts(tables)
         data = ledger_data(tables, persons)  # hashed when they are asked for
-        if self.books.path is not None:
-            check_room(self.books.path)
-        names = public_names(list(tables), self.words.protection.unit)
-        data = data if self.books.path is not None else ()
-        if self.books.is_new:  # made when everything is planned
+        if self.ledger.path is not None:
+            check_room(self.ledger.path)
+        names = public_names(list(tables), self.settings.protection.unit)
+        data = data if self.ledger.path is not None else ()
+        if self.ledger.is_new:  # made when everything is planned
             return replace(self._prepared(tables, names, persons), data=data)
         # Other data or terms are refused before the planning.
-        with self.books.open(data, self.words.delta, self.words.protection) as ledger:
+        with self.ledger.open(data, self.said.delta, self.settings.protection) as ledger:
             prepared = replace(self._prepared(tables, names, persons), data=data)
-            if ledger is None or not self.words.profile.is_wanted:
+            if ledger is None or not self.settings.profile.is_wanted:
                 return prepared
-            bought = bought_profile(ledger, prepared.rows, self.words.protection, self.words.target)
-            return replace(prepared, bought=bought)
+            earlier = reusable_profile(ledger, prepared.rows, self.settings.protection, self.settings.target)
+            return replace(prepared, earlier=earlier)
 
     def _prepared(self, tables: AnyTables, names: Sequence[str], persons: Persons | None) -> Prepared:
-        streamed, nominal = in_files(tables), self.words.nominal_records
+        streamed, nominal = in_files(tables), self.settings.nominal_records
         if streamed:
-            made = prepare_streamed(self.schema, streamed, self.screening, names, nominal)
+            made = prepare_streamed(self.schema, streamed, self.settings.screening, names, nominal)
         else:
-            made = prepare(self.schema, in_memory(tables), self.screening, names, nominal, persons)
-        weights = self.words.class_weights(self.schema)
+            made = prepare(self.schema, in_memory(tables), self.settings.screening, names, nominal, persons)
+        weights = self.settings.class_weights(self.schema)
         if weights is not None:
             rows, note = counted_by_class(made.rows, self.schema.label.classes, weights)
             made = replace(made, rows=rows, assumed=(note,))
@@ -218,10 +215,12 @@ class Training:
     def _check_texts(self, tables: AnyTables) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
         words = {
-            setting("title"): self.title or "",
-            **{setting(name): words for name, words in vars(self.about).items()},
-            setting("out"): str(self.out or ""),
-            setting("ledger"): str(self.books.path or ""),
+            **{
+                setting(name): getattr(self.said.out, name) or ""
+                for name in ("title", "purpose", "controller", "contact")
+            },
+            setting("out"): str(self.said.out.model or ""),
+            setting("ledger"): str(self.ledger.path or ""),
             "The schema": self.schema.to_json(),
             "The name of a silo or a file": "".join((*tables, *(table.where for table in tables.values()))),
         }
@@ -231,11 +230,9 @@ class Training:
 
     def plan(self, prepared: Prepared) -> Plan:
         """Plan, and refuse a hopeless target unless told otherwise: nothing is spent then."""
-        rule = self.words.profile
-        if prepared.bought is not None:
-            rule = rule.with_bought(prepared.bought.counts.run, prepared.bought.m)
-        plan = plan_for(self.schema, prepared.rows.sizes, replace(self.words, profile=rule))
-        if (plan.is_hopeless or plan.lacks_intervals) and not self.is_hopeless_allowed:
+        task = self.settings.table_task(prepared.rows.sizes, self.schema, prepared.earlier)
+        plan = make_plan(task, method=self.settings.method, problems=self.settings.problems(self._n_classes))
+        if (plan.is_hopeless or plan.lacks_intervals) and not self.said.training.anyway:
             raise InputError(
                 f"{' '.join(plan.warnings)} Nothing was spent. To train anyway, add {setting('anyway', True)}."
             )
@@ -243,25 +240,35 @@ class Training:
 
     def carry_out(self, prepared: Prepared, plan: Plan) -> Trained:
         """Reserve, run and save."""
-        sampler = SecureSampler() if self.seed is None else SimulatedSampler(self.seed)
-        plan.whole_plan(self.seed is None)  # noise that cannot be drawn is refused before a ledger is made for it
-        rows, bought, unread = prepared.rows, prepared.bought, None
-        budgets = () if self.report is None else self._budgets(rows, plan)
-        with self.books.open(prepared.data, self.words.delta, self.words.protection) as ledger:
-            outcome = carry_out(plan, rows, sampler, ledgers=ledger, progress=self.has_progress, bought=bought)
+        sampler, is_secure = self.settings.sampler, not self.settings.is_simulated
+        plan.spec.noise_plan(is_secure)  # noise that cannot be drawn is refused before a ledger is made for it
+        rows, earlier, unread = prepared.rows, prepared.earlier, None
+        files = self.said.out
+        budgets = () if files.report is None else self._budgets(rows, plan)
+        with self.ledger.open(prepared.data, self.said.delta, self.settings.protection) as ledger:
+            outcome = carry_out(plan, rows, sampler, ledger, progress=self.has_progress, earlier=earlier)
             try:
-                spending = None if ledger is None else spending_of(ledger.ledger, self.books.name)
+                spending = None if ledger is None else spending_of(ledger.ledger, self.ledger.name)
             except LedgerError as problem:  # whatever keeps it from being read, the paid model must be saved
                 spending, unread = None, problem
         names = rows.names or ()
-        title = self.title if self.title is not None else f"{self.schema.label.name} from {plural(len(names), 'silo')}"
+        title = (
+            files.title if files.title is not None else f"{self.schema.label.name} from {plural(len(names), 'silo')}"
+        )
         model = released_model(outcome, self.schema, names, title, spending, prepared.assumed)
-        model = replace(model, about=self.about, budgets=tuple(budgets))
-        place = None if self.out is None else model.save(self.out)
-        if self.report is not None:
-            model.report(self.report, name=None if place is None else place.name)
+        about = Accountability(purpose=files.purpose, controller=files.controller, contact=files.contact)
+        model = replace(model, about=about, budgets=tuple(budgets))
+        place = None if files.model is None else model.save(files.model)
+        if files.report is not None:
+            model.report(files.report, name=None if place is None else place.name)
         return Trained(model, place, unread)
 
     def _budgets(self, rows: RawSilos, plan: Plan) -> tuple[UtilityPoint, ...]:
-        words = self.words.settled(plan, self.schema)
-        return budgets_around(words.task(rows.sizes, self.schema), words.method_name(), words.problems(self.schema))
+        settings = self.settings.settled(plan, self._n_classes)
+        return budgets_around(
+            settings.table_task(rows.sizes, self.schema), settings.method, settings.problems(self._n_classes)
+        )
+
+    @property
+    def _n_classes(self) -> int:
+        return len(self.schema.label.classes)

@@ -145,6 +145,13 @@ class Perturbed:
 class Sampler(Protocol):
     """Adds the noise that releases promise to values."""
 
+    @property
+    def is_secure(self) -> bool:
+        """Whether what it draws is a release."""
+
+    def apart(self, number: int) -> "Sampler":
+        """Return the source for one of several models of a run; so that seeded noise differs."""
+
     def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
         """Return `values` (agents, dimension, replicas) plus fresh noise.
 

@@ -30,7 +30,7 @@ from dpadmm.privacy.calibration import (
 )
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, secure_grid
-from dpadmm.privacy.records import NoisyRelease, ObjectiveRelease, SummedGaussianRelease
+from dpadmm.privacy.records import NoisyRelease, ObjectiveRelease, SummedGaussianRelease, seen_noise
 
 Floats = NDArray[np.float64]
 Stds = list[Floats]
@@ -88,6 +88,18 @@ class NoisePlan:
                 for place, row in self.releases.items()
             }
         )
+
+    def prefixed(self, prefix: str) -> "NoisePlan":
+        """Return the plan with this before the names of its slots, so that several runs stay apart."""
+        if not prefix:
+            return self
+        return NoisePlan({(replace(slot, name=prefix + slot.name), k): row for (slot, k), row in self.releases.items()})
+
+    def noise_in_sum(self, slot: Slot, k: int, n_agents: int) -> float:
+        """Return the noise in the sum of all agents' values of a slot and round."""
+        row = self.releases[slot, k]
+        squares = [seen_noise(release) ** 2 for release in row.values()]
+        return math.sqrt(squares[0] * n_agents if None in row else math.fsum(squares))
 
     def resting_on(self, declared: tuple[str, ...]) -> "NoisePlan":
         """Return the plan where every bound takes the constants of these parts of a user as declared."""
@@ -171,6 +183,7 @@ def calibrated(
     *,
     silos_per_person: int = 1,
     secure_dimension: int | None = None,
+    on_grid: Callable[[Certificate, float], Certificate] | None = None,
     shares: Shares | None = None,
 ) -> NoisePlan:
     """Return the plan that spends exactly the target, all promises of an agent together.
@@ -181,6 +194,7 @@ def calibrated(
     schedule: relative noise over the rounds 1.. of the run (if left out, the promises' own, or else constant).
     secure_dimension: dimension of the messages if they are to leave on a grid (C8): the rounding then enters the
         certificates before the noise is chosen. Only for Gaussian noise.
+    on_grid: what rounding to a grid makes of a certificate, where that is not the rule for such vectors.
     shares: among whom the noise of a coordinator is shared out, where the silos' messages leave under masks (C12).
         They are then on a grid whatever the noise is drawn from, of dimension `secure_dimension`.
     """
@@ -201,9 +215,11 @@ def calibrated(
             raise InputError("Gaussian noise gives no pure epsilon; give a delta as well (Target).")
         choose = _gaussian_stds if families == {Family.GAUSSIAN} else _sampled_stds
         noise = _shared(promises, choose(promises, target, shape, silos_per_person))
-        if secure_dimension is not None:
+        if secure_dimension is not None and on_grid is None:
+            on_grid = _rule_for_vectors(promises, secure_dimension, shares)
+        if on_grid is not None:
             # The grid is a function of the noise alone; its rounding is 2^-24 of it, so one repetition settles.
-            promises = [_on_grid(p, s, secure_dimension, shares) for p, s in zip(promises, noise, strict=True)]
+            promises = [_on_grid(p, s, on_grid, shares) for p, s in zip(promises, noise, strict=True)]
             noise = _shared(promises, choose(promises, target, shape, silos_per_person))
     else:
         if shares is not None:
@@ -341,9 +357,11 @@ def _side_by_side(bounds: list[Floats]) -> Floats:
     return np.concatenate([np.broadcast_to(part, (rows, part.shape[1])) for part in bounds], axis=1)
 
 
-def _on_grid(promise: Promise, stds: Floats, dimension: int, shares: Shares | None) -> Promise:
+def _rule_for_vectors(
+    promises: Sequence[Promise], dimension: int, shares: Shares | None
+) -> Callable[[Certificate, float], Certificate]:
     checks.count("secure_dimension", dimension)
-    if shares is not None and any(row.agent != COORDINATOR for row in promise.rows):
+    if shares is not None and any(row.agent != COORDINATOR for promise in promises for row in promise.rows):
         raise InputError("Only values that are used through their sum can be summed under masks (C12).")
 
     @cache  # rounds mostly share a certificate, and grids are powers of two
@@ -352,6 +370,12 @@ def _on_grid(promise: Promise, stds: Floats, dimension: int, shares: Shares | No
             return secure_grid(certificate, grid=grid, dimension=dimension)
         return masked_sum(certificate, shares=shares, grid=grid, dimension=dimension)
 
+    return placed
+
+
+def _on_grid(
+    promise: Promise, stds: Floats, placed: Callable[[Certificate, float], Certificate], shares: Shares | None
+) -> Promise:
     def row_on_grid(row: Row, std: Floats) -> Row:
         own = std if shares is None else std / math.sqrt(shares.honest)
         pairs = zip(row.certificates, row.rounds, strict=True)

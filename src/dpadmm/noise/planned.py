@@ -2,6 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +14,31 @@ from dpadmm.errors import InputError
 from dpadmm.noise.draws import COORDINATOR, Draw, Recipients, Releases, Sampler, Slot
 from dpadmm.noise.plan import Floats, NoisePlan
 from dpadmm.noise.sums import Masks, Words, from_words, masked, sum_words, to_words
-from dpadmm.privacy.records import NoisyRelease, Origin, SummedGaussianRelease
+from dpadmm.privacy.records import NoisyRelease, ObjectiveRelease, Origin, SummedGaussianRelease, seen_noise
 
 _COORDINATOR_ALONE = np.array([COORDINATOR])
+
+
+@dataclass(frozen=True)
+class PublicRound:
+    """One round, as anyone who saw the released messages can compute it: post-processing, and nothing else.
+
+    norms: of each sender's message. movement: distance of their mean from that of the round before (of the mean
+    itself in the first). disagreement: largest distance of a message from their mean. noise_norm: the expected norm
+    of the noise on one message, a public number. average_movement: as movement, of the mean of all rounds so far.
+    """
+
+    round: int
+    slot: str
+    norms: tuple[float, ...]
+    movement: float
+    disagreement: float
+    noise_norm: float
+    average_movement: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {**vars(self), "norms": list(self.norms)}
 
 
 class PlannedNoise:
@@ -25,12 +49,24 @@ class PlannedNoise:
     values leave asks first whether all of their noise was drawn (`check_drawn`): a plan is no noise.
 
     masks: of every silo, where sums are taken under masks in one process; the sum is the same without.
+    history: what leaves, of a single run, as anyone can compute it from the noisy messages; no value is seen before
+    its noise. Noise inside an objective (C2) never leaves, and whoever knew its norm could take it off the broadcast
+    minimiser, so it is not in there. sums: all noisy sums, if `keeps_sums`.
     """
 
     def __init__(
-        self, plan: NoisePlan, sampler: Sampler, replicas: int = 1, masks: Sequence[Masks] | None = None
+        self,
+        plan: NoisePlan,
+        sampler: Sampler,
+        replicas: int = 1,
+        masks: Sequence[Masks] | None = None,
+        *,
+        keeps_sums: bool = False,
     ) -> None:
-        self.masks = masks
+        self.masks, self.keeps_sums = masks, keeps_sums
+        self.history: list[PublicRound] = []
+        self.sums: list[Floats] = []
+        self._means: dict[str, tuple[int, Floats, Floats]] = {}  # messages so far, mean of the last, mean of all
         self.groups = [(np.arange(checks.count("replicas", replicas)), plan)]
         self.sampler = sampler
         self._drawn: defaultdict[tuple[str, int], list[NDArray[np.int64]]] = defaultdict(list)  # who, draw by draw
@@ -71,6 +107,7 @@ class PlannedNoise:
                 self._check_paid(slot, k, agents, planned)
             self._drawn[slot.name, k].append(agents)
             out[:, :, columns] = drawn.values
+        self._see(slot, k, out)
         return out
 
     def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
@@ -78,10 +115,15 @@ class PlannedNoise:
         plan = self.groups[0][1]
         (release,) = _listed(plan.of(slot, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
-            return self.perturb(slot, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
-        if len(self.groups) > 1 or len(messages) != release.silos:
+            out = self.perturb(slot, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
+        elif len(self.groups) > 1 or len(messages) != release.silos:
             raise InputError(f"A sum under masks is planned for one budget and {release.silos} silos.")
-        return from_words(sum_words(self.sent(slot, k, messages)), _grid_of(release))[None]
+        else:
+            out = from_words(sum_words(self.sent(slot, k, messages)), _grid_of(release))[None]
+            self._see(slot, k, out)
+        if self.keeps_sums:
+            self.sums.append(out)
+        return out
 
     def sent(self, slot: Slot, k: int, messages: Floats) -> list[Words]:
         """Return what leaves all silos: each one's share, under its masks where there are any."""
@@ -128,6 +170,29 @@ class PlannedNoise:
                         anybody = is_for_all and agent is None
                         drawn = self._times(slot, when, None if anybody else release.agent if agent is None else agent)
                         self._check_all(drawn, release, slot)
+
+    def _see(self, slot: Slot, k: int, released: Floats) -> None:
+        """Write down what a slot of a single run has released."""
+        row = self.plan.releases.get((replace(slot, step=0), k), {})
+        if released.shape[2] != 1 or not row or any(isinstance(each, ObjectiveRelease) for each in row.values()):
+            return
+        message = released[:, :, 0]
+        mean = message.mean(axis=0)
+        seen, last, average = self._means.get(slot.name, (0, np.zeros_like(mean), np.zeros_like(mean)))
+        step = (mean - average) / (seen + 1)
+        self._means[slot.name] = seen + 1, mean, average + step
+        noise_std = max(seen_noise(each) for each in row.values())
+        self.history.append(
+            PublicRound(
+                round=k,
+                slot=slot.name,
+                norms=tuple(np.linalg.norm(message, axis=1).tolist()),
+                movement=float(np.linalg.norm(mean - last)),
+                disagreement=float(np.linalg.norm(message - mean, axis=1).max()),
+                noise_norm=noise_std * float(np.sqrt(len(mean))),
+                average_movement=float(np.linalg.norm(step)),
+            )
+        )
 
     def _check_all(self, drawn: int, release: NoisyRelease, slot: Slot) -> None:
         if drawn < release.count:

@@ -70,6 +70,15 @@ class SecureSampler:
     (True, True)
     """
 
+    @property
+    def is_secure(self) -> bool:
+        """Whether what it draws is a release."""
+        return True
+
+    def apart(self, number: int) -> "SecureSampler":
+        """Return the source for one of several models of a run; the same, since no noise repeats."""
+        return self
+
     def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
         """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""
         noise = promised_noise(releases, draw)

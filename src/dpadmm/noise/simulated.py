@@ -2,7 +2,7 @@
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -14,6 +14,8 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Draw, NoiseFamily, Perturbed, Releases, Values, checked_values, promised_noise
 from dpadmm.privacy.records import Origin
+
+_SEED_STEP = 2**64  # seeds of models that are run together, apart from each other and from other users' seeds
 
 Words: TypeAlias = NDArray[np.uint64]
 Keys: TypeAlias = tuple[Words, Words]
@@ -56,6 +58,15 @@ class SimulatedSampler:
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
             raise InputError(f"seed must be a whole number of at least 0, of any size, got {shown(seed)}.")
         checks.count("threads", self.threads)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether what it draws is a release."""
+        return False
+
+    def apart(self, number: int) -> "SimulatedSampler":
+        """Return the source for one of several models of a run; seeds differ."""
+        return replace(self, seed=self.seed + number * _SEED_STEP)
 
     def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
         """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""

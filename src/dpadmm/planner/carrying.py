@@ -1,24 +1,22 @@
 """A plan carried out: reserved, run on the silos' rows, and what may leave afterwards."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from dpadmm.core.bought import BoughtProfile, statement_with
-from dpadmm.core.curvature import ReleasedCurvature
-from dpadmm.core.local import LocalEngine, Recording
-from dpadmm.core.private import run_course
-from dpadmm.core.round_zero import Unencoded
-from dpadmm.core.search import Comparison
-from dpadmm.core.witness import PublicRound
+from dpadmm.core.budget import ReusedProfile, statement_with
+from dpadmm.core.loop import Run
+from dpadmm.core.spec import RunSpec
+from dpadmm.core.training import Outcome, Problems, run_training
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.planned import PublicRound
 from dpadmm.planner.plan import Plan
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
@@ -28,6 +26,9 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream
+from dpadmm.queries.candidate_scores import Comparison
+from dpadmm.queries.column_profile import ColumnProfile
+from dpadmm.queries.curvature import ReleasedCurvature
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +37,12 @@ class PlanOutcome:
 
     `models` (problems, d) are the released models. `statement` tells what all of them cost, with the profile that they
     rest on, whoever paid for it; it is about a release only if `is_private_release`, that is, if all noise came from
-    the operating system. `histories` are computed from the noisy messages alone; they are empty for methods whose noise
-    is inside the objective. `profile` is what round 0 has released, or an earlier run, and `profile_epsilon` what it
-    costs by itself; `encoding` how rows were encoded, None where they came encoded. `curvature` is what intervals are
-    made of, None without any, and `curvature_epsilon` what it costs by itself. `search`: how the plan was chosen
-    among others that were trained as well, all of which `statement` and `noise_plan` are about; None for one plan.
+    the operating system. `noise_plan` has every release, `rounds_plan` those of one model's rounds. `histories` are
+    computed from the noisy messages alone; they are empty for methods whose noise is inside the objective. `profile` is
+    what round 0 has released, or an earlier run, and `profile_epsilon` what it costs by itself; `encoding` how rows
+    were encoded, None where they came encoded. `curvature` is what intervals are made of, None without any, and
+    `curvature_epsilon` what it costs by itself. `search`: how the plan was chosen among others that were trained as
+    well, all of which `statement` and `noise_plan` are about; None for one plan.
     """
 
     models: Floats
@@ -48,6 +50,7 @@ class PlanOutcome:
     origin: Origin
     plan: Plan
     noise_plan: NoisePlan = field(repr=False)
+    rounds_plan: NoisePlan = field(repr=False)
     histories: tuple[tuple[PublicRound, ...], ...] = field(repr=False)
     receipts: tuple[Receipt, ...] = ()
     run_name: str = ""
@@ -57,6 +60,42 @@ class PlanOutcome:
     curvature: ReleasedCurvature | None = field(default=None, repr=False)
     curvature_epsilon: float | None = None
     search: Comparison | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        done: Outcome,
+        runs: Sequence[Run],
+        source: "RowSource | Problems",
+        sampler: Sampler,
+        earlier: ReusedProfile | None,
+        search: Comparison | None = None,
+    ) -> "PlanOutcome":
+        """Return what may leave of these runs of a training; the statement counts an earlier profile, too."""
+        rows = source if isinstance(source, RowSource) else None
+        statement = done.plan.statement() if earlier is None else statement_with(done.plan, earlier.release)
+        own = {
+            step.name: done.spec.part(step, sampler.is_secure).statement().curve.epsilon(plan.whole.delta)
+            for step in done.spec.sums
+        }
+        return cls(
+            models=np.array([each.model(plan.run.output)[:, 0] for each in runs]),
+            statement=statement,
+            origin=done.origin,
+            plan=plan,
+            noise_plan=done.plan,
+            rounds_plan=runs[0].plan,
+            histories=tuple(each.history for each in runs),
+            receipts=done.receipts,
+            run_name=done.name,
+            profile=None if rows is None or rows.profile is None else rows.profile.by(done.name),
+            profile_epsilon=own.get("profile") if earlier is None else earlier.epsilon(plan.whole.delta),
+            encoding=None if rows is None else rows.encoding,
+            curvature=done.released.get("curvature"),
+            curvature_epsilon=own.get("curvature"),
+            search=search,
+        )
 
     @property
     def model(self) -> Floats:
@@ -75,109 +114,90 @@ class PlanOutcome:
 
 
 @dataclass(eq=False)
-class EncodedRows:
-    """Rows that are encoded as plans say: by round 0, by an earlier profile, or by public knowledge alone.
+class RowSource:
+    """Rows that are encoded as plans say: by what was released before, by an earlier profile, or by public knowledge.
 
-    plans: all of them encode rows alike. silos: the encoded rows, with the labels of each problem.
+    plans: by the name of their run; all of them encode rows alike. profile: of an earlier run, until there is one.
+    silos: the encoded rows, with the labels of each problem.
     """
 
-    plans: Sequence[Plan]
+    plans: Mapping[str, Plan]
     rows: RawSilos
     profile: ReleasedProfile | None
     encoding: RowEncoding | None = None
     silos: Sequence[Silos | SiloStream] = ()
 
+    @classmethod
+    def of(cls, plans: Mapping[str, Plan], rows: RawSilos, earlier: ReusedProfile | None) -> "RowSource":
+        """Return the source; refuse rows that the plans are not for, from public facts alone."""
+        first = next(iter(plans.values()))
+        rows = planned_rows(first, rows)
+        if first.profile is not None:
+            first.profile.check(rows.form, rows.sizes, first.spec.facts)
+        return cls(plans, rows, None if earlier is None else earlier.counts)
+
+    @property
+    def _first(self) -> Plan:
+        return next(iter(self.plans.values()))
+
     def counts(self) -> Floats:
         """Return every silo's counts."""
-        return self.rows.counts(per_user=self.plans[0].task.protection.unit is Unit.USER)
+        return self.rows.counts(per_user=self._first.task.protection.unit is Unit.USER)
 
     def subject(self) -> ProfiledColumns:
         """Return what a profile is about."""
-        return self.rows.subject(self.plans[0].task.protection)
+        return self.rows.subject(self._first.task.protection)
 
-    def problems(self, pooled: Floats, noise_std: float) -> Sequence[Problem]:
-        """Return the problems of all plans, one after the other, by the noisy counts."""
-        form = self.rows.form
-        assert form is not None
-        has_sizes = self.plans[0].task.protection.relation.has_public_sizes
-        self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records, is_nominal=not has_sizes)
-        return self.encoded()
-
-    def encoded(self) -> Sequence[Problem]:
-        """Return the problems of all plans, one after the other."""
-        self.encoding = self.rows.encoding(self.plans[0].reach, self.profile)
-        self.silos = self.rows.silos(self.encoding)
-        return [plan.problem(part) for plan in self.plans for part in self.silos]
+    def problems(self, run: RunSpec, released: Mapping[str, Any]) -> Sequence[Problem]:
+        """Return the problems of a run, on rows that are encoded by the counts released before it."""
+        if self.encoding is None:
+            if ColumnProfile.name in released:
+                form, (pooled, noise_std) = self.rows.form, released[ColumnProfile.name]
+                assert form is not None
+                has_sizes = self._first.task.protection.relation.has_public_sizes
+                records = self.subject().records
+                self.profile = ReleasedProfile.of(form, pooled, noise_std, records, is_nominal=not has_sizes)
+            self.encoding = self.rows.encoding(self._first.reach, self.profile)
+            self.silos = self.rows.silos(self.encoding)
+        return [self.plans[run.name].problem(part) for part in self.silos]
 
 
 def carry_out(
     plan: Plan,
     silos: Silos | Sequence[Silos] | RawSilos,
     sampler: Sampler,
-    ledgers: Sequence[ConfirmedLedger] | ConfirmedLedger | None = None,
+    ledger: ConfirmedLedger | None = None,
     progress: bool = True,
     run: str | None = None,
-    bought: BoughtProfile | None = None,
+    earlier: ReusedProfile | None = None,
 ) -> PlanOutcome:
-    """Run the plan on the silos, or on the same rows with the labels of each of its problems; see `run_course`.
+    """Run the plan on the silos, or on the same rows with the labels of each of its problems; see `run_training`.
 
     Raw rows are encoded as the plan says; where it has a problem for each class, the numbers of classes become the
-    labels of these. `bought`: the profile that was released before, for a plan that counts on it.
-    Nothing but what may be seen is kept.
+    labels of these. `earlier`: the profile that was released before, for a plan that counts on it.
     """
-    if plan.task.profile.is_bought is not (bought is not None):
+    if plan.task.profile.is_bought is not (earlier is not None):
         raise InputError(
             "A plan that uses an earlier column profile needs that profile, and other plans must not get one. Pass "
-            "`bought` only with the plan that was made for it."
+            "`earlier` only with the plan that was made for it."
         )
-    problems: Sequence[Problem] | Unencoded
-    raw = None
+    source: RowSource | Problems
     if isinstance(silos, RawSilos):
-        silos = planned_rows(plan, silos)
-        if plan.profile is not None:
-            plan.profile.check(silos.form, silos.sizes, plan.setting)
-        raw = EncodedRows([plan], silos, None if bought is None else bought.counts)
-        problems = raw.encoded() if plan.profile is None else raw
+        source = RowSource.of({plan.run.name: plan}, silos, earlier)
+    elif plan.profile is not None:
+        raise InputError("The plan counts columns before training, but the rows are already encoded.")
     else:
-        problems = [plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)]
-    engine = LocalEngine(progress=progress, recording=Recording(every=0))  # a history costs passes, and is not kept
-    done = run_course(plan, problems, sampler, label=plan.method, ledgers=ledgers, engine=engine, name=run)
-    said = done[0].statement if bought is None else statement_with(done[0].plan, bought.release)
-    return PlanOutcome(
-        models=np.array([each.run.model(plan.output)[:, 0] for each in done]),
-        statement=said,
-        origin=next((each.origin for each in done if not each.is_private_release), Origin.SECURE),
-        plan=plan,
-        noise_plan=done[0].plan,
-        histories=tuple(each.history for each in done),
-        receipts=done[0].receipts,
-        run_name=done[0].name,
-        profile=None if raw is None or raw.profile is None else raw.profile.by(done[0].name),
-        profile_epsilon=profile_epsilon_of(plan, bought, is_secure=isinstance(sampler, SecureSampler)),
-        encoding=None if raw is None else raw.encoding,
-        curvature=done[0].curvature,
-        curvature_epsilon=_alone(plan, plan.curvature_plan(isinstance(sampler, SecureSampler))),
-    )
+        source = Problems([plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)])
+    done = run_training(plan.spec, source, sampler, ledger, label=plan.method, run=run, progress=progress)
+    return PlanOutcome.of(plan, done, done.runs(plan.run), source, sampler, earlier)
 
 
 def planned_rows(plan: Plan, rows: RawSilos) -> RawSilos:
     """Return rows with the labels of each of the plan's problems, told by its nominal sizes where theirs are secret."""
-    if plan.times > 1 and rows.n_problems == 1:
-        rows = rows.against_rest(plan.times)
+    if plan.n_models > 1 and rows.n_problems == 1:
+        rows = rows.against_rest(plan.n_models)
     if plan.task.protection.relation.has_public_sizes:
         return rows
     if len(rows.parts) != plan.task.n_silos:
         raise InputError(f"The plan is for {plan.task.n_silos} silos, got {len(rows.parts)}. Plan again.")
     return replace(rows, nominal=plan.task.sizes)
-
-
-def profile_epsilon_of(plan: Plan, bought: BoughtProfile | None, *, is_secure: bool) -> float | None:
-    """Return what the profile behind a run costs the worst person by itself, None without one."""
-    if bought is not None:
-        return bought.epsilon(plan.whole.delta)
-    return _alone(plan, plan.profile_plan(is_secure))
-
-
-def _alone(plan: Plan, part: NoisePlan) -> float | None:
-    """Return what a part of the releases costs the worst person by itself, None for no part."""
-    return part.statement().curve.epsilon(plan.whole.delta) if part.releases else None

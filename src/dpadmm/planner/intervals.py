@@ -3,16 +3,15 @@
 import math
 
 from dpadmm.checks import setting as named
-from dpadmm.core.curvature import CurvatureRound
-from dpadmm.core.round_zero import share_out
+from dpadmm.core.budget import share_out
+from dpadmm.core.spec import ReleaseFacts
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Setting
 from dpadmm.planner.task import Task
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.sums import Shares
-from dpadmm.privacy.protection import View
 from dpadmm.privacy.records import seen_noise
 from dpadmm.problems.problem import Problem
+from dpadmm.queries.curvature import plan_curvature
 
 CURVATURE_SHARE = 0.1
 """Part of the squared budget m^2 that is spent on the curvature."""
@@ -20,19 +19,19 @@ CURVATURE_SHARE = 0.1
 _BEST_CURVATURE = 0.02  # of a record along a direction, times the number of directions, at best: columns in no relation
 
 
-def interval_budget(task: Task, problems: int) -> tuple[CurvatureRound | None, Target, tuple[str, ...]]:
-    """Return the release that intervals need, and what it leaves to all others; or None, and why none can be told."""
+def interval_budget(task: Task, problems: int) -> tuple[Target | None, Target, tuple[str, ...]]:
+    """Return what intervals cost, and what that leaves to all others; or None, and why none can be told."""
     if problems != 1:
         raise InputError("Intervals are told for one model of two classes, not for one model per class (C14).")
     own, left = share_out(task.target, CURVATURE_SHARE)
     assert own is not None
-    least = least_records(task, CurvatureRound(own))
+    least = least_records(task, own)
     if task.n_records < least:
         return None, task.target, (_too_few_words(task, least),)
-    return CurvatureRound(own), left, ()
+    return own, left, ()
 
 
-def least_records(task: Task, bought: CurvatureRound) -> int:
+def least_records(task: Task, own: Target) -> int:
     """Return how many records it takes for intervals at best: the curvature must exceed its noise in all directions.
 
     The noise moves eigenvalues by up to about `tau sqrt(2 (d + 1))`. Columns that say much the same need more, and so
@@ -40,9 +39,8 @@ def least_records(task: Task, bought: CurvatureRound) -> int:
     """
     d = directions(task)
     setting = Setting(Problem.of(task.functions()), 1, None, protection=task.protection)
-    people = task.protection
-    shares = Shares(task.n_silos, people.n_colluders) if people.view is View.AGGREGATE else None
-    (release,) = bought.noise_plan(setting, is_secure=False, shares=shares)
+    facts = ReleaseFacts(task.sizes, task.protection, is_pooled=True)
+    (release,) = plan_curvature(setting, own, facts, 2, is_secure=False)
     edge = task.n_records * seen_noise(release) * math.sqrt(2 * (d + 1))
     p = 0.5 if task.prevalence is None else task.prevalence
     return math.ceil(d * edge / (4 * p * (1 - p) * _BEST_CURVATURE * task.row_norm**2))

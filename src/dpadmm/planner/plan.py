@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 
 from dpadmm.checks import plural
-from dpadmm.core.local import FinalModel
-from dpadmm.core.private import Course, RunSetting
-from dpadmm.core.round_zero import ProfileRound
+from dpadmm.core.spec import FinalModel, RunSetting, RunSpec, TrainingSpec
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
 from dpadmm.federation.columns import round_zero_terms
 from dpadmm.federation.terms import agreed_run, loss_words, penalty_words
-from dpadmm.methods.method import Topology
+from dpadmm.methods.method import Method, Topology
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.promises import Constant, Tail
 from dpadmm.planner.candidates import Settings, left_regulariser
@@ -31,10 +29,12 @@ from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.softmax import Softmax
 from dpadmm.problems.streams import SiloStream
+from dpadmm.queries.column_profile import ColumnProfile
+from dpadmm.queries.curvature import Curvature
 
 
-def course_of(task: Task, settings: Settings, times: int = 1, profile: ProfileRound | None = None) -> Course:
-    """Return what running the task with these settings means; `times` problems share its rows, and a profile.
+def run_of(task: Task, settings: Settings, n_models: int = 1) -> RunSpec:
+    """Return what running the task with these settings means; `n_models` problems share its rows.
 
     Peers talk over the user's graph, else a complete one. Pure epsilon is stronger than (epsilon, delta).
     """
@@ -44,13 +44,13 @@ def course_of(task: Task, settings: Settings, times: int = 1, profile: ProfileRo
     if about.topology is Topology.GRAPH:
         network = task.network if task.network is not None else complete(task.n_silos)
     setting = RunSetting(problem, settings.rounds, solver_tolerance(task), network, task.protection)
-    algorithm: Any = method.at_step(setting, settings.step)
+    made: Any = method.at_step(setting, settings.step)
     target: Target | PureTarget = PureTarget(task.target.epsilon) if about.is_pure else task.target
     if about.is_one_shot:
-        return Course(algorithm, setting, target, Constant(), FinalModel.LAST, times, profile)
+        return RunSpec(made, setting, target, Constant(), FinalModel.LAST, n_models)
     # Gradients forget old noise quickly, so late rounds must not carry more of it.
     schedule = Constant() if about.longest_step < math.inf else Tail()
-    return Course(algorithm, setting, target, schedule, FinalModel.TAIL_AVERAGE, times, profile)
+    return RunSpec(made, setting, target, schedule, FinalModel.TAIL_AVERAGE, n_models)
 
 
 def solver_tolerance(task: Task) -> float:
@@ -65,9 +65,10 @@ def solver_tolerance(task: Task) -> float:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Plan(Course):
-    """A course, with the task it serves, what to expect, and why.
+class Plan:
+    """A training's specification, with the task it serves, what to expect, and why.
 
+    spec: what will be released, in order: a column profile perhaps, one run, the curvature perhaps.
     expected: what simulations on synthetic data show for the stated signal, or for three; simulated: how large these
     were. simulated_score: what plans are compared by, minus the log-loss in the worlds of simulations, or where there
     is none accuracy or R^2; no forecast for anybody's data. signal: norm of the models learned there,
@@ -77,6 +78,7 @@ class Plan(Course):
     reasons: why; the first is about the method, the last about how the settings were chosen.
     """
 
+    spec: TrainingSpec
     task: Task
     whole: Target
     settings: Settings
@@ -88,6 +90,31 @@ class Plan(Course):
     reasons: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     is_hopeless: bool = False
+
+    @property
+    def run(self) -> RunSpec:
+        """The rounds of its method."""
+        return self.spec.runs[0]
+
+    @property
+    def algorithm(self) -> Method:
+        """The method with its numbers."""
+        return self.run.method
+
+    @property
+    def n_models(self) -> int:
+        """How many models are trained on the same rows: one, or one for each class."""
+        return self.run.n_models
+
+    @property
+    def profile(self) -> ColumnProfile | None:
+        """What is released before the first round; None for nothing."""
+        return next((step for step in self.spec.sums if isinstance(step, ColumnProfile)), None)
+
+    @property
+    def curvature(self) -> Curvature | None:
+        """What is released after the last, for intervals; None for nothing."""
+        return next((step for step in self.spec.sums if isinstance(step, Curvature)), None)
 
     @property
     def lacks_intervals(self) -> bool:
@@ -107,12 +134,12 @@ class Plan(Course):
     @property
     def rounds(self) -> int:
         """Number of rounds K."""
-        return self.setting.rounds
+        return self.run.setting.rounds
 
     @property
     def network(self) -> Network | None:
         """The graph that it runs on, None for a coordinator."""
-        return self.setting.network
+        return self.run.setting.network
 
     @property
     def mu(self) -> float:
@@ -124,7 +151,7 @@ class Plan(Course):
         """Sensitivity and noise per silo, means over the releases (a coordinator's noise counts for each)."""
         n = self.task.n_silos
         totals, counts = np.zeros((2, n)), np.zeros(n)
-        for row in self.noise_plan(is_secure=False).releases.values():
+        for row in self.run.noise_plan(is_secure=False).releases.values():
             for agent, release in row.items():
                 own = slice(None) if agent is None or agent < 0 else agent
                 totals[0, own] += release.bound
@@ -144,7 +171,7 @@ class Plan(Course):
 
     def problem(self, silos: Silos | SiloStream) -> Problem:
         """Return the problem on these silos; refuse silos that are not the ones planned for."""
-        return replace(self.setting.problem, functions=self.task.risk(silos, self.mu))
+        return replace(self.run.setting.problem, functions=self.task.risk(silos, self.mu))
 
     def terms(
         self,
@@ -168,7 +195,7 @@ class Plan(Course):
             raise InputError(
                 f"The plan is for silos of {task.sizes} records, but the participants have other sizes. Plan again."
             )
-        if self.times != 1 or task.protection.unit is not Unit.RECORD:
+        if self.n_models != 1 or task.protection.unit is not Unit.RECORD:
             raise InputError(
                 "A federation trains one model and protects records, not persons with several rows. Plan for two "
                 "classes, or softmax, with unit 'record'."
@@ -178,14 +205,14 @@ class Plan(Course):
         if task.profile.is_bought:
             raise InputError("A federation releases its own column profile. Plan without an earlier one.")
         loss, slope_bound = loss_words(task.loss)
-        l1, ridge = penalty_words(self.setting.problem.regulariser)
+        l1, ridge = penalty_words(self.run.setting.problem.regulariser)
         agreement = Agreement(
             run=run,
             method=self.method,
             settings=tuple((name, x) for name, x in settings.items() if x != usual.get(name, x)),
             rounds=self.rounds,
             epsilon=self.whole.epsilon,
-            delta=self.target.delta if isinstance(self.target, Target) else 0.0,
+            delta=self.run.target.delta if isinstance(self.run.target, Target) else 0.0,
             participants=tuple(participants),
             coordinator=coordinator,
             schema=schema,
@@ -199,22 +226,22 @@ class Plan(Course):
             mu=self.mu,
             ridge=ridge,
             l1=l1,
-            tolerance=self.setting.tolerance,
-            tail_power=self.schedule.power if isinstance(self.schedule, Tail) else 0.0,
+            tolerance=self.run.setting.tolerance,
+            tail_power=self.run.schedule.power if isinstance(self.run.schedule, Tail) else 0.0,
             relation=task.protection.relation.value,
             records_per_person=task.protection.records_per_person,
             silos_per_person=task.protection.silos_per_person,
             noise=noise,
             seed=seed,
             reach=0.0 if self.reach is None else self.reach,
-            aggregation=Aggregation.PLAIN if self.shares is None else Aggregation.MASKED,
-            colluders=None if self.shares is None else self.shares.colluders,
+            aggregation=Aggregation.PLAIN if self.spec.facts.shares is None else Aggregation.MASKED,
+            colluders=None if self.spec.facts.shares is None else self.spec.facts.shares.colluders,
             **round_zero_terms(self.profile, self.whole),
         )
-        agreed = agreed_run(agreement).course
-        if agreed.algorithm != self.algorithm:
+        agreed = agreed_run(agreement).run
+        if agreed.method != self.algorithm:
             raise InputError(f"The terms of a federation cannot express {self.algorithm}. Choose another method.")
-        if not math.isclose(agreed.target.epsilon, self.target.epsilon, rel_tol=1e-8):
+        if not math.isclose(agreed.target.epsilon, self.run.target.epsilon, rel_tol=1e-8):
             raise InputError(
                 "The terms of a federation split the budget in squares (C0), but this plan does not. Plan without a "
                 "column profile."
@@ -227,7 +254,7 @@ class Plan(Course):
         hidden = task.protection
         number = f"{plural(task.n_records, hidden.counted.removesuffix('s'))}{hidden.counting_note}"
         nominal = "" if hidden.relation.has_public_sizes else "nominally "
-        each = "" if self.times == 1 else f" of each of {self.times} classes against the rest"
+        each = "" if self.n_models == 1 else f" of each of {self.n_models} classes against the rest"
         facts = [
             ("Task", f"{loss_kind(task.loss)}{each} on {nominal}{number} in {plural(task.n_silos, 'silo')}"),
             ("Features", f"{task.dimension} after encoding"),
@@ -251,14 +278,15 @@ class Plan(Course):
         """Say what is added to messages, and what it hides; of shares also what they add up to."""
         hidden, counted, moved = self.task.protection, self.noise_std.mean(), f"{self.sensitivity.mean():.3g}"
         change = hidden.relation.changing
-        if self.shares is None:
+        shares = self.spec.facts.shares
+        if shares is None:
             alone = hidden.change_in_one_silo
             return f"{counted:.3g} on every number sent; {change} {alone} moves a message by at most {moved}"
-        share = counted / math.sqrt(self.shares.honest)
-        total = share * math.sqrt(self.shares.silos)
+        share = counted / math.sqrt(shares.honest)
+        total = share * math.sqrt(shares.silos)
         return (
             f"{share:.3g} on every number a silo sends, {total:.3g} in the sum, of which {counted:.3g} counts (from "
-            f"{plural(self.shares.honest, 'honest silo')}); {change} {hidden.change} moves the sum by at most {moved}"
+            f"{plural(shares.honest, 'honest silo')}); {change} {hidden.change} moves the sum by at most {moved}"
         )
 
     def _encoding_words(self) -> list[str]:
@@ -284,14 +312,15 @@ class Plan(Course):
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as plain values."""
+        shares = self.spec.facts.shares
         return {
             "task": task_json(self.task),
             "method": self.method,
             "algorithm": repr(self.algorithm),
             "rounds": self.rounds,
             "step": self.settings.step,
-            "schedule": repr(self.schedule),
-            "output": self.output.name.lower(),
+            "schedule": repr(self.run.schedule),
+            "output": self.run.output.name.lower(),
             "edges": None if self.network is None else self.network.edges.tolist(),
             "mu": self.mu,
             "weights": "pooled",
@@ -299,9 +328,9 @@ class Plan(Course):
             "reach": self.reach,
             "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
             "curvature_epsilon": None if self.curvature is None else self.curvature.target.epsilon,
-            "tolerance": self.setting.tolerance,
+            "tolerance": self.run.setting.tolerance,
             "noise_std": self.noise_std.tolist(),
-            "share_std": None if self.shares is None else (self.noise_std / math.sqrt(self.shares.honest)).tolist(),
+            "share_std": None if shares is None else (self.noise_std / math.sqrt(shares.honest)).tolist(),
             "sensitivity": self.sensitivity.tolist(),
             "signal": self.signal,
             "expected": self.expected.as_json(),

@@ -8,7 +8,8 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import shown
-from dpadmm.core.round_zero import ProfileRound, share_out
+from dpadmm.core.budget import share_out
+from dpadmm.core.spec import TrainingSpec
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Method, plannable
 from dpadmm.networks.graph import Network
@@ -27,7 +28,7 @@ from dpadmm.planner.candidates import (
 )
 from dpadmm.planner.forecast import Extent, Forecast, ScoreKind, SignalForecast, judged_signal, signals_of
 from dpadmm.planner.intervals import interval_budget, no_sum_words
-from dpadmm.planner.plan import Plan, course_of
+from dpadmm.planner.plan import Plan, run_of
 from dpadmm.planner.reasons import reasons, warnings
 from dpadmm.planner.signals import SIGNAL_WORLDS, n_drawn, run_signal, signal_simulation
 from dpadmm.planner.simulations import SimulatedScores, run_apart, run_simulation, simulation_of
@@ -41,6 +42,8 @@ from dpadmm.problems.losses import LabelKind, LinkedLoss
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.softmax import AnyLoss, Softmax
+from dpadmm.queries.column_profile import ColumnProfile
+from dpadmm.queries.curvature import Curvature
 
 _HOPELESS = 0.1  # part of the learnable that must survive
 _DROWNED = 0.25  # weight of what is worse than nothing learned
@@ -101,7 +104,7 @@ def plan(
     problems: how many problems on the same rows share the budget, one per class for more than two classes. All of them
         read every record, so their costs add up: for Gaussian noise in squares, `m_one = m/sqrt(problems)` (C0). Where
         the method's noise adds up in another way, each problem gets epsilon and delta divided by their number. None:
-        one, or for `Softmax` one per class if simulations show these to be clearly better (`Plan.times` tells).
+        one, or for `Softmax` one per class if simulations show these to be clearly better (`Plan.n_models` tells).
 
     >>> from dpadmm.problems.losses import Logistic
     >>> made = plan(sizes=(400,) * 3, dimension=6, loss=Logistic(), epsilon=1.0, delta=1e-5)
@@ -144,8 +147,12 @@ def _planned(task: Task, method: str | None, problems: int) -> Plan:
     for budget in _budgets(task, share, problems):
         made = _plan(task, budget, methods, problems, is_forced=method is not None)
         is_simple = problems == 1 and budget.profile is None
-        if is_simple or made.statement().curve.epsilon(task.target.delta) <= task.target.epsilon * (1 + _ROUNDING):
-            return replace(made, whole=whole, curvature=curvature, warnings=(*made.warnings, *lacking))
+        cost = made.spec.statement().curve.epsilon(task.target.delta)
+        if is_simple or cost <= task.target.epsilon * (1 + _ROUNDING):
+            spec = made.spec
+            if curvature is not None:
+                spec = TrainingSpec.of(*spec.steps, Curvature(made.run, curvature))
+            return replace(made, spec=spec, whole=whole, warnings=(*made.warnings, *lacking))
     assert made is not None
     raise InputError(
         f"{made.method} cannot split epsilon {task.target.epsilon:g} and delta {task.target.delta:g} between "
@@ -291,7 +298,7 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
     whole, table = task.target, task.table
     profile = None
     if budget.profile is not None and table is not None:
-        profile = ProfileRound(
+        profile = ColumnProfile(
             n_numeric=table.n_numeric,
             n_categorical=len(table.categories),
             size=table.counts,
@@ -306,7 +313,7 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
     expected = forecast(fitted, settings, form, problems)
     is_hopeless = expected.judged.learned < _HOPELESS
     return Plan(
-        **vars(course_of(fitted, settings, problems, profile)),
+        spec=TrainingSpec.of(profile, run_of(fitted, settings, problems)),
         task=fitted,
         whole=whole,
         settings=settings,

@@ -13,44 +13,32 @@ nor, being few, the comparison, while a hundredth of m^2 pays for comparing on a
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-
-import numpy as np
-from scipy.special import log_expit
+from functools import cached_property
 
 from dpadmm import checks
-from dpadmm.core.bought import BoughtProfile, statement_with
-from dpadmm.core.local import LocalEngine
-from dpadmm.core.round_zero import ProfileRound, epsilon_of_part
-from dpadmm.core.search import CourseSearch, ScoreRound, SearchRun, run_search
+from dpadmm.core.budget import ReusedProfile, epsilon_of_part, statement_with
+from dpadmm.core.spec import TrainingSpec
+from dpadmm.core.training import run_training
 from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Sampler
 from dpadmm.noise.promises import Family
-from dpadmm.noise.secure import SecureSampler
 from dpadmm.planner.candidates import noise_of_sum
-from dpadmm.planner.carrying import EncodedRows, PlanOutcome, carry_out, planned_rows, profile_epsilon_of
+from dpadmm.planner.carrying import PlanOutcome, RowSource, carry_out
 from dpadmm.planner.plan import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.task import Task
-from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.sums import score_differences
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.privacy.protection import Unit
-from dpadmm.privacy.records import Origin
-from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import LabelKind, LinkedLoss, Loss
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.losses import LinkedLoss
 from dpadmm.problems.softmax import AnyLoss, Softmax
-
-STEP = 2.0**-20
-"""What a record adds to a score is a whole multiple of this, so that sums are exact."""
+from dpadmm.queries.candidate_scores import CandidateScores, Comparison
+from dpadmm.queries.column_profile import ColumnProfile
 
 USUALLY_COMPARED = 2
-_WORST = 50.0  # losses beyond it are as bad as can be: infinities cannot be compared
-_WITHIN = 1 - 2.0**-20  # so that no rounding makes a vector longer than its reach
 _LOG_REACH, _ERROR_REACH = 0.5, 1.0
 _LEAST_SHARE, _MOST_SHARE, _SEEN = 0.01, 0.1, 0.001
 _MOST_NOISE = 0.007  # of a mean score; where a tenth of the budget leaves more, nothing is learned by comparing
@@ -70,8 +58,8 @@ class SearchPlan:
     whole: Target
     plans: tuple[Plan, ...]
     trained: tuple[int, ...]
-    profile: ProfileRound | None = None
-    scores: ScoreRound | None = None
+    profile: ColumnProfile | None = None
+    scores: Target | None = None
 
     @property
     def best(self) -> Plan:
@@ -83,19 +71,34 @@ class SearchPlan:
         """How each candidate did in the simulations, higher being better: minus the log-loss, or accuracy, or R^2."""
         return tuple(plan.simulated_score for plan in self.plans)
 
-    def search(self) -> CourseSearch:
-        """Return what will be run, where several are."""
-        assert self.scores is not None
-        first, *others = (self.plans[number] for number in self.trained)
-        return CourseSearch((replace(first, profile=self.profile), *others), self.scores)
-
-    def check(self, bought: BoughtProfile | None = None) -> None:
-        """Refuse what would cost more than the budget, or cannot be released; from public facts alone."""
+    def runs(self) -> dict[str, Plan]:
+        """Return the plans that are trained, by the names of their runs."""
         if self.scores is None:
-            self.best.whole_plan(True)
+            return {self.best.run.name: self.best}
+        return {f"candidate {place}": self.plans[number] for place, number in enumerate(self.trained)}
+
+    @cached_property
+    def spec(self) -> TrainingSpec:
+        """What will be released: the best plan's steps, or all candidates' rounds and their scores."""
+        if self.scores is None:
+            return self.best.spec
+        if any(plan.curvature is not None for plan in self.plans):
+            raise InputError(
+                "Candidates are compared by how well they predict; intervals (C14) are for one model without a choice. "
+                "Nothing was spent. Leave out one of the two."
+            )
+        runs = tuple(replace(plan.run, name=name, prefix=f"{name}: ") for name, plan in self.runs().items())
+        losses = tuple(plan.task.loss for plan in self.runs().values())
+        reach = reach_of_scores(self.plans[0].task.loss)
+        scores = CandidateScores(runs=runs, losses=losses, reach=reach, target=self.scores)
+        return TrainingSpec.of(self.profile, *runs, scores)
+
+    def check(self, earlier: ReusedProfile | None = None) -> None:
+        """Refuse what would cost more than the budget, or cannot be released; from public facts alone."""
+        everything = self.spec.noise_plan(is_secure=True)
+        if self.scores is None:
             return
-        everything = self.search().whole_plan(True)
-        said = everything.statement() if bought is None else statement_with(everything, bought.release)
+        said = everything.statement() if earlier is None else statement_with(everything, earlier.release)
         if said.curve.epsilon(self.whole.delta) > self.whole.epsilon * (1 + _ROUNDING):
             raise InputError(
                 f"Epsilon {self.whole.epsilon:g} cannot be split between {len(self.trained)} candidates and their "
@@ -156,7 +159,7 @@ def _compared(
     trained = shortlist(plans, number, is_filled=is_asked)
     if len(trained) == 1:
         return None
-    scores = ScoreRound(reach=reach_of_scores(lead.task.loss), target=_target(m * math.sqrt(share), delta))
+    scores = _target(m * math.sqrt(share), delta)
     return SearchPlan(whole, tuple(replace(plan, whole=whole) for plan in plans), trained, profile, scores)
 
 
@@ -217,7 +220,7 @@ def score_share(plan: Plan, *, is_asked: bool = False) -> float:
         reach=reach_of_scores(task.loss),
         n_records=task.n_records,
         protection=task.protection,
-        is_noise_shared=plan.is_pooled,
+        is_noise_shared=plan.spec.facts.is_pooled,
     ).bound
     noise = noise_of_sum(replace(task, target=plan.whole), method, bound)
     if noise > _MOST_NOISE * math.sqrt(_MOST_SHARE) and not is_asked:
@@ -231,119 +234,20 @@ def carry_out_search(
     sampler: Sampler,
     ledger: ConfirmedLedger | None,
     run: str,
-    bought: BoughtProfile | None = None,
+    earlier: ReusedProfile | None = None,
 ) -> PlanOutcome:
     """Train, compare and choose; what is returned is about the chosen candidate, the statement about all of them."""
     if search.scores is None:
-        return carry_out(search.best, rows, sampler, ledger, progress=False, run=run, bought=bought)
-    plans = [search.plans[number] for number in search.trained]
-    rows = planned_rows(plans[0], rows)
-    if search.profile is not None:
-        search.profile.check(rows.form, rows.sizes, plans[0].setting)
-    raw = EncodedRows(plans, rows, None if bought is None else bought.counts)
-    problems = raw.encoded() if search.profile is None else raw
-    reach = search.scores.reach
-    done = run_search(
-        search.search(),
-        problems,
-        lambda models: score_sums(plans, [each for each in raw.silos if isinstance(each, Silos)], models, reach),
-        sampler,
-        label="search",
-        ledgers=ledger,
-        engine=LocalEngine(progress=False),
-        name=run,
-    )
-    return _outcome(search, raw, done, bought, is_secure=isinstance(sampler, SecureSampler))
-
-
-def _outcome(
-    search: SearchPlan, raw: EncodedRows, done: SearchRun, bought: BoughtProfile | None, *, is_secure: bool
-) -> PlanOutcome:
-    plan, first = search.plans[search.trained[done.found.chosen]], done.runs[0]
+        return carry_out(search.best, rows, sampler, ledger, progress=False, run=run, earlier=earlier)
+    names, first = list(search.runs()), search.plans[search.trained[0]]
+    lead = replace(first, spec=TrainingSpec.of(search.profile, first.run))
+    source = RowSource.of(dict(zip(names, [lead, *list(search.runs().values())[1:]], strict=True)), rows, earlier)
+    done = run_training(search.spec, source, sampler, ledger, label="search", run=run)
+    found: Comparison = done.released[CandidateScores.name]
+    chosen = search.spec.runs[found.chosen]
+    plan = search.plans[search.trained[found.chosen]]
     if search.profile is not None:  # it is this run's own, whatever the candidates were told
         rule = replace(plan.task.profile, bought_from=None, bought_m=0.0)
-        plan = replace(plan, profile=search.profile, task=replace(plan.task, profile=rule))
-    said: Statement = first.statement if bought is None else statement_with(first.plan, bought.release)
-    return PlanOutcome(
-        models=np.array([each.run.model(plan.output)[:, 0] for each in done.runs]),
-        statement=said,
-        origin=next((each.origin for each in done.runs if not each.is_private_release), Origin.SECURE),
-        plan=plan,
-        noise_plan=first.plan,
-        histories=tuple(each.history for each in done.runs),
-        receipts=first.receipts,
-        run_name=first.name,
-        profile=None if raw.profile is None else raw.profile.by(first.name),
-        profile_epsilon=profile_epsilon_of(plan, bought, is_secure=is_secure),
-        encoding=raw.encoding,
-        search=done.found,
-    )
-
-
-def score_sums(plans: Sequence[Plan], silos: Sequence[Silos], models: Sequence[Floats], reach: float) -> Floats:
-    """Return every silo's sums (silos, plans) of how much worse each model does on a record than all do on average.
-
-    silos: one per problem, with its labels. models: of each plan (problems, d). A record's differences are shortened to
-    norm `reach`, weighted as in training, and cut to multiples of `STEP` towards zero, so that no norm grows (C15).
-    """
-    labels = silos[0].labels if len(silos) == 1 else np.stack([each.labels for each in silos]).argmax(axis=0)
-    columns = []
-    for plan, own in zip(plans, models, strict=True):
-        loss = plan.task.loss
-        weights = own.reshape(loss.n_classes, -1) if isinstance(loss, Softmax) else own
-        scores = np.asarray(silos[0].features @ weights.T)
-        columns.append(record_losses(loss, scores, labels.astype(np.float64)))
-    vectors = shortened(np.column_stack(columns), reach)
-    if silos[0].weights is not None:
-        vectors *= silos[0].weights[:, None]
-    steps = np.trunc(vectors / STEP).astype(np.int64)
-    offsets = silos[0].offsets
-    return np.array([steps[a:b].sum(axis=0) for a, b in pairwise(offsets.tolist())]) * STEP
-
-
-def shortened(losses: Floats, reach: float) -> Floats:
-    """Return each record's losses (n, K) less their mean, shortened to norm `reach`.
-
-    >>> shortened(np.array([[0.1, 0.3], [9.0, 1.0]]), 0.5).round(4).tolist()
-    [[-0.1, 0.1], [0.3536, -0.3536]]
-    """
-    finite = np.clip(np.nan_to_num(losses, nan=0.0), 0.0, _WORST)
-    vectors = finite - finite.mean(axis=1, keepdims=True)
-    norms = np.linalg.norm(vectors, axis=1)
-    factors = np.minimum(1.0, reach * _WITHIN / np.maximum(norms, np.finfo(float).tiny))
-    return np.asarray(vectors * factors[:, None])
-
-
-def record_losses(loss: AnyLoss, scores: Floats, labels: Floats) -> Floats:
-    """Return how badly the scores (n, problems) predict each of the labels (n,), lower being better.
-
-    Where the fitted loss has a link: the log-loss of the probabilities that it gives. Numbers: the absolute error, in
-    the units of the encoded target. Else 1 for a wrong class and 0 for a right one.
-
-    labels: -1/+1 for one score a record, the numbers of classes for several; or encoded numbers.
-
-    >>> from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
-    >>> scores, labels = np.array([[2.0], [0.5]]), np.array([1.0, -1.0])
-    >>> [record_losses(each, scores, labels).round(3).tolist() for each in (Logistic(), SmoothedHinge(), Huber(1.0))]
-    [[0.127, 0.974], [0.0, 1.0], [1.0, 1.5]]
-    """
-    if isinstance(loss, Softmax):
-        logs = loss.log_probabilities(scores)
-        return np.asarray(-logs[np.arange(len(labels)), labels.astype(np.intp)])
-    if loss.target is LabelKind.REALS:
-        return np.abs(scores[:, 0] - labels)
-    if scores.shape[1] > 1:
-        return _against_rest(loss, scores, labels.astype(np.intp))
-    margins = scores[:, 0] * labels
-    if isinstance(loss, LinkedLoss):
-        return np.asarray(-log_expit(loss.log_odds(margins)))
-    return (margins <= 0).astype(np.float64)
-
-
-def _against_rest(loss: Loss, scores: Floats, codes: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Floats:
-    """Return the losses of one model for each class, whose probabilities are scaled to sum to 1."""
-    places = np.arange(len(codes))
-    if not isinstance(loss, LinkedLoss):
-        return (scores.argmax(axis=1) != codes).astype(np.float64)
-    logs = log_expit(loss.log_odds(scores))
-    return np.asarray(np.logaddexp.reduce(logs, axis=1) - logs[places, codes])
+        spec = TrainingSpec.of(search.profile, plan.run)
+        plan = replace(plan, spec=spec, task=replace(plan.task, profile=rule))
+    return PlanOutcome.of(plan, done, done.runs(chosen), source, sampler, earlier, found)

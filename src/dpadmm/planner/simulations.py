@@ -18,12 +18,12 @@ from functools import lru_cache, partial
 import numpy as np
 from scipy.special import log_softmax
 
-from dpadmm.core.private import simulate
+from dpadmm.core.training import simulate
 from dpadmm.methods.fixed_point import CentralisedADMM
 from dpadmm.methods.method import Method
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.planner.candidates import Settings, margin_scale, unit_noise
-from dpadmm.planner.plan import course_of
+from dpadmm.planner.plan import run_of
 from dpadmm.planner.task import TableShape, Task
 from dpadmm.planner.worlds import STANDARD, RowForm, SyntheticWorld, draw, encoded, shrunk
 from dpadmm.privacy.calibration import Target
@@ -197,13 +197,13 @@ def trained(simulation: Simulation, silos: Silos, number: int = 0) -> Floats:
     sizes = tuple(silos.sizes.tolist())
     task = Task(sizes=sizes, dimension=simulation.dimension, loss=loss, target=_BUDGET, protection=protection)
     settings = Settings(method, simulation.rounds, simulation.time / simulation.rounds, simulation.mu)
-    course = course_of(task, settings)
-    exact = replace(course, setting=replace(course.setting, tolerance=1e-12))
+    run = run_of(task, settings)
+    exact = replace(run, setting=replace(run.setting, tolerance=1e-12))
     noise = scaled(exact.noise_plan(is_secure=False), simulation.tau / unit_noise(task, method, simulation.rounds))
-    problem = replace(course.setting.problem, functions=task.risk(silos, settings.mu))
-    course = replace(course, setting=replace(course.setting, tolerance=_TOLERANCE * loss.slope_bound / n_silos))
+    problem = replace(run.setting.problem, functions=task.risk(silos, settings.mu))
+    run = replace(run, setting=replace(run.setting, tolerance=_TOLERANCE * loss.slope_bound / n_silos))
     runs = _RUNS if simulation.n_classes == 1 else _SOFTMAX_RUNS  # their gradients cost more
-    return simulate(course, problem, runs, _SEED + number, noise)
+    return simulate(run, problem, runs, _SEED + number, noise)
 
 
 def scaled(plan: NoisePlan, factor: float) -> NoisePlan:

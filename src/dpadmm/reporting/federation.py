@@ -6,7 +6,6 @@ import numpy as np
 
 from dpadmm import __version__
 from dpadmm.checks import plural
-from dpadmm.core.round_zero import PROFILE
 from dpadmm.data.class_weights import weight_words
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
@@ -19,6 +18,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.loss_records import released_loss
+from dpadmm.queries.column_profile import PROFILE
 from dpadmm.reporting.facts import Custody, MethodChoice, RoundCurve, SiloCost, SiloFacts, Wiring
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now

@@ -23,11 +23,11 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dpadmm import checks
-from dpadmm.core.curvature import ReleasedCurvature, packed, packed_size, unpacked
 from dpadmm.data.columns import Categorical, Column
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
+from dpadmm.queries.curvature import ReleasedCurvature, packed, packed_size, unpacked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ _LARGEST_LOG = 700.0  # beyond, exp overflows
 class CurvatureFacts:
     """What `ReleasedCurvature` holds, as a model's file keeps it, and what the curvature alone costs.
 
-    matrix: as `dpadmm.core.curvature.packed` lays it out.
+    matrix: as `dpadmm.queries.curvature.packed` lays it out.
     """
 
     point: tuple[float, ...]

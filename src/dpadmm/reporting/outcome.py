@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dpadmm import __version__
-from dpadmm.core.witness import PublicRound
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Topology, by_name
+from dpadmm.noise.planned import PublicRound
 from dpadmm.noise.promises import CaoOptimal, Constant, Geometric, Schedule, Tail
 from dpadmm.planner.carrying import PlanOutcome
 from dpadmm.planner.plan import Plan
@@ -134,7 +134,7 @@ def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = (), search: Search
         delta=plan.whole.delta,
         origin=outcome.origin,
         assumptions=(*([] if run is None else [earlier]), *notes),
-        problems=plan.times,
+        problems=plan.n_models,
         profile=_profile_cost(outcome),
         search=search,
         subject="the model" if search is None else search.subject,
@@ -174,9 +174,9 @@ def choice_of(plan: Plan) -> MethodChoice:
         settings=(
             *numbers_of(plan.algorithm),
             ("ridge", f"{plan.mu:.3g}"),
-            ("further penalty", _penalty_words(plan.setting.problem.regulariser)),
-            ("noise", schedule_words(plan.schedule)),
-            ("released", plan.output.value),
+            ("further penalty", _penalty_words(plan.run.setting.problem.regulariser)),
+            ("noise", schedule_words(plan.run.schedule)),
+            ("released", plan.run.output.value),
         ),
         reasons=plan.reasons,
         warnings=plan.warnings,
@@ -220,7 +220,7 @@ def schedule_words(schedule: Schedule | None) -> str:
 def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCurve, ...]:
     rounds = _first_slot(outcome.public_history)
     bounds: dict[int, float] = {}
-    for release in outcome.noise_plan if outcome.search is None else outcome.search.own:
+    for release in outcome.rounds_plan:
         bounds[release.round] = max(bounds.get(release.round, 0.0), release.bound)
     ks = tuple(each.round for each in rounds)
     is_sum = protected.view is View.AGGREGATE

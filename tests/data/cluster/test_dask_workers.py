@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
 
 import distributed
+from tests.grouped import grouped
 
 import dpadmm
 from dpadmm.data.cluster import dask_workers
@@ -43,7 +44,7 @@ def workers(client):
 def fitted(words, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulatedNoiseWarning)
-        return dpadmm.fit(TABLES, seed=3, **words, **more)
+        return dpadmm.fit(TABLES, **grouped(seed=3, **words, **more))
 
 
 def logs(client):
@@ -197,9 +198,4 @@ def test_a_client_of_a_lost_scheduler_says_what_to_do(places, monkeypatch):
 def test_what_cannot_be_streamed_is_refused(client, places, tables, more, words):
     Path("north.csv").write_text("age,dose,sex,sick\n1,1,F,yes\n")
     with pytest.raises(InputError, match=words):
-        dpadmm.fit(tables, cluster=client, **places.words, **more)
-
-
-def test_arrays_take_no_cluster(client):
-    with pytest.raises(InputError, match="are for tables"):
-        dpadmm.fit(np.zeros((4, 1)), np.array([0, 1, 0, 1]), bounds=(0, 1), epsilon=1, delta=1e-5, cluster=client)
+        dpadmm.fit(tables, **grouped(cluster=client, **places.words, **more))

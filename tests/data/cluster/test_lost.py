@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
 
 import distributed
+from tests.grouped import grouped
 
 import dpadmm
 from dpadmm.errors import ClusterError
@@ -69,10 +70,10 @@ def deadly(mark: str, after: int) -> Callable[[], None]:
 def test_a_worker_lost_in_a_pass_changes_no_bit(client, places, after):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulatedNoiseWarning)
-        calm = dpadmm.fit(TABLES, seed=3, cluster=client, **places.words)
+        calm = dpadmm.fit(TABLES, **grouped(seed=3, cluster=client, **places.words))
         (one, _) = client.nthreads()
         client.run(deadly(str(places.folder / "mark"), after), workers=[one])
-        stormy = dpadmm.fit(TABLES, seed=3, cluster=client, **places.words)
+        stormy = dpadmm.fit(TABLES, **grouped(seed=3, cluster=client, **places.words))
     assert int(Path("mark").read_text())  # it did die
     assert one not in client.nthreads()
     assert calm.coefficients == stormy.coefficients
@@ -84,7 +85,9 @@ def test_a_worker_lost_in_a_pass_costs_nothing_more(client, places):
     client.run(deadly(str(places.folder / "mark"), 2), workers=[one])
     spent = {}
     for name, cluster in (("cluster", client), ("process", None)):
-        model = dpadmm.fit(TABLES, ledger=f"{name}.ledger", budget=3.0, stream=True, cluster=cluster, **places.words)
+        model = dpadmm.fit(
+            TABLES, **grouped(ledger=f"{name}.ledger", budget=3.0, stream=True, cluster=cluster, **places.words)
+        )
         with open_for_reading(f"{name}.ledger") as ledger:
             (run,) = ledger.runs()
             said = ledger.statement()
@@ -108,7 +111,7 @@ def test_workers_that_all_die_of_the_same_part_end_the_run(client, places):
 
     client.register_plugin(Plugin())
     with pytest.raises(ClusterError, match=r"has ended several workers.*stays spent") as raised:
-        dpadmm.fit(TABLES, ledger="data.ledger", budget=3.0, cluster=client, **places.words)
+        dpadmm.fit(TABLES, **grouped(ledger="data.ledger", budget=3.0, cluster=client, **places.words))
     assert raised.value.__cause__ is None
     with open_for_reading("data.ledger") as ledger:
         (run,) = ledger.runs()

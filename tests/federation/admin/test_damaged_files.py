@@ -4,11 +4,9 @@ import json
 import sqlite3
 from contextlib import closing
 
-import numpy as np
 import pytest
 from tests.contracts import damage
 
-from dpadmm.core.local import Checkpoint
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.status import coordinator_status, silo_status
 from dpadmm.federation.agreement import Agreement, read_federation, write_federation
@@ -86,12 +84,10 @@ def test_invitations(federation, tmp_path, number):
 
 
 @pytest.mark.parametrize("number", NUMBER)
-def test_sessions_checkpoints_and_status(tmp_path, number):
+def test_sessions_and_status(tmp_path, number):
     path = tmp_path / "file"
     path.write_text(Session(answers={("terms", 1): "digest"}).as_json())
     checked(lambda path: Session.from_json(path.read_bytes().decode(errors="replace")), path, number, damage.of_json)
-    Checkpoint(3, (np.zeros((2, 2, 1)),), np.zeros((2, 2)), np.zeros(2), 1, "passport").save(path)
-    checked(lambda path: Checkpoint.load(path, "passport"), path, number, damage.of_bytes, damage.of_members)
     path.write_text(json.dumps(STATUS))
     for kind in (SiloNotice, CoordinatorNotice):  # None where a process tells nothing that can be read
         checked(kind.read, path, number, damage.of_json, damage.of_bytes, least=0)

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.core.local import LocalEngine, Stopping
+
 from dpadmm.federation.admin.rehearsal import Rehearsal, p_admm_terms, prepared, rehearsal_policy, running, wait_until
 from dpadmm.federation.admin.watch import watch
 from dpadmm.federation.agreement import Aggregation, NoiseOrigin, read_federation
@@ -30,6 +30,7 @@ from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Stopping
 from dpadmm_research.datasets import heart
 
 MASKED = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": (), "aggregation": Aggregation.MASKED}

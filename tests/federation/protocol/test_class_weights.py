@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.builders import with_rounds
 
 from dpadmm.data import RealLabel
 from dpadmm.data.columns import ClassLabel
@@ -72,7 +73,7 @@ def test_every_silo_applies_the_weights(classes, tmp_path, method, protection, n
     loss = Logistic() if number == 2 else Softmax(3)
     task = Task(sizes=SIZES, dimension=3, loss=loss, target=Target(1.0, 1e-5), protection=protection)
     made = plan(task, method=method)
-    made = replace(made, setting=replace(made.setting, rounds=6))
+    made = with_rounds(made, 6)
     known = world.agreement
     people = (known.participants, known.coordinator, known.schema)
     terms = made.terms("weighted", *people, class_weights=WEIGHTS[number], noise=NoiseOrigin.TEST, seed=5)

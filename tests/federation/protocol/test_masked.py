@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Stopping
-from dpadmm.core.private import masks_of, run_course
-from dpadmm.core.round_zero import draw_profile
+from dpadmm.core.release import masks_of, noisy_values
+from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import (
@@ -34,6 +33,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.reporting.federation import federation_model
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.testing import LocalEngine, Stopping
 
 METHODS = {
     "noisy-gradients": {"step": 0.5},
@@ -48,7 +48,7 @@ def make(worlds, place, method="noisy-gradients", **terms):
 
 def run_here(terms, problem, *, is_masked):
     """Return the model of the in-process engine with the same test noise, with masks or without."""
-    masks = masks_of(terms.course.shares, "here") if is_masked else None
+    masks = masks_of(len(terms.agreement.participants), "here") if is_masked else None
     noise = PlannedNoise(terms.plan, SimulatedSampler(seed=terms.agreement.seed), masks=masks)
     stopping = Stopping(rounds=terms.agreement.rounds)
     return LocalEngine(progress=False).run(terms.algorithm, problem, stopping, None, noise)
@@ -60,9 +60,10 @@ def test_the_model_is_that_of_the_in_process_run_bit_for_bit(worlds, tmp_path, m
     coordinator = world.coordinator()
     carried = world.drive(coordinator).carried
     terms, outcome, problem = coordinator.terms, outcome_of(coordinator), world.problem()
-    sampler, engine = SimulatedSampler(seed=world.agreement.seed), LocalEngine(progress=False)
-    (here,) = run_course(terms.course, [problem], sampler, label="here", engine=engine)
-    for run in (here.run, run_here(terms, problem, is_masked=False), run_here(terms, problem, is_masked=True)):
+    sampler = SimulatedSampler(seed=world.agreement.seed)
+    (here,) = run_training(terms.spec, Problems([problem]), sampler, label="here").runs(terms.run)
+    assert outcome.estimate.tolist() == here.last[:, 0].tolist()
+    for run in (run_here(terms, problem, is_masked=False), run_here(terms, problem, is_masked=True)):
         assert outcome.estimate.tolist() == run.estimate[:, 0].tolist()
         np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=1e-14)  # the mean of the same
     words = [messages.read(one.envelope[64:]) for one in carried if not one.is_request]
@@ -77,10 +78,10 @@ def test_round_zero_is_summed_under_masks_as_well(worlds, tmp_path, method):
     carried = world.drive(coordinator).carried
     terms, outcome = coordinator.terms, outcome_of(coordinator)
     counts = np.stack([silo._records().counts() for silo in world.silos.values()])
-    plan = terms.course.profile_plan(is_secure=False)
-    for masks in (None, masks_of(terms.course.shares, "profile")):
-        pooled, _ = draw_profile(plan, counts, SimulatedSampler(seed=terms.agreement.seed), masks)
-        assert coordinator.counts().tolist() == pooled.tolist()
+    plan, sampler = terms.spec.part(terms.profile, is_secure=False), SimulatedSampler(seed=terms.agreement.seed)
+    for masks in (None, masks_of(len(counts), "profile")):
+        pooled = noisy_values(terms.profile, plan, counts[:, :, None], PlannedNoise(plan, sampler, masks=masks))
+        assert coordinator.counts().tolist() == pooled[0, :, 0].tolist()
     rows = worlds.stacked(world.silos.values(), encoding_of(terms, worlds.SCHEMA, outcome.counts))
     problem = Problem.of(EmpiricalRisk(rows, Logistic(), terms.agreement.mu))
     assert outcome.estimate.tolist() == run_here(terms, problem, is_masked=True).estimate[:, 0].tolist()

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.builders import with_rounds
 
+from dpadmm.core.spec import TrainingSpec
 from dpadmm.data.columns import ClassLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import RawSilos
@@ -42,7 +44,7 @@ def _instant_forecasts(monkeypatch):
 def planned(method=None, rounds=6, **facts):
     facts = {"sizes": SIZES, "dimension": 3, "loss": Logistic(), "target": Target(1.0, 1e-5)} | facts
     made = plan(Task(**facts), method=method)
-    return replace(made, setting=replace(made.setting, rounds=rounds))
+    return with_rounds(made, rounds)
 
 
 def terms_of(made, **choices):
@@ -141,7 +143,7 @@ def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(
     here = carry_out(made, worlds.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
     # Terms keep 1e-11 of a pure budget back, for sums that are rounded up.
     np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12 if terms.delta else 1e-9)
-    said = made.statement().curve.epsilon(terms.delta)
+    said = made.spec.statement().curve.epsilon(terms.delta)
     assert said == pytest.approx(1.0, rel=1e-6)
     assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-9)
     if terms.delta:  # a ledger's delta is that of the terms
@@ -199,7 +201,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
             np.testing.assert_allclose(ours.counts, theirs.counts, rtol=1e-9, atol=1e-6)
             assert ours.noise_std == pytest.approx(theirs.noise_std, rel=1e-9)
         assert model.profile.form == form.digest
-    said = made.statement().curve.epsilon(terms.delta)
+    said = made.spec.statement().curve.epsilon(terms.delta)
     assert said == pytest.approx(20.0, rel=1e-6)
     assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-8)
     for agent, silo in enumerate(outcome.silos):
@@ -217,7 +219,7 @@ def test_a_plan_that_counts_on_an_earlier_profile_is_refused():
 @pytest.mark.parametrize("noise", list(NoiseOrigin))
 def test_every_release_of_a_plan_with_a_profile_is_the_plans(noise):
     made = planned(**COUNTED, protection=Protection(records_per_person=3, silos_per_person=2))
-    agreed, here = agreed_run(terms_of(made, noise=noise)), made.whole_plan(is_secure=noise is NoiseOrigin.SECURE)
+    agreed, here = agreed_run(terms_of(made, noise=noise)), made.spec.noise_plan(is_secure=noise is NoiseOrigin.SECURE)
     assert [release.round for release in agreed.plan] == [release.round for release in here]
     for ours, theirs in zip(agreed.plan, here, strict=True):
         assert ours.bound == pytest.approx(theirs.bound, rel=1e-9)
@@ -233,7 +235,7 @@ def test_every_release_is_the_plans(loss, fitted, noise):
     made = planned(loss=loss, protection=Protection(records_per_person=3, silos_per_person=2))
     terms = terms_of(made, noise=noise)
     assert loss_of(terms) == made.task.loss == fitted
-    assert list(agreed_run(terms).plan) == list(made.noise_plan(is_secure=noise is NoiseOrigin.SECURE))
+    assert list(agreed_run(terms).plan) == list(made.spec.noise_plan(is_secure=noise is NoiseOrigin.SECURE))
 
 
 def test_planned_terms_are_written_and_read(tmp_path):
@@ -258,8 +260,9 @@ def test_a_plan_that_no_terms_describe_is_refused(method, facts, message):
 
 
 def test_problems_that_share_rows_are_refused():
+    made = planned()
     with pytest.raises(InputError, match="trains one model"):
-        terms_of(replace(planned(), times=3))
+        terms_of(replace(made, spec=TrainingSpec.of(replace(made.run, n_models=3))))
 
 
 @pytest.mark.parametrize(

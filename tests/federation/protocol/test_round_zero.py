@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Stopping
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
@@ -27,6 +26,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.federation import federation_model
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.testing import LocalEngine, Stopping
 
 NOTHING = np.zeros((0, 3))
 COMPLETE = ((0, 1), (0, 2), (1, 2))

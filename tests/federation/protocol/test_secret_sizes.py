@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from dpadmm.codec import encode
-from dpadmm.core.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
 from dpadmm.federation.columns import encoding_of, released_profile
@@ -27,6 +26,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.federation import federation_model
+from dpadmm.testing import LocalEngine, Stopping
 
 SIZES = (67, 0, 53)  # true ones
 NOMINAL = 45  # of each silo

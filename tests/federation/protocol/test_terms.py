@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Stopping
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.messages import read
@@ -16,6 +15,7 @@ from dpadmm.methods.method import federated
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.testing import LocalEngine, Stopping
 
 CASES = [
     ("p-admm", {"eta": 0.05}, 1e-5),

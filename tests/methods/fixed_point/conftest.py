@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from dpadmm.core.local import LocalEngine, Recording
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.methods.anatomy import OneNoise
 from dpadmm.problems.losses import Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.testing import LocalEngine, Recording
 from dpadmm_research.datasets.generators import sparse_regression
 
 

@@ -1,15 +1,12 @@
 """Without noise every setting reaches the reference optimum; the printed tracking does not."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.data import random_quadratics
-from dpadmm.errors import InputError, ResumeError
+from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents, Silence
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
 from dpadmm.methods.fixed_point.blocks import clipped, with_prox
@@ -18,6 +15,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm_research.papers.fixed_point.theory import best_gamma, consensus_factor, relaxed_factor
 
 
@@ -73,7 +71,7 @@ class TestLogistic:
         method = CentralisedADMM(gamma=2.0)
         before = quiet.run(method, logistic, Stopping(rounds=3))
         after = quiet.run(method, logistic, Stopping(rounds=4))
-        u, x = after.checkpoint.state
+        u, x = after.state
         np.testing.assert_allclose(u, before.estimate[None] - 2.0 * logistic.functions.gradient(x), atol=1e-9)
 
 
@@ -122,7 +120,7 @@ class TestLasso:
     def test_inbox_is_the_mean_of_the_blocks(self, lasso, runs, keyed, quiet):
         problem, _ = lasso
         method = FederatedADMM.sampled(8.0, 6, 2, 50, rng(1), lam=0.9)
-        saved = quiet.run(method, problem, Stopping(rounds=50), noise=keyed()).checkpoint
+        saved = quiet.run(method, problem, Stopping(rounds=50), noise=keyed())
         np.testing.assert_allclose(saved.inbox[1], saved.state[0].mean(axis=0), atol=1e-12)
         np.testing.assert_allclose(saved.inbox[0], problem.regulariser.prox(saved.inbox[1], 8.0), atol=1e-15)
 
@@ -140,7 +138,7 @@ def test_quadratics_contract_as_fast_as_the_theory_says():
     distances = []
     for k in range(1, 25):
         run = engine.run(method, problem, Stopping(rounds=k))
-        distances.append(np.linalg.norm(run.checkpoint.state[0] - fixed))
+        distances.append(np.linalg.norm(run.state[0] - fixed))
     factor = relaxed_factor(consensus_factor(gamma, mu, top, problem.weights), 0.5)
     ratios = np.array(distances[1:]) / np.array(distances[:-1])
     assert ratios.max() <= factor + 1e-9
@@ -183,17 +181,13 @@ class TestRuns:
             CoordinatorADMM(2.0, participation=Participation.subsets(4, 2, 20, rng())),
         ],
     )
-    def test_resume_and_determinism(self, logistic, keyed, quiet, method, tmp_path):
+    def test_resume_and_determinism(self, logistic, keyed, quiet, method):
         whole = quiet.run(method, logistic, Stopping(rounds=20), noise=keyed())
         again = quiet.run(method, logistic, Stopping(rounds=20), noise=keyed())
         np.testing.assert_array_equal(whole.estimate, again.estimate)
-        file = tmp_path / "run.npz"
-        quiet.run(method, logistic, Stopping(rounds=9), noise=keyed(), save_to=file)
-        resumed = quiet.run(method, logistic, Stopping(rounds=20), noise=keyed(), resume=file)
+        half = quiet.run(method, logistic, Stopping(rounds=9), noise=keyed())
+        resumed = quiet.run(method, logistic, Stopping(rounds=20), noise=keyed(), after=half)
         np.testing.assert_array_equal(resumed.estimate, whole.estimate)
-        other = replace(method, participation=Participation.one_at_random(4, 20, rng(99)))
-        with pytest.raises(ResumeError, match="another run"):
-            quiet.run(other, logistic, Stopping(rounds=20), noise=keyed(), resume=file)
 
     def test_x_is_never_shown(self, logistic, quiet):
         for method in (FederatedADMM(2.0), CoordinatorADMM(2.0)):

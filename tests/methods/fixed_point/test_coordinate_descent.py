@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from dpadmm.core.local import Stopping
-from dpadmm.core.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.methods.fixed_point import CoordinateDescent, Participation
 from dpadmm.methods.method import Setting
@@ -15,6 +13,7 @@ from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import Quadratic
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import Stopping, plan_noise, run_private
 
 TARGET = Target(1.0, 1e-5)
 

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise, run_private
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.fixed_point import CentralisedADMM, GeneralADMM
 from dpadmm.methods.fixed_point.general import Constraint
@@ -16,6 +14,7 @@ from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 from dpadmm_research.claims.registry import claims_of
 from dpadmm_research.datasets.generators import sparse_regression
 
@@ -39,7 +38,7 @@ def test_consensus_is_the_case_of_identities(quiet, keyed):
     general = quiet.run(GeneralADMM(0.9, SAME, lam=0.8), problem, Stopping(rounds=15), noise=keyed())
     blocks = quiet.run(CentralisedADMM(0.9, lam=0.8), problem, Stopping(rounds=15), noise=keyed())
     np.testing.assert_allclose(general.estimate, blocks.estimate, atol=1e-10)
-    np.testing.assert_allclose(general.checkpoint.state[0], blocks.checkpoint.state[0], atol=1e-10)
+    np.testing.assert_allclose(general.state[0], blocks.state[0], atol=1e-10)
 
 
 def test_differences_in_l1(quiet):
@@ -52,10 +51,10 @@ def test_differences_in_l1(quiet):
     expected = model.fit(planted.data.features @ np.linalg.inv(d), planted.data.labels).coef_[:, None]
     method = GeneralADMM(5.0, Constraint(d, -np.eye(5), np.zeros(5)))
     run = quiet.run(method, problem, Stopping(rounds=800))
-    np.testing.assert_allclose(run.checkpoint.inbox[0], expected, atol=1e-6)
+    np.testing.assert_allclose(run.inbox[0], expected, atol=1e-6)
     np.testing.assert_allclose(run.estimate, np.linalg.solve(d, expected), atol=1e-6)
     best = problem.functions.value(run.estimate[None])[0] + 0.03 * np.abs(expected).sum()
-    np.testing.assert_allclose(method.objective(problem, run.checkpoint.inbox[0]), best, atol=1e-6)
+    np.testing.assert_allclose(method.objective(problem, run.inbox[0]), best, atol=1e-6)
 
 
 def test_tall_and_skew_matrices(quiet):
@@ -64,7 +63,7 @@ def test_tall_and_skew_matrices(quiet):
     mix = RNG.standard_normal((8, 5))
     problem = one_silo(Logistic(), regulariser=Box(-0.5, 0.4))
     run = quiet.run(GeneralADMM(20.0, Constraint(mix, -mix, mix @ shift)), problem, Stopping(rounds=120))
-    z = run.checkpoint.inbox[0]
+    z = run.inbox[0]
     np.testing.assert_allclose(run.estimate, z + shift[:, None], atol=1e-8)
     assert z.min() >= -0.5
     assert z.max() <= 0.4

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from dpadmm.core.local import Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import MESSAGE, Agents, Silence
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinateDescent, FixedPointIteration, Participation
@@ -11,6 +10,7 @@ from dpadmm.methods.fixed_point.iteration import dp_sgd, gradient_operator
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import Stopping
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_consensus_admm_is_an_instance(logistic, keyed, quiet):
     for k in range(1, 13):
         u = iteration.step(k, u, keyed())
     run = quiet.run(method, logistic, Stopping(rounds=12), noise=keyed())
-    np.testing.assert_allclose(run.checkpoint.state[0], u, atol=1e-9)
+    np.testing.assert_allclose(run.state[0], u, atol=1e-9)
     np.testing.assert_allclose(run.estimate, u.mean(axis=0), atol=1e-9)
 
 

@@ -7,8 +7,6 @@ from scipy.optimize import minimize
 from sklearn.linear_model import Lasso
 from tests.contracts.centred_rows import centred
 
-from dpadmm.core.local import Stopping
-from dpadmm.core.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.fixed_point import CentralisedADMM, LassoADMM, Participation
@@ -18,6 +16,7 @@ from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Huber, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.testing import Stopping, plan_noise, run_private
 from dpadmm_research.datasets.generators import sparse_regression
 
 

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise, run_private
 from dpadmm.errors import InputError
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
 from dpadmm.methods.method import Setting
@@ -19,6 +17,7 @@ from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 from dpadmm_research.claims.registry import claims_of
 
 TARGET = Target(epsilon=1.3, delta=1e-5)

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.core.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
@@ -17,6 +16,7 @@ from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import plan_noise
 from dpadmm_research.audit import neighbours
 
 ADDED = Relation.ADD_OR_REMOVE

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
-from dpadmm.planner.search import STEP, score_sums, shortened
 from dpadmm.privacy.certificates.sums import Shares, score_differences, scores_on_grid
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.silos import PersonWeights, Silos
 from dpadmm.problems.softmax import Softmax
+from dpadmm.queries.candidate_scores import STEP, score_sums, shortened
 
 quick = settings(deadline=None, derandomize=True, max_examples=120)
 ADDED = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
@@ -28,7 +28,7 @@ class Candidate:
 
 def sums(loss, rows, labels, models, reach=0.5, people=None, nominal=None):
     silos = Silos.from_parts([rows], [labels], 1.0, people=people, nominal=nominal)
-    return score_sums([Candidate(loss)] * len(models), [silos], models, reach)[0]
+    return score_sums([loss] * len(models), [silos], models, reach)[0]
 
 
 def unit_rows(rng, n, d):

@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from peers.sets import Loaded, load
 
-from dpadmm import PrivateLogisticRegression
-from dpadmm.estimators import parameters
+from dpadmm import Privacy, PrivateLogisticRegression
+from dpadmm.estimators import base
 
 
 def nominal(records: int) -> int:
@@ -27,7 +27,10 @@ def fit(job: Job, data: Loaded) -> Probabilities:
     words = dict(wanted["words"])
     if words.get("neighbours") == "add-remove":
         words["nominal_records"] = nominal(len(train))
-    model = PrivateLogisticRegression(job.epsilon, job.delta, schema=data.schema, random_state=job.seed, **words)
+    view, privacy = words.pop("view", None), Privacy(**words)
+    model = PrivateLogisticRegression(
+        job.epsilon, job.delta, schema=data.schema, random_state=job.seed, view=view, privacy=privacy
+    )
     labels = data.table[data.schema.label.name].iloc[train]
     model.fit(data.table.iloc[train], labels, groups=data.silo[train] if wanted["has_silos"] else None)
     return model.predict_proba(data.table)[:, 1]
@@ -38,7 +41,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # noise is simulated, and the planner warns at the smallest budgets
     name, jobs, answers = sys.argv[1:4]
     # A plan is a function of public facts alone, so runs that differ in their noise share it; the first one pays.
-    parameters.make_plan = lru_cache(maxsize=None)(parameters.make_plan)
+    base.make_plan = lru_cache(maxsize=None)(base.make_plan)
     data = load(name)
     for job in jobs_of(jobs):
         answer(job, Path(answers), partial(fit, job, data))

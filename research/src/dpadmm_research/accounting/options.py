@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from dpadmm.cli.terminal import clear_failures
+from dpadmm.cli.terminal import clear_failures, remember_options
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
@@ -104,7 +104,11 @@ class MethodGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Build the command of one method; None for a name that is none."""
         method = _accountable().get(cmd_name)
-        return None if method is None else self._command(method)
+        if method is None:
+            return None
+        found = self._command(method)
+        remember_options(found)
+        return found
 
     def _command(self, method: type["Method"]) -> Any:
         act, own, about = type(self).act, settings_of(method), method.about

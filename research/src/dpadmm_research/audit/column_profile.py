@@ -11,21 +11,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from dpadmm.core.round_zero import ProfileRound, noisy_counts
+from dpadmm.core.release import noisy_values
+from dpadmm.core.spec import ReleaseFacts
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
-from dpadmm.methods.method import Setting
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem, PublicFunctions
 from dpadmm.problems.silos import PersonRows, PersonWeights
+from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm_research.audit.attacks import LikelihoodRatio, Worlds
 from dpadmm_research.audit.insider import SILOS, Insider, among
 from dpadmm_research.audit.subjects import Subject
@@ -48,6 +46,11 @@ SCHEMA = Schema(
 )
 _LENIENT = Screening.of(missing="fill", unlisted="zero")
 
+_FORM = ProfileForm(SCHEMA.columns)
+COUNTED = ColumnProfile(
+    n_numeric=_FORM.n_numeric, n_categorical=_FORM.n_categorical, size=_FORM.size, target=Target(1.0, 1e-5)
+)
+
 _EMPTY: Rows = [(None, None, None, None)]
 _FULL: Rows = [(120.0, 100.0, "full", "south")]
 _AT_ANCHORS: Rows = [(0.0, 0.0, "none", "north")]
@@ -66,7 +69,7 @@ class ProfileStage:
     def run(self, world: RawSilos, hook: EventHook) -> Transcript:
         """Return what the silos send, and the pooled counts that all of them receive."""
         counts = np.repeat(world.counts(per_user=self.is_per_user)[:, :, None], self.replicas, axis=2)
-        noisy = noisy_counts(self.plan, counts, hook)
+        noisy = noisy_values(COUNTED, self.plan, counts, hook)
         is_pooled = any(release.agent == COORDINATOR for release in self.plan)
         received = noisy.sum(axis=0)
         return Transcript(tuple(hook.events), (counts if is_pooled else noisy,), (received[None],), received)
@@ -86,16 +89,8 @@ class ProfileSubject(Subject):
 
     def plan(self, target: Target, is_secure: bool = False) -> NoisePlan:
         """Return the noise of a run that releases nothing else."""
-        form = ProfileForm(SCHEMA.columns)
-        sizes = np.array(self.worlds[0].sizes)
-        facts = Problem.of(PublicFunctions.of_loss(sizes, SCHEMA.dimension, Logistic(), SCHEMA.row_norm))
-        setting = Setting(facts, rounds=1, tolerance=None, protection=self.protection)
-        profile = ProfileRound(
-            n_numeric=form.n_numeric, n_categorical=form.n_categorical, size=form.size, target=target
-        )
-        who = self.protection
-        shares = Shares(len(sizes), who.n_colluders) if who.view is View.AGGREGATE else None
-        return profile.noise_plan(setting, is_pooled=self.is_pooled, is_secure=is_secure, shares=shares)
+        facts = ReleaseFacts(tuple(self.worlds[0].sizes), self.protection, self.is_pooled)
+        return replace(COUNTED, target=target).noise_plan(facts, is_secure)
 
     def stage(self, plan: NoisePlan, replicas: int) -> ProfileStage:
         """Return round 0 with this noise."""

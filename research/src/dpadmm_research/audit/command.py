@@ -129,7 +129,7 @@ def _attack(
     seed: int,
     is_quiet: bool,
 ) -> "tuple[list[AuditResult], list[CheckOutcome]]":
-    from dpadmm.core.local import progress_bar
+    from dpadmm.core.loop import progress_bar
     from dpadmm_research.audit.audit import examine
     from dpadmm_research.audit.estimates import checked_confidence
     from dpadmm_research.audit.inspection import inspect
@@ -149,7 +149,7 @@ def _attack(
 def _attack_products(
     target: Any, fits: int | None, confidence: float, is_quiet: bool
 ) -> "tuple[list[AuditResult], list[CheckOutcome]]":
-    from dpadmm.core.local import progress_bar
+    from dpadmm.core.loop import progress_bar
     from dpadmm_research.audit.estimators import DEFAULT_FITS, PRODUCTS, audit_products
     from dpadmm_research.audit.sampler_checks import check_rounding, check_sampler
 

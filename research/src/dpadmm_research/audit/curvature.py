@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpadmm.core.curvature import CURVATURE, CurvatureRound, curvature_messages
+from dpadmm.core.spec import ReleaseFacts
 from dpadmm.methods.method import Setting
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.queries.curvature import CURVATURE, curvature_messages, plan_curvature
 from dpadmm_research.audit.attacks import Attack, LikelihoodRatio, Worlds
 from dpadmm_research.audit.insider import SILOS, Insider, among
 from dpadmm_research.audit.subjects import Subject
@@ -60,10 +60,10 @@ class CurvatureSubject(Subject):
 
     def plan(self, target: Target, is_secure: bool = False) -> NoisePlan:
         """Return the noise of a run that releases nothing else."""
-        who, problem = self.protection, self.worlds[0]
-        shares = Shares(problem.n_agents, who.n_colluders) if who.view is View.AGGREGATE else None
+        problem, who = self.worlds[0], self.protection
         setting = Setting(problem, _ROUNDS, None, protection=who)
-        return CurvatureRound(target).noise_plan(setting, is_secure=is_secure, shares=shares)
+        facts = ReleaseFacts(tuple(problem.functions.sizes.tolist()), who, is_pooled=True)
+        return plan_curvature(setting, target, facts, _ROUNDS + 1, is_secure)
 
     def stage(self, plan: NoisePlan, replicas: int) -> CurvatureStage:
         """Return the round with this noise."""

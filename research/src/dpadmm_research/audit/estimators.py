@@ -14,20 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpadmm import checks
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.witness import PublicRound
+from dpadmm import TrainingOptions, checks
 from dpadmm.errors import InputError
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.estimators.regression import PrivateLinearRegression
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.planned import PublicRound
 from dpadmm.planner.plan import Plan
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import View
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm_research.audit.attacks import Scores
 from dpadmm_research.audit.audit import STANDARD, AuditResult, Case, judged
 from dpadmm_research.audit.estimates import How, checked_confidence
@@ -65,10 +65,9 @@ class Product:
             delta=target.delta,
             method=self.method,
             feature_bounds=(-1, 1),
-            row_norm=1.0,
             target_bounds=(-1, 1),
             huber_threshold=THRESHOLD,
-            fit_intercept=False,
+            training=TrainingOptions(row_norm=1.0, fit_intercept=False),
         )
 
     @property
@@ -165,7 +164,7 @@ def gather_fits(product: Product, target: Target, fits: int, tick: Callable[[], 
                 fitted[world].append(product.estimator(target).fit(*product.table(sign), product.groups))
                 tick()
     plan = fitted[0][0].plan_
-    noise = plan.whole_plan()
+    noise = plan.spec.noise_plan()
     worlds = tuple(_problem(product, plan, sign) for sign in (1.0, -1.0))
     runs = [_transcript(plan, noise, worlds[0], models) for models in fitted]
     surprise = max(far for _, far in runs)
@@ -227,9 +226,9 @@ def _transcript(plan: Plan, noise: NoisePlan, world: Problem, models: list[Any])
         return Transcript(events, (), (), np.zeros((1, number)))
 
     told = script(found)
-    engine = LocalEngine(number, plan.setting.tolerance, threads=1, recording=Recording(every=0), progress=False)
+    engine = LocalEngine(number, plan.run.setting.tolerance, threads=1, recording=Recording(every=0), progress=False)
     hook = Prompter(told, world, world)
-    modelled = engine.run(plan.algorithm, world, Stopping(plan.rounds), plan.network, hook).model(plan.output)
+    modelled = engine.run(plan.algorithm, world, Stopping(plan.rounds), plan.network, hook).model(plan.run.output)
     # The map from messages to the model is linear here, and the same in both worlds: whether its sign agrees tells.
     came = np.array([float(model.coef_[0]) for model in models])
     sign = np.sign(modelled[0] * came)

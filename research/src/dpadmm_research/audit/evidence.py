@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dpadmm.core.local import LocalEngine, Stopping
 from dpadmm.methods.anatomy import MESSAGE
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.networks import ring
+from dpadmm.testing import LocalEngine, Stopping
 from dpadmm_research.audit.reconstruction_by_epsilon import (
     Decline,
     clinic_problem,

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
 from dpadmm.data.breast_cancer import load_breast_cancer
 from dpadmm.data.random_quadratics import random_quadratics
 from dpadmm.methods.anatomy import BROADCAST, MESSAGE, Agents
@@ -29,6 +27,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.rows import dense
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.audit.reconstruction import QuadraticFunction, Supposition, follow, most_probable_quadratic
 from dpadmm_research.audit.record_reconstruction import listen, reconstruct_record, relative_error
 from dpadmm_research.audit.wiretap import Wiretap

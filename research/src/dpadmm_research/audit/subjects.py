@@ -8,8 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dpadmm.core.local import LocalEngine
-from dpadmm.core.private import plan_noise
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Method, Setting
 from dpadmm.networks.graph import Network
@@ -17,6 +15,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.promises import Schedule
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
+from dpadmm.testing import LocalEngine, plan_noise
 from dpadmm_research.audit.attacks import Attack, Worlds
 from dpadmm_research.audit.transcripts import TOLERANCE, RunSetup, Stage
 

@@ -16,7 +16,6 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import NoiseHook, OneNoise
 from dpadmm.methods.dvp import OBJECTIVE
@@ -30,6 +29,7 @@ from dpadmm.noise.sums import Words
 from dpadmm.privacy.records import SummedGaussianRelease
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
+from dpadmm.testing import LocalEngine, Recording, Stopping
 
 _COORDINATOR_ALONE = np.array([COORDINATOR])
 

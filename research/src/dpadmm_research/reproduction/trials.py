@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.core.local import LocalEngine, Recording, Run, Stopping
+from dpadmm.core.loop import rounds
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import OneNoise
-from dpadmm.methods.method import Method
+from dpadmm.methods.anatomy import Agents, OneNoise
+from dpadmm.methods.method import Method, check_fit
 from dpadmm.networks.graph import Network
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.draws import Slot
@@ -18,6 +18,8 @@ from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.accounting import statement
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
+from dpadmm.solvers.threads import one_blas_thread
+from dpadmm.testing import Ending, History, LocalEngine, RecordedRun, Recording, Stopping
 from dpadmm_research.reproduction.table import Reading
 
 TOLERANCE = 1e-7
@@ -88,7 +90,7 @@ class TrialNoise(OneNoise):
 class Batch:
     """What came of a batched run: `run` over all replicas, and which columns belong to which trial."""
 
-    run: Run
+    run: RecordedRun
     trials: tuple[Trial, ...]
     columns: tuple[slice, ...]
     noise: TrialNoise = field(repr=False)
@@ -137,11 +139,12 @@ def run_course(
 ) -> Iterator[tuple[int, Batch]]:
     """As `run_trials`, but stop at every marked round and yield (round, batch so far): for measures of one's own."""
     noise = TrialNoise(trials, runs, seed)
-    engine = LocalEngine(
-        replicas=noise.replicas, tolerance=tolerance, threads=1, recording=Recording(0), progress=False
-    )
-    saved = None
-    for mark in marks:
-        run = engine.run(method, problem, Stopping(rounds=mark), network, noise, resume=saved)
-        saved = run.checkpoint
-        yield mark, Batch(run, tuple(trials), tuple(noise.columns), noise)
+    check_fit(method, problem, network)
+    agents, marked = Agents.of(problem, network, tolerance, threads=1), set(marks)
+    with one_blas_thread():
+        for k, state, inbox in rounds(method.drawn(), agents, problem, network, noise, max(marks), noise.replicas):
+            if k in marked:
+                last = method.estimate(state, inbox)
+                models = method.models(state, inbox)
+                run = RecordedRun(models, last, last, k, Ending.ROUNDS, History(), state, inbox)
+                yield k, Batch(run, tuple(trials), tuple(noise.columns), noise)

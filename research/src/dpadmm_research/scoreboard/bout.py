@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dpadmm.core.bought import statement_with
+from dpadmm.core.budget import statement_with
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.method import Setting, Topology
 from dpadmm.networks import complete

@@ -8,8 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import plan_noise
 from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.consensus import ConsensusADMM, StarState
@@ -24,6 +22,7 @@ from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import Box, ElasticNet
+from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.claims.bounds import NotApplicable, Version
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.planner import noise_weights, optimal_schedule, plan_consensus
@@ -151,7 +150,7 @@ class TestAgainstRuns:
             Stopping(rounds=len(levels)),
             noise=PlannedNoise(plan, SimulatedSampler(seed=1), self.REPLICAS),
         )
-        state, target = StarState(*run.checkpoint.state), optimum[:, None]
+        state, target = StarState(*run.state), optimum[:, None]
         duals = -problem.functions.gradient(target[None])
         potential = ((state.a - duals) ** 2).sum(axis=(0, 1)) / (2 * rho)
         potential += rho / 2 * ((state.x - target) ** 2).sum(axis=(0, 1))

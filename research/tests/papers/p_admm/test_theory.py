@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete, grid, path, ring, star
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
 from dpadmm_research.networks import erdos_renyi
 from dpadmm_research.papers.p_admm.printed_theory import (

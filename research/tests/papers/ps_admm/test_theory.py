@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
-from dpadmm.core.private import run_private
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
@@ -19,6 +17,7 @@ from dpadmm.noise import SimulatedSampler, Slot
 from dpadmm.privacy.calibration import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
+from dpadmm.testing import LocalEngine, Recording, Stopping, run_private
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
 from dpadmm_research.papers.ps_admm.theory import (
     Facts,

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.core.local import LocalEngine, Recording, Stopping
 from dpadmm.errors import InputError
 from dpadmm.methods.r_admm import BareRADMM
 from dpadmm.networks import Network, complete, grid, path, ring, star
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
+from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm_research.claims.bounds import NotApplicable
 from dpadmm_research.comparison.compare import random_network
 from dpadmm_research.networks import erdos_renyi

@@ -25,7 +25,7 @@ class CentralisedADMM(PlannedBlocks, BlockADMM):
     paper's smaller figure for that view (see dpadmm-research) counts 1/N twice and is never used to calibrate.
 
     >>> import numpy as np
-    >>> from dpadmm.core.local import LocalEngine, Stopping
+    >>> from dpadmm.testing import LocalEngine, Stopping
     >>> from dpadmm.problems.problem import Problem, Weighting
     >>> from dpadmm.problems.quadratics import QuadraticAgents
     >>> agents = QuadraticAgents(np.ones((3, 1, 1)), np.array([[1.0], [2.0], [6.0]]))

@@ -51,7 +51,7 @@ class CoordinatorADMM(PlannedBlocks):
     aggregation. The sensitivity starts smaller than its limit, see `schedule`.
 
     >>> import numpy as np
-    >>> from dpadmm.core.local import LocalEngine, Stopping
+    >>> from dpadmm.testing import LocalEngine, Stopping
     >>> from dpadmm.problems.problem import Problem, Weighting
     >>> from dpadmm.problems.quadratics import QuadraticAgents
     >>> agents = QuadraticAgents(np.ones((3, 1, 1)), np.array([[1.0], [2.0], [6.0]]))

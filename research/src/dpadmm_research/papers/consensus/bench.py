@@ -116,7 +116,7 @@ class Bench:
             self.method, self.problem, iterations, trials, runs=runs, seed=seed, every=0, tolerance=TOLERANCE
         )
         target, size = self.optimum[:, None], self.radius**2
-        models = batch.run.checkpoint.state[0]
+        models = batch.run.state[0]
         papers = np.square(models - target).sum(axis=1).mean(axis=0) / size
         released = next(iter(batch.noise.last.values()), models.mean(axis=0, keepdims=True))
         errors = np.square(released[0] - target).sum(axis=0) / size

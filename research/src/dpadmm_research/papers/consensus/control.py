@@ -118,4 +118,4 @@ class ErrorByStart:
 def _bare_models(bench: Bench, counts: Sequence[int]) -> Floats:
     """Return x(K) of all agents without noise, (counts, agents, d)."""
     course = run_course(bench.method, bench.problem, counts, [Trial.bare()], runs=1, seed=0, tolerance=TOLERANCE)
-    return np.array([batch.run.checkpoint.state[0][:, :, 0] for _, batch in course])
+    return np.array([batch.run.state[0][:, :, 0] for _, batch in course])

@@ -1,4 +1,4 @@
-"""A profile that an earlier run released: found in the ledger that keeps it, used again, and counted in the figure."""
+"""What a run may spend: parts of one budget, and the column profile that an earlier run has paid for."""
 
 import math
 import warnings
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpadmm.core.round_zero import PROFILE
+from dpadmm import checks
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.curves import m_of
+from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import GaussianRelease, NoisyRelease, SummedGaussianRelease
@@ -24,9 +24,38 @@ if TYPE_CHECKING:  # they read tables, and accounting does without
     from dpadmm.data.profile import ReleasedProfile
     from dpadmm.data.raw import RawSilos
 
+_EARLIER = Slot("earlier profile")
+_ROUNDING = 1e-9  # of epsilon, in sums of many rounds
+
+
+def share_out(whole: Target, share: float, problems: int = 1) -> tuple[Target | None, Target]:
+    """Return what round 0 and each problem's training may spend; None for no round 0.
+
+    Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + problems m_1^2` (C0). share: m_0^2/m^2, in [0, 1).
+    """
+    m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
+    profile = None if share == 0 else Target(epsilon_of_part(m * math.sqrt(share), delta), delta)
+    return profile, Target(epsilon_of_part(m * math.sqrt((1 - share) / problems), delta) * (1 - _ROUNDING), delta)
+
+
+def epsilon_of_part(m: float, delta: float) -> float:
+    """Return the epsilon of a part of the budget; refuse a delta that allows the part without any epsilon."""
+    epsilon = float(epsilon_of_delta(m, delta))
+    if epsilon <= 0:
+        raise InputError(
+            f"{checks.setting('delta')} {delta:g} is too large for a budget that is shared: a part of it would have no "
+            f"epsilon above 0. Choose {checks.setting('delta')} well below 1 / records, for instance 1e-6."
+        )
+    return epsilon
+
+
+def share_of(profile: Target, whole: Target) -> float:
+    """Return the share that `share_out` was given, from what it returned for round 0."""
+    return float(m_of(profile.epsilon, profile.delta) / m_of(whole.epsilon, whole.delta)) ** 2
+
 
 @dataclass(frozen=True, eq=False)
-class BoughtProfile:
+class ReusedProfile:
     """A profile that an earlier run released, and what it cost the worst person, as one release."""
 
     counts: "ReleasedProfile"
@@ -39,12 +68,12 @@ class BoughtProfile:
 
     def epsilon(self, delta: float) -> float:
         """Return what it cost the worst person by itself."""
-        return NoisePlan({(PROFILE, 0): {COORDINATOR: self.release}}).statement().curve.epsilon(delta)
+        return NoisePlan({(_EARLIER, 0): {COORDINATOR: self.release}}).statement().curve.epsilon(delta)
 
 
-def bought_profile(
+def reusable_profile(
     ledger: ConfirmedLedger, rows: "RawSilos", protection: Protection, target: Target
-) -> BoughtProfile | None:
+) -> ReusedProfile | None:
     """Return the profile of these very rows that the ledger keeps for this protection, None without one.
 
     Nor where it was so dear that it would leave less than half of the squared budget m^2 to training: a model tells
@@ -60,13 +89,15 @@ def bought_profile(
 
     is_nominal = not protection.relation.has_public_sizes
     counts = ReleasedProfile.of(form, np.array(kept.counts), kept.noise_std, kept.records, kept.run, is_nominal)
-    found = BoughtProfile(counts, ledger.release_of(kept))
+    found = ReusedProfile(counts, ledger.release_of(kept))
     return found if 2 * found.m**2 <= m_of(target.epsilon, target.delta) ** 2 else None
 
 
-def keep_profile(ledger: ConfirmedLedger, subject: ProfiledColumns, run: str, pooled: Floats, noise_std: float) -> None:
+def keep_profile(
+    ledger: ConfirmedLedger, subject: ProfiledColumns | None, run: str, pooled: Floats, noise_std: float
+) -> None:
     """Have the ledger keep what was drawn; if it cannot, say so and go on: training is paid for as well."""
-    if not subject.columns:
+    if subject is None or not subject.columns:
         return
     try:
         ledger.keep_profile(subject, run, pooled.tolist(), noise_std)
@@ -89,7 +120,7 @@ def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
             f"The run and the earlier profile are certified against {views}, and neither covers the other."
         )
     rows: dict[tuple[Slot, int], Mapping[int | None, NoisyRelease]]
-    rows = {**plan.releases, (PROFILE, 0): {COORDINATOR: earlier}}
+    rows = {**plan.releases, (_EARLIER, 0): {COORDINATOR: earlier}}
     return NoisePlan(
         {place: {agent: _against(weakest, release) for agent, release in row.items()} for place, row in rows.items()}
     ).statement()

@@ -1,0 +1,324 @@
+"""What a training will release, fixed before any record is touched: an ordered list of steps, and the noise of each.
+
+A step is the rounds of one method (`RunSpec`) or one noisy sum over the silos (`SumQuery`). One reservation pays for
+all steps of a `TrainingSpec`, and `dpadmm.core.train.run_training` walks them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Protocol
+
+from dpadmm.checks import plural
+from dpadmm.errors import InputError
+from dpadmm.methods.method import Method, Setting, check_fit
+from dpadmm.networks.graph import Network
+from dpadmm.noise.draws import COORDINATOR, Slot
+from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
+from dpadmm.noise.promises import Constant, Family, Promise, Row, Schedule
+from dpadmm.privacy.accounting import Statement
+from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
+from dpadmm.privacy.certificates.sums import Shares
+from dpadmm.privacy.protection import Certificate, Protection, Unit, View
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.declared import declared_by, has_same_parts
+from dpadmm.problems.problem import Problem
+from dpadmm.solvers.solution import DEFAULT_TOLERANCE
+
+
+class FinalModel(Enum):
+    """Which model a run ends with."""
+
+    LAST = "the last model"
+    TAIL_AVERAGE = "the mean of the models of the last rounds"
+
+
+@dataclass(frozen=True)
+class RunSetting(Setting):
+    """A setting that can be run: there is a network to send over, and a tolerance to solve to."""
+
+    tolerance: float = DEFAULT_TOLERANCE
+    network: Network | None = None
+
+
+@dataclass(frozen=True)
+class ReleaseFacts:
+    """What every step's certificates share: the silos' public sizes, who is protected, and where the noise is added.
+
+    is_pooled: one noise hides the sum of all silos' values, the coordinator's or the silos' shares of one.
+    """
+
+    sizes: tuple[int, ...]
+    protection: Protection
+    is_pooled: bool
+
+    @property
+    def shares(self) -> Shares | None:
+        """Among whom the noise is split, where messages are sent under masks; None where they are not."""
+        if self.protection.view is not View.AGGREGATE:
+            return None
+        return Shares(len(self.sizes), self.protection.n_colluders)
+
+    @property
+    def most_records(self) -> int:
+        """How many records there can be: where their number is secret, many times the nominal one."""
+        return sum(self.sizes) * (1 if self.protection.relation.has_public_sizes else MOST_PER_NOMINAL)
+
+
+@dataclass(frozen=True, eq=False)
+class RunSpec:
+    """The rounds of one method, from public facts alone.
+
+    setting: the problem as far as it is public (`PublicFunctions` will do), rounds, network, tolerance, protection.
+    target: the budget of one model. schedule: relative noise over the rounds. output: which model is released.
+    n_models: how many problems on the same rows are run, each with fresh noise.
+    name: of the step; prefix: of its messages' kinds in the reservation, where several runs share it.
+    """
+
+    method: Method
+    setting: RunSetting
+    target: Target | PureTarget
+    schedule: Schedule | None = None
+    output: FinalModel = FinalModel.LAST
+    n_models: int = 1
+    name: str = "run"
+    prefix: str = ""
+    _plans: dict[bool, NoisePlan] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Where only sums are seen, the method must read nothing else."""
+        if self.facts.shares is not None:
+            object.__setattr__(self, "method", self.method.summed())
+
+    @property
+    def facts(self) -> ReleaseFacts:
+        """What its certificates share with those of other steps."""
+        problem = self.setting.problem
+        is_summed = self.method.about.trusts_coordinator and problem.n_agents > 1
+        return ReleaseFacts(tuple(problem.functions.sizes.tolist()), self.setting.protection, is_summed)
+
+    @property
+    def constraint(self) -> object:
+        """The method's own set or operator, None without one."""
+        return getattr(self.method, "constraint", None)
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The user's own parts, on whose declared constants the certificates rest."""
+        return declared_by(self.setting.problem, self.constraint, self.method)
+
+    def noise_plan(self, is_secure: bool = True) -> NoisePlan:
+        """Return every release of one model's rounds; `is_secure` counts the rounding to a grid (C8)."""
+        if is_secure not in self._plans:
+            self._plans[is_secure] = self._calibrated(is_secure)
+        return self._plans[is_secure]
+
+    def _calibrated(self, is_secure: bool) -> NoisePlan:
+        setting, facts = self.setting, self.facts
+        check_fit(self.method, setting.problem, setting.network)
+        promises = promises_of(self.method, setting)
+        families = {promise.family for promise in promises}
+        if is_secure and Family.COORDINATE in families:
+            raise InputError(
+                f"{type(self.method).__name__} adds Laplace noise to every coordinate, for which no grid is planned "
+                "(C8): it can be simulated, but not released. Nothing was spent; choose another method."
+            )
+        # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
+        has_grid = facts.shares is not None or (is_secure and families <= {Family.GAUSSIAN, Family.SAMPLED})
+        planned = calibrated(
+            promises,
+            self.target,
+            self.schedule,
+            silos_per_person=setting.protection.silos_per_person,
+            secure_dimension=setting.problem.dimension if has_grid else None,
+            shares=facts.shares,
+        )
+        if is_secure:
+            check_reach(planned, facts.most_records)
+            check_solvable(planned, setting.problem.dimension, setting.tolerance)
+        return planned.resting_on(self.declared)
+
+    def check(self, problems: Sequence[Problem]) -> None:
+        """Refuse problems that the certificates are not about; says nothing of sizes, which may be secret."""
+        if len(problems) != self.n_models:
+            raise InputError(f"The run is for {plural(self.n_models, 'problem')}, got {len(problems)}.")
+        for problem in problems:
+            if not problem.is_within(self.setting.problem):
+                raise InputError(
+                    "The problem is not the one for which the noise was planned: numbers of records, weights, "
+                    "dimension, or bounds on a record's gradient differ. Make a plan for this problem."
+                )
+            if not has_same_parts(problem, self.setting.problem):
+                raise InputError(
+                    "The problem has a loss, functions or a regulariser of your own that the run was not specified "
+                    "with. Specify it with the same objects, so that what they declare is checked and stated."
+                )
+            if (self.setting.protection.unit is Unit.PERSON) is not problem.has_people:
+                raise InputError(
+                    "Persons are protected with all their rows only where it is known which person each row belongs "
+                    "to: give both the unit PERSON and Silos with `people`, or neither."
+                )
+            if not self.setting.protection.relation.has_public_sizes and not problem.has_nominal_sizes:
+                raise InputError(
+                    "Where records are added or removed, sums must be divided by nominal numbers of records, and this "
+                    "problem divides by the true ones. Use Silos.with_nominal."
+                )
+
+
+def promises_of(method: Method, setting: Setting) -> tuple[Promise, ...]:
+    """Return what the method will release; refuse a method that does not say so, or not for these neighbours."""
+    hidden = setting.protection
+    if not hidden.relation.has_public_sizes or hidden.unit is Unit.PERSON:
+        problem = method.about.why_not(hidden)
+        if problem is not None:
+            other = "replace-one neighbours" if not hidden.relation.has_public_sizes else "one record per person"
+            raise InputError(f"{problem}. Use noisy-gradients, or {other}. Nothing was spent.")
+    found = method.promises(setting)
+    if not found:
+        raise InputError(
+            f"{type(method).__name__} promises no noisy release, so it protects nobody: a private method lists in "
+            "`promises` every value that it releases with noise."
+        )
+    units = {each.protection.unit for promise in found for row in promise.rows for each in row.certificates}
+    if hidden.unit is not Unit.RECORD and units != {hidden.unit}:
+        raise InputError(
+            f"{type(method).__name__} is certified per {' and per '.join(sorted(unit.value for unit in units))} as "
+            f"it stands, not per {hidden.unit.value}. Nothing was spent. Ask for that unit, or choose another method."
+        )
+    return found
+
+
+class SumQuery(Protocol):
+    """One noisy sum over the silos; what follows from it is post-processing.
+
+    slot, round: where its noise is drawn; no other release of the slot is in that round. target: what it alone may
+    spend. rounds_first: every silo's values are rounded to the grid before they are added up, so that sums are exact.
+    """
+
+    @property
+    def name(self) -> str:
+        """Of the step."""
+        ...
+
+    @property
+    def slot(self) -> Slot:
+        """Which kind of message it is."""
+        ...
+
+    @property
+    def round(self) -> int:
+        """In which round it is sent."""
+        ...
+
+    @property
+    def rounds_first(self) -> bool:
+        """Whether silos' values are rounded before they are added up."""
+        ...
+
+    def noise_plan(self, facts: ReleaseFacts, is_secure: bool) -> NoisePlan:
+        """Return its releases, from public facts alone; never from what was released before (C0, C12)."""
+        ...
+
+    def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
+        """Return every silo's part of the sum, (silos, d)."""
+        ...
+
+    def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Any:
+        """Return what the noisy sum (d,) tells, given the noise in it."""
+        ...
+
+
+Step = RunSpec | SumQuery
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSpec:
+    """All that one reservation pays for: steps in order, on the same rows, for the same protection."""
+
+    steps: tuple[Step, ...]
+    facts: ReleaseFacts
+    _plans: dict[tuple[str, bool], NoisePlan] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse steps that cannot be told apart, or that protect different people or add noise in different places."""
+        if len({step.name for step in self.steps}) != len(self.steps) or not self.steps:
+            raise InputError("A training needs at least one step, and every step a name of its own.")
+        if any(run.facts != self.facts for run in self.runs):
+            raise InputError(
+                "The runs protect different people, from different observers or with noise in different places: "
+                f"{self.facts.protection} at first. Compare methods that add noise at the same place. Nothing was "
+                "spent."
+            )
+
+    @classmethod
+    def of(cls, *steps: Step | None) -> "TrainingSpec":
+        """Return the training of these steps, the runs among them deciding what is shared; None stands for no step."""
+        made = tuple(step for step in steps if step is not None)
+        return cls(made, next(step for step in made if isinstance(step, RunSpec)).facts)
+
+    @property
+    def runs(self) -> tuple[RunSpec, ...]:
+        """The steps that are rounds."""
+        return tuple(step for step in self.steps if isinstance(step, RunSpec))
+
+    @property
+    def sums(self) -> tuple[SumQuery, ...]:
+        """The steps that are single sums."""
+        return tuple(step for step in self.steps if not isinstance(step, RunSpec))
+
+    def part(self, step: Step, is_secure: bool = True) -> NoisePlan:
+        """Return the releases of one step, of one model where a run has several."""
+        if isinstance(step, RunSpec):
+            return step.noise_plan(is_secure)
+        if (step.name, is_secure) not in self._plans:
+            planned = step.noise_plan(self.facts, is_secure)
+            if is_secure:
+                check_reach(planned, self.facts.most_records)
+            self._plans[step.name, is_secure] = planned
+        return self._plans[step.name, is_secure]
+
+    def noise_plan(self, is_secure: bool = True) -> NoisePlan:
+        """Return every release of all steps."""
+        everything: dict[Any, Any] = {}
+        for step in self.steps:
+            part = self.part(step, is_secure)
+            if isinstance(step, RunSpec):
+                part = part.repeated(step.n_models).prefixed(step.prefix)
+            everything |= part.releases
+        return NoisePlan(everything)
+
+    def statement(self) -> Statement:
+        """Return what all steps together will cost the worst person."""
+        return self.noise_plan(is_secure=False).statement()
+
+
+def plan_sum(
+    slot: Slot,
+    k: int,
+    target: Target,
+    facts: ReleaseFacts,
+    certify: Callable[[int], Certificate],
+    on_grid: Callable[[Certificate, float], Certificate],
+    *,
+    is_secure: bool,
+) -> NoisePlan:
+    """Return the releases of one sum, sent in round k, that spend the target.
+
+    certify: the certificate of a silo of so many records, or of all of them. on_grid: the same on a grid.
+    """
+    sizes = [sum(facts.sizes)] if facts.is_pooled else facts.sizes
+    certificates = [certify(n) for n in sizes]
+    agents = [COORDINATOR] if facts.is_pooled else range(len(sizes))
+    is_common = not facts.is_pooled and len(set(certificates)) == 1
+    rows = tuple(Row(agent, (1,), (each,)) for agent, each in zip(agents, certificates, strict=True))
+    planned = calibrated(
+        [Promise(slot, Family.GAUSSIAN, rows[:1] if is_common else rows, is_common=is_common)],
+        target,
+        Constant(),
+        silos_per_person=facts.protection.silos_per_person,
+        on_grid=on_grid if is_secure or facts.shares is not None else None,
+        shares=facts.shares,
+    )
+    (row,) = planned.releases.values()
+    return NoisePlan({(slot, k): {agent: replace(release, round=k) for agent, release in row.items()}})

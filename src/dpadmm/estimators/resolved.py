@@ -1,0 +1,374 @@
+"""What a fit is asked for, as checked values: the one place where settings of commands and estimators become types.
+
+Everything here is done before data are looked at.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from dpadmm import checks
+from dpadmm.checks import nearest, setting, shown
+from dpadmm.core.budget import ReusedProfile
+from dpadmm.data import class_weights
+from dpadmm.data.profile import ProfileForm
+from dpadmm.data.raw import RawSilos
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.errors import InputError
+from dpadmm.methods.method import by_name, plannable
+from dpadmm.networks.graph import Network, complete, path, ring, star
+from dpadmm.noise.draws import Sampler
+from dpadmm.noise.promises import Family
+from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.planner.plan import Plan
+from dpadmm.planner.task import AUTO, ProfileRule, TableShape, Task, nominal_sizes
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
+from dpadmm.problems.aims import Aim, aim_of
+from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.regularisers import ElasticNet, Regulariser
+from dpadmm.problems.softmax import AnyLoss, Softmax
+from dpadmm.settings import FitSettings, TrainingOptions
+
+_TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
+_AUTO = "auto"
+_LOSSES: dict[str, Loss] = {"svm": SmoothedHinge(), "huber": Huber(0.5)}
+_NOT_WITH = {"svm": ("slope_cap",), "huber": ("slope_cap", "multi_class")}
+
+
+def with_public_sizes(rows: RawSilos, nominal_records: int | None) -> RawSilos:
+    """Return rows whose silos are told by their nominal sizes, if there is a nominal number of records."""
+    if nominal_records is None:
+        return rows
+    return replace(rows, nominal=nominal_sizes(nominal_records, len(rows.parts)))
+
+
+def nominal_number(relation: Relation, nominal_records: Any) -> int | None:
+    """Return the nominal number of records, which add-remove neighbours need and others do not take."""
+    if relation.has_public_sizes:
+        if nominal_records is not None:
+            raise InputError(
+                f"{setting('nominal_records')} replaces a secret number of records, but with replace-one "
+                f"neighbours that number is public. Leave it out, or use {setting('neighbours', 'add-remove')}."
+            )
+        return None
+    if nominal_records is None:
+        raise InputError(
+            f"add-remove neighbours keep the number of records secret, so {setting('nominal_records')} must be "
+            "given: a public number of about that size, known without counting the records. It determines "
+            "weights, steps and noise."
+        )
+    return int(nominal_records)
+
+
+def unit_of(unit: Any, *, has_persons: bool) -> Any:
+    """Return the unit that is asked for: a person, where it is known whose each row is."""
+    if not has_persons:
+        return unit
+    if unit is not None and not (isinstance(unit, str) and unit == Unit.PERSON.value):
+        raise InputError(
+            f"{setting('persons')} protects a person with all their rows, but {setting('unit')} {shown(unit)} "
+            "protects something else. Leave one out."
+        )
+    return Unit.PERSON.value
+
+
+def protection_from(
+    usual: Protection,
+    unit: Any,
+    view: Any,
+    records: Any,
+    silos: Any,
+    colluders: Any = None,
+    neighbours: Any = None,
+) -> Protection:
+    """Return the protection that words and numbers name; None stands for the usual one, which is the ledger's."""
+    seen_by = usual.view if view is None else checks.member("view", view, View)
+    counted = usual.colluders if seen_by is usual.view else None
+    hidden = usual.unit if unit is None else checks.member("unit", unit, Unit)
+    if records is None and hidden is Unit.PERSON:
+        records = 1  # however many rows they are, they count one together
+    return replace(
+        usual,
+        unit=hidden,
+        relation=usual.relation if neighbours is None else relation_of(neighbours),
+        view=seen_by,
+        colluders=counted if colluders is None else checks.count("colluders", colluders, least=0),
+        records_per_person=(
+            usual.records_per_person if records is None else checks.count("records_per_person", records)
+        ),
+        silos_per_person=usual.silos_per_person if silos is None else checks.count("silos_per_person", silos),
+    )
+
+
+def method_name(method: Any) -> str | None:
+    """Return the registry's name of the method, None where the planner chooses."""
+    if isinstance(method, str) and method == _AUTO:
+        return None
+    known = plannable()
+    if isinstance(method, str) and method in by_name() and method not in known:
+        raise InputError(
+            f"{setting('method', method)} cannot be planned: it adds no noise, or needs settings that public "
+            "facts do not determine. Run it from Python with dpadmm.run, or choose 'auto' or one of "
+            f"{', '.join(known)}."
+        )
+    if not isinstance(method, str) or method not in known:
+        meant = nearest(method, known)
+        raise InputError(
+            f"{setting('method')} must be 'auto' or one of {', '.join(known)}, got {shown(method)}.{meant}"
+        )
+    return method
+
+
+def problems_of(word: Any, method: Any, n_classes: int) -> int | None:
+    """Return how many models share the budget: one of two classes, or by softmax (C13), else one for each class.
+
+    None lets the planner choose: "auto", where the method is certified for softmax.
+    """
+    name = method_name(method)
+    is_certified = name is None or by_name()[name].about.takes_softmax
+    if word == "softmax" and not is_certified:
+        fit = ", ".join(known for known, kind in plannable().items() if kind.about.takes_softmax)
+        raise InputError(
+            f"{setting('method', name)} is not certified for softmax, one model of all classes. Use "
+            f"{setting('multi_class', 'one-vs-rest')}, or one of {fit}."
+        )
+    if n_classes <= 2:
+        return 1
+    if word == "one-vs-rest" or not is_certified:
+        return n_classes
+    return None if word == _AUTO else 1
+
+
+def network_of(topology: Any, n_silos: int) -> Network | None:
+    """Return the network that a word, a `Network` or a networkx graph names; None where the planner chooses."""
+    if topology is None or (isinstance(topology, str) and topology == _AUTO):
+        return None
+    if isinstance(topology, str):
+        if topology not in _TOPOLOGIES:
+            known = ["auto", *_TOPOLOGIES]
+            raise InputError(
+                f"{setting('topology')} must be {', '.join(map(repr, known))} or a graph, got {shown(topology)}."
+                f"{nearest(topology, known)}"
+            )
+        if n_silos < 2:
+            raise InputError(
+                f"{setting('topology', topology)} needs at least 2 silos, got 1. Name the silo of every record with "
+                f"{setting('groups')}, or leave it out."
+            )
+        return _TOPOLOGIES[topology](n_silos)
+    if isinstance(topology, Network):
+        return topology
+    try:
+        return Network.from_graph(topology)
+    except InputError as problem:
+        raise InputError(f"topology: {problem}") from problem
+
+
+def penalty_of(alpha: float | None, l1_ratio: float) -> Regulariser | None:
+    """Return `alpha (l1_ratio ||w||_1 + (1 - l1_ratio)/2 ||w||^2)`; None where the planner chooses."""
+    if alpha is None:
+        if l1_ratio > 0:
+            raise InputError(
+                f"{setting('l1_ratio')} needs {setting('alpha')}, the weight of the penalty, which is public. Give "
+                "one above 0."
+            )
+        return None
+    return ElasticNet(l1=alpha * l1_ratio, l2=alpha * (1 - l1_ratio))
+
+
+def seed_of(random_state: Any) -> int | None:
+    """Return the seed of simulated noise, None for a release."""
+    if random_state is None:
+        return None
+    is_seed = isinstance(random_state, Integral) and int(random_state) >= 0
+    if isinstance(random_state, bool) or not (is_seed or isinstance(random_state, np.random.RandomState)):
+        raise InputError(
+            "random_state must be None (a release), a whole number of at least 0 or a numpy RandomState, got "
+            f"{shown(random_state)}."
+        )
+    if is_seed:
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def check_fit_arguments(others: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    """Refuse further arguments of fit, and say what to do instead of weighting rows."""
+    if others.get("sample_weight") is not None:
+        has_classes = any(name.endswith("class_weight") for name in parameters)  # also those of a search's estimator
+        advice = ", or use class_weight={class: weight} where classes should count differently" if has_classes else ""
+        raise InputError(
+            "sample_weight is not supported: the noise is certified for records that count the same"
+            f"{', or by public weights of their classes' if has_classes else ''}. Leave it out{advice}. Nothing was "
+            "spent."
+        )
+    unknown = [name for name in others if name != "sample_weight"]
+    if unknown:
+        raise TypeError(f"fit() got an unexpected keyword argument {unknown[0]!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedSettings:
+    """Settings as types, all of them public: what fits, plans and evaluations are made from.
+
+    nominal_records: the number that stands for that of all records where this is secret, None where it is not.
+    """
+
+    settings: FitSettings
+    protection: Protection = ONE_RECORD
+    method: str | None = None
+    penalty: Regulariser | None = None
+    profile: ProfileRule = AUTO
+    nominal_records: int | None = None
+    aim: Aim = Aim.PREDICTION
+    screening: Screening = field(default=Screening())
+
+    @classmethod
+    def of(cls, settings: FitSettings, usual: Protection = ONE_RECORD, *, has_persons: bool = False) -> Self:
+        """Check settings against each other; what is not said about people and observers is as `usual`.
+
+        has_persons: it is known whose each row is, so that persons are protected.
+        """
+        privacy, training = settings.privacy, settings.training
+        protection = protection_from(
+            usual,
+            unit_of(privacy.unit, has_persons=has_persons),
+            settings.view,
+            privacy.records_per_person,
+            privacy.silos_per_person,
+            privacy.colluders,
+            privacy.neighbours,
+        )
+        aim, method = aim_of(settings.aim), method_name(settings.method)
+        problems_of(training.multi_class, method or _AUTO, 2)  # refuses a method that does not fit
+        if isinstance(training.topology, str) and training.topology not in _TOPOLOGIES:
+            network_of(training.topology, 2)  # refuses other words
+        if settings.class_weight is not None:
+            _check_class_weight(aim, method)
+        return cls(
+            settings=settings,
+            protection=protection,
+            method=method,
+            penalty=penalty_of(settings.alpha, training.l1_ratio),
+            profile=ProfileRule.of(training.profile, training.profile_share),
+            nominal_records=nominal_number(protection.relation, privacy.nominal_records),
+            aim=aim,
+            screening=Screening.of(**vars(settings.cells)),
+        )
+
+    @property
+    def target(self) -> Target:
+        """The whole budget of the run."""
+        return Target(self.settings.epsilon, self.settings.delta)
+
+    @property
+    def training(self) -> TrainingOptions:
+        """What is fitted and how."""
+        return self.settings.training
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the noise comes from a seed."""
+        return self.settings.seed is not None
+
+    @property
+    def sampler(self) -> Sampler:
+        """The source of noise."""
+        return SecureSampler() if self.settings.seed is None else SimulatedSampler(self.settings.seed)
+
+    def public_rows(self, rows: RawSilos) -> RawSilos:
+        """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
+        return with_public_sizes(rows, self.nominal_records)
+
+    def class_weights(self, schema: Schema) -> dict[Any, float] | None:
+        """Return the weights of classes of the schema's label by these, None if none is weighted."""
+        weights = self.settings.class_weight
+        return None if weights is None else class_weights.of_label(schema.label, weights)
+
+    def problems(self, n_classes: int) -> int | None:
+        """Return how many models share the budget, see `problems_of`; None lets the planner choose."""
+        word = self.training.multi_class
+        if n_classes < 3 or self.training.loss != "svm":
+            return 1 if n_classes < 3 else problems_of(word, self.method or _AUTO, n_classes)
+        if word == "softmax":
+            raise InputError(
+                f"{setting('multi_class', 'softmax')} is for {setting('loss', 'logistic')}; svm trains one model "
+                "per class. Leave one out."
+            )
+        return n_classes
+
+    def loss(self, n_classes: int, own: Loss | None = None) -> AnyLoss:
+        """Return the loss of so many classes, 0 for a number; own: that of an estimator, of two classes."""
+        word, is_real = self.training.loss, n_classes == 0
+        if word == "auto":
+            word = "huber" if is_real else "logistic"
+        if (word == "huber") is not is_real:
+            kind, fitting = ("a number", "huber") if is_real else ("classes", "logistic or svm")
+            raise InputError(f"{setting('loss', word)} does not fit: the schema's label has {kind}. Use {fitting}.")
+        strange = self.training.stated(*_NOT_WITH.get(word, ()))
+        if strange:
+            raise InputError(f"{setting(strange[0])} does not go with {setting('loss', word)}. Leave it out.")
+        cap = 1.0 if self.training.slope_cap is None else self.training.slope_cap
+        if n_classes < 3 or (self.problems(n_classes) or 1) > 1:
+            return own or _LOSSES.get(word) or Logistic(cap)
+        return Softmax(n_classes, cap)
+
+    def settled(self, made: Plan, n_classes: int) -> Self:
+        """Return the settings for plans at other budgets and sizes: where the planner chose, as it has in this plan."""
+        if self.problems(n_classes) is not None:
+            return self
+        chosen = replace(self.training, multi_class="softmax" if made.n_models == 1 else "one-vs-rest")
+        return replace(self, settings=replace(self.settings, training=chosen))
+
+    def table_task(self, sizes: tuple[int, ...], schema: Schema, earlier: ReusedProfile | None = None) -> Task:
+        """Return the task for silos of these sizes with tables of this schema."""
+        loss, form = self.loss(len(schema.label.classes)), ProfileForm(schema.columns)
+        return self.task(loss, sizes, schema.dimension, row_norm=schema.row_norm, form=form, earlier=earlier)
+
+    def task(
+        self,
+        loss: AnyLoss,
+        sizes: tuple[int, ...],
+        dimension: int,
+        *,
+        row_norm: float = 1.0,
+        form: ProfileForm | None = None,
+        earlier: ReusedProfile | None = None,
+    ) -> Task:
+        """Return what a plan is made from: public facts about rows, and what is asked for."""
+        said = self.training
+        return Task(
+            sizes=sizes,
+            dimension=dimension,
+            loss=loss,
+            target=self.target,
+            protection=self.protection,
+            network=network_of(said.topology, len(sizes)),
+            regulariser=self.penalty,
+            row_norm=row_norm,
+            table=None if form is None else TableShape.of(form),
+            profile=self.profile if earlier is None else self.profile.with_bought(earlier.counts.run, earlier.m),
+            aim=self.aim,
+            prevalence=said.prevalence,
+            expected_auc=said.expected_auc,
+            expected_r2=said.expected_r2,
+        )
+
+
+def _check_class_weight(aim: Aim, method: str | None) -> None:
+    """Refuse weights where coefficients are those of the population (C14), and where batches draw all rows alike."""
+    if aim.wants_intervals:
+        raise InputError(
+            f"{setting('aim', aim.value)} tells coefficients of the population as it is, but "
+            f"{setting('class_weight')} changes how much its classes count. Leave one out."
+        )
+    if method is not None and Family.SAMPLED in by_name()[method].about.noise:
+        raise InputError(
+            f"{setting('method', method)} draws batches in which all rows have the same weight. Leave out "
+            f"{setting('class_weight')}."
+        )

@@ -1,0 +1,168 @@
+"""The last release of a run that tells intervals: the curvature of the loss where the run has settled (C14).
+
+Gradients tell where the optimum is, the curvature how sharply it is known. It is taken at the mean of the points at
+which the last rounds asked for gradients, and released with noise of its own, as one more sum over all silos.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
+from dpadmm.errors import InputError
+from dpadmm.methods.method import Setting
+from dpadmm.methods.noisy_gradients import NoisyGradients
+from dpadmm.methods.rounding import added_up, evaluated
+from dpadmm.noise.draws import Slot
+from dpadmm.noise.plan import NoisePlan
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.certificates.sums import curvature_sum, masked_sum
+from dpadmm.privacy.protection import Certificate, secure_grid
+from dpadmm.privacy.records import seen_noise
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.streams import StreamedRisk
+
+CURVATURE = Slot("curvature")
+"""Where the matrix gets its noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedCurvature:
+    """What intervals are made of; all of it released with noise, in the scale of sums over records.
+
+    point: p, mean of the points at which the last rounds asked for gradients. gradient: g, mean of the noisy sums of
+    gradients that they got, the ridge taken off; matrix: the noisy curvature at p. gradient_std: of the noise in every
+    number of g. matrix_std: tau, of the noise on the diagonal; beside it there is `tau/sqrt(2)`.
+    """
+
+    point: Floats
+    gradient: Floats
+    matrix: Floats
+    gradient_std: float
+    matrix_std: float
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """The noisy sum of all records' curvature, after the last round of `run`. target: what it alone may spend."""
+
+    run: RunSpec
+    target: Target
+
+    name: ClassVar[str] = "curvature"
+    slot: ClassVar[Slot] = CURVATURE
+    rounds_first: ClassVar[bool] = False  # every silo's rounding is counted behind its noise, as in any sum
+
+    def __post_init__(self) -> None:
+        """Intervals need gradients (C14)."""
+        if self.run.n_models != 1 or not isinstance(self.run.method, NoisyGradients):
+            raise InputError("The curvature is released after noisy-gradients, for one model of two classes (C14).")
+
+    @property
+    def round(self) -> int:
+        """The one after the last."""
+        return self.run.setting.rounds + 1
+
+    def noise_plan(self, facts: ReleaseFacts, is_secure: bool) -> NoisePlan:
+        """Return its one release: with one noise on the sum, the silos' shares of one, or that of the only silo."""
+        planned = plan_curvature(self.run.setting, self.target, replace(facts, is_pooled=True), self.round, is_secure)
+        return planned.resting_on(self.run.declared)
+
+    def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
+        """Return every silo's packed curvature where the run has settled, (silos, d(d + 1)/2)."""
+        (problem,) = source.problems(self.run, released)
+        point, _ = self._settled(released)
+        return curvature_messages(problem, point[:, None])[:, :, 0]
+
+    def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> ReleasedCurvature:
+        """Return the curvature with the mean gradient of the last rounds, in the scale of sums over records."""
+        setting, n = self.run.setting, sum(self.run.facts.sizes)
+        point, gradient = self._settled(released)
+        (run,) = released[self.run.name]
+        noise = max(seen_noise(each) for each in run.plan)
+        ridge = setting.problem.functions.constants.strong_convexity
+        return ReleasedCurvature(
+            point=point,
+            gradient=n * (gradient - ridge * point),
+            matrix=n * unpacked(noisy, setting.problem.dimension),
+            gradient_std=n * noise / math.sqrt(self._number),
+            matrix_std=n * noise_std,
+        )
+
+    @property
+    def _number(self) -> int:
+        """How many of the last rounds are averaged."""
+        rounds = self.run.setting.rounds
+        return rounds + 1 - self.run.method.tail_from(rounds)
+
+    def _settled(self, released: Mapping[str, Any]) -> tuple[Floats, Floats]:
+        """Return the means of the points at which the last rounds asked for gradients, and of the noisy answers.
+
+        The points follow from the noisy sums, so the descent is followed here; nothing else is read.
+        """
+        method, setting = self.run.method, self.run.setting
+        assert isinstance(method, NoisyGradients)
+        (run,) = released[self.run.name]
+        penalty, first = setting.problem.regulariser, method.tail_from(setting.rounds)
+        inbox = method.origin(penalty, setting.problem.dimension, 1)
+        point, gradient = np.zeros(setting.problem.dimension), np.zeros(setting.problem.dimension)
+        for k, noisy in enumerate(run.sums, 1):
+            if k >= first:
+                point += inbox[1, :, 0] / self._number
+                gradient += noisy[0, :, 0] / self._number
+            inbox = method.descended(penalty, inbox, noisy)
+        return point, gradient
+
+
+def plan_curvature(setting: Setting, target: Target, facts: ReleaseFacts, k: int, is_secure: bool) -> NoisePlan:
+    """Return the release of a curvature in round k, from public facts alone."""
+    size, d = setting.problem.functions.constants.record_curvature, setting.problem.dimension
+    silos = [evaluated(setting.local(i), dimension=d, size=size, order=2) for i in range(setting.problem.n_agents)]
+
+    def certify(_: int) -> Certificate:
+        return curvature_sum(added_up(silos, size=size), record_curvature=size)
+
+    def on_grid(certificate: Certificate, grid: float) -> Certificate:
+        if facts.shares is None:
+            return secure_grid(certificate, grid=grid, dimension=packed_size(d))
+        return masked_sum(certificate, shares=facts.shares, grid=grid, dimension=packed_size(d))
+
+    return plan_sum(CURVATURE, k, target, facts, certify, on_grid, is_secure=is_secure)
+
+
+def curvature_messages(problem: Problem, points: Floats) -> Floats:
+    """Return every silo's part of the sum at public points (d, R), packed, (silos, d(d + 1)/2, R); no ridge in it."""
+    risk = problem.functions
+    if not isinstance(risk, EmpiricalRisk | StreamedRisk):
+        raise InputError("The curvature is released for losses of one score a record (C14).")
+    bare = replace(risk, mu=0.0)
+    silos = range(problem.n_agents)
+    return np.stack(
+        [np.stack([problem.weights[i] * packed(bare.hessian(i, point)) for point in points.T], axis=1) for i in silos]
+    )
+
+
+def packed_size(dimension: int) -> int:
+    """Return how many numbers a symmetric matrix has."""
+    return dimension * (dimension + 1) // 2
+
+
+def packed(matrix: Floats) -> Floats:
+    """Return a symmetric matrix as a vector of the same (Frobenius) norm: the diagonal, sqrt(2) times what is above.
+
+    >>> packed(np.array([[1.0, 2.0], [2.0, 3.0]])).round(4).tolist()
+    [1.0, 3.0, 2.8284]
+    """
+    above = np.triu_indices(len(matrix), 1)
+    return np.concatenate([np.diag(matrix), math.sqrt(2) * matrix[above]])
+
+
+def unpacked(vector: Floats, dimension: int) -> Floats:
+    """Return the matrix that `packed` made a vector of."""
+    matrix = np.zeros((dimension, dimension))
+    matrix[np.triu_indices(dimension, 1)] = vector[dimension:] / math.sqrt(2)
+    return matrix + matrix.T + np.diag(vector[:dimension])

@@ -1,0 +1,432 @@
+"""Every setting of a fit, listed once: type, default, help, panel of the command line, and check.
+
+The commands' options, `dpadmm.fit`, `dpadmm.plan` and the estimators read these fields. What every third user says is
+flat in `FitSettings`; the rest lies in small frozen records, which the command line spells as plain options.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import partial
+from inspect import cleandoc
+from pathlib import Path
+from textwrap import indent
+from types import UnionType
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
+
+from dpadmm import checks
+from dpadmm.checks import nearest, shown
+from dpadmm.errors import InputError
+
+CELLS, MODEL, OUTPUT, PRIVACY, TABLES = "Awkward cells", "Model", "Output", "Privacy", "How tables are written"
+READERS = "For the readers of the report"
+
+Check = Callable[[str, Any], object]
+Record = TypeVar("Record", bound="SettingsRecord")
+
+
+def setting(
+    default: Any,
+    words: str,
+    *,
+    panel: str | None = None,
+    check: Check | None = None,
+    option: str | None = None,
+    metavar: str | None = None,
+    typed: Any = None,
+    on_command_line: bool = True,
+) -> Any:
+    """Return the field of a setting.
+
+    words: its help. panel: of the command line, where it is not that of its record. check: refuses values that no data
+    could make right; None is never checked where it is the default. option: what the command line calls it, where that
+    is not its name. typed: its type there, where it is simpler than in Python.
+    """
+    facts = {"help": words, "panel": panel, "check": check, "option": option, "metavar": metavar, "typed": typed}
+    return field(default=default, metadata=facts | {"on_command_line": on_command_line})
+
+
+def like(record: type, name: str) -> Any:
+    """Return a field with the default of this setting of a record."""
+    (found,) = (each for each in fields(record) if each.name == name)
+    return field(default=found.default, metadata=found.metadata)
+
+
+def _documented(made: type[Record]) -> type[Record]:
+    """Give the docstring of a record an entry for each of its settings."""
+    entries = [f"{name} : {words_of(type_)}\n{indent(by_name(made)[name].metadata['help'], '    ')}"
+               for name, type_ in types_of(made).items()]  # fmt: skip
+    made.__doc__ = "\n".join([cleandoc(made.__doc__ or ""), "", "Parameters", "----------", *entries])
+    return made
+
+
+def types_of(record: Any) -> dict[str, Any]:
+    """Return the types of a record's settings by name."""
+    return {each.name: each.type for each in fields(record)}
+
+
+def by_name(record: Any) -> dict[str, "Field[Any]"]:
+    """Return the fields of a record by name."""
+    return {each.name: each for each in fields(record)}
+
+
+def words_of(kind: Any) -> str:
+    """Return a type in the words of docstrings.
+
+    >>> words_of(Literal["auto", "off"] | None), words_of(float)
+    ("'auto', 'off' or None", 'float')
+    """
+    if get_origin(kind) is Literal:
+        return ", ".join(map(repr, get_args(kind)))
+    if isinstance(kind, UnionType) or type(None) in get_args(kind):
+        return " or ".join(map(words_of, get_args(kind)))
+    return "None" if kind is type(None) else getattr(kind, "__name__", str(kind))
+
+
+def literals(kind: Any) -> tuple[Any, ...]:
+    """Return the words that a type allows; none where it allows more than words."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return next((found for each in get_args(kind) if (found := literals(each))), ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsRecord:
+    """What records of settings share: every value is checked as soon as it is said."""
+
+    panel: ClassVar[str] = PRIVACY
+
+    def __post_init__(self) -> None:
+        """Refuse what no data could make right."""
+        kinds = types_of(type(self))
+        for each in fields(self):
+            value, words = getattr(self, each.name), literals(kinds[each.name])
+            if value is None and each.default is None:
+                continue
+            if words and (not isinstance(value, str) or value not in words):
+                listed = ", ".join(map(repr, words))
+                raise InputError(
+                    f"{checks.setting(each.name)} must be one of {listed}, got {shown(value)}.{nearest(value, words)}"
+                )
+            if kinds[each.name] is bool:
+                checks.boolean(each.name, value)
+            if each.metadata.get("check") is not None:
+                each.metadata["check"](each.name, value)
+
+    def stated(self, *names: str) -> list[str]:
+        """Return those of these settings that differ from their defaults."""
+        return [name for name in names if getattr(self, name) != by_name(type(self))[name].default]
+
+
+def _count(least: int) -> Check:
+    return partial(checks.count, least=least)
+
+
+def _ratio(name: str, value: Any) -> None:
+    if not 0 <= checks.finite(name, value) <= 1:
+        raise InputError(f"{checks.setting(name)} must lie between 0 (ridge) and 1 (lasso), got {shown(value)}.")
+
+
+def _auc(name: str, value: Any) -> None:
+    if not 0.5 < checks.finite(name, value) < 1:
+        raise InputError(
+            f"{checks.setting(name)} must lie strictly between 0.5 and 1, got {shown(value)}. It is the AUC that a "
+            "model without privacy reaches on new records."
+        )
+
+
+def _weights(name: str, value: Any) -> None:
+    if not isinstance(value, Mapping) or not value:
+        raise InputError(
+            f"{checks.setting(name)} must be None or {{class: weight}} with public numbers, got {shown(value)}. How "
+            "often classes occur is private: state weights, or frequencies you know without these data."
+        )
+    for weight in value.values():
+        checks.positive("every weight of a class", weight)
+
+
+@_documented
+@dataclass(frozen=True, kw_only=True)
+class Privacy(SettingsRecord):
+    """Who is protected, and what is assumed about people, beside epsilon, delta and view."""
+
+    unit: Literal["record", "person", "user"] | None = setting(
+        None,
+        "What is protected: one record, a person with all their rows (see --person), or a user with all records "
+        "of a silo. Default: person with --person, else the ledger's, else record.",
+    )
+    neighbours: Literal["replace-one", "add-remove"] | None = setting(
+        None,
+        "Neighbouring data sets: one record replaced (sizes are public), or one added or removed (sizes are "
+        "secret). Default: the ledger's, else replace-one.",
+    )
+    nominal_records: int | None = setting(
+        None, "With add-remove: a public number to use in place of the secret number of records.", check=checks.count
+    )
+    records_per_person: int | None = setting(
+        None, "Most records that one person has in a silo. Default: the ledger's, else 1.", check=checks.count
+    )
+    silos_per_person: int | None = setting(
+        None, "Most silos in which one person has records. Default: the ledger's, else 1.", check=checks.count
+    )
+    keep: int | None = setting(
+        None,
+        "With --person: use at most this many rows of a person in each silo (the first ones). Default: all. The "
+        "guarantee is the same either way.",
+        check=checks.count,
+    )
+    colluders: int | None = setting(
+        None,
+        "With --view aggregate: how many silos may collude with the coordinator. Default: the ledger's, else 1.",
+        check=_count(0),
+    )
+
+
+@_documented
+@dataclass(frozen=True, kw_only=True)
+class TextFormat(SettingsRecord):
+    """How text files are written, where they do not show it themselves."""
+
+    panel = TABLES
+
+    sep: str | None = setting(None, "Separator of text files: , ; | or tab. Default: that of the header.")
+    decimal: str | None = setting(
+        None,
+        "Decimal mark of text files, . or , (1.234,5). Default: a point; between semicolons, the mark of each cell.",
+    )
+    encoding: str | None = setting(None, "Encoding of text files, such as cp1252. Default: utf-8.")
+    na_values: Sequence[str] | None = setting(
+        None, "Word for a missing value; may be repeated.", metavar="WORD", typed=list[str] | None
+    )
+    header: bool | None = setting(
+        None,
+        "Whether the first line names the columns. Without a header they are column1, column2, ...",
+        option="--header/--no-header",
+    )
+
+
+@_documented
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(TextFormat):
+    """How tables are written, and how they are read."""
+
+    stream: bool | None = setting(
+        None,
+        "Read Parquet files in passes, in little memory. Left out, files of more than 1 GB of cells are.",
+        option="--stream/--no-stream",
+    )
+    cluster: Any = setting(
+        None,
+        "Let the workers of a Dask cluster read the Parquet files: tcp://HOST:PORT or tls://HOST:PORT of its "
+        "scheduler, in Python also a Client. They must see the same files. Same model; docs/cluster.md.",
+        metavar="ADDRESS",
+        typed=str | None,
+    )
+
+
+@_documented
+@dataclass(frozen=True, kw_only=True)
+class CellRules(SettingsRecord):
+    """What to do with awkward cells of a table with a schema, see `Screening`."""
+
+    panel = CELLS
+
+    missing: Literal["error", "fill", "blank"] = setting(
+        "error", "Missing value: refuse it (error), fill in the column's centre, or blank the row."
+    )
+    unlisted: Literal["error", "zero", "blank"] = setting(
+        "error",
+        "Category that the schema does not list: refuse it (error), encode it as no category (zero), or blank the row.",
+    )
+    out_of_range: Literal["clip", "error"] = setting(
+        "clip", "Number outside its bounds: move it to the nearest bound (clip), or refuse it (error)."
+    )
+
+
+@_documented
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(SettingsRecord):
+    """What is fitted and how, beside aim, method and alpha."""
+
+    panel = MODEL
+
+    l1_ratio: float = setting(0.0, "Share of the L1 norm in the penalty: 0 is ridge, 1 is lasso.", check=_ratio)
+    fit_intercept: bool = setting(
+        True,
+        "Whether the model has an intercept, a constant feature that is penalised like the rest. Without one it "
+        "is 0 where all columns are at their centres.",
+        option="--intercept/--no-intercept",
+    )
+    loss: Literal["auto", "logistic", "svm", "huber"] = setting(
+        "auto", "Loss to minimise. auto: logistic for classes, huber for a number."
+    )
+    slope_cap: float | None = setting(
+        None,
+        "Logistic loss: cap the slope of a record's loss, in (0, 1), so that less noise is needed; 0.7 serves "
+        "well under strict budgets. Scores are then no log-odds; probabilities follow the loss that was fitted.",
+        check=checks.open_unit,
+    )
+    multi_class: Literal["auto", "softmax", "one-vs-rest"] = setting(
+        "auto", "For three or more classes: one softmax model, or one per class. auto: what simulations expect more of."
+    )
+    topology: Any = setting(
+        "auto",
+        "Which silos talk to each other, for methods without a coordinator; in Python also a graph.",
+        typed=Literal["auto", "complete", "ring", "path", "star"],
+    )
+    profile: Literal["auto", "off"] = setting(
+        "auto",
+        "Column profile (noisy counts of the columns, for a small part of the budget): auto, where it pays; or "
+        "off. One that the ledger keeps is used again at no further cost.",
+    )
+    profile_share: float | None = setting(
+        None,
+        "Share of the squared budget m^2 for the column profile, in (0, 1). Default: chosen by the planner.",
+        check=checks.open_unit,
+    )
+    prevalence: float | None = setting(
+        None, "Share of the positive class, if it is public; plans are then for it.", check=checks.open_unit
+    )
+    expected_auc: float | None = setting(
+        None,
+        "AUC that a model without privacy is thought to reach, if known from elsewhere, never from these records; "
+        "the forecast is for it.",
+        check=_auc,
+    )
+    expected_r2: float | None = setting(
+        None, "As --expected-auc, if the target is a number: its R^2.", check=checks.open_unit
+    )
+    row_norm: float | None = setting(
+        None,
+        "For arrays: public bound on the norm of a row; longer rows are shortened. With feature_bounds, features "
+        "are then scaled to -1..1 and nothing is counted.",
+        check=checks.positive,
+        on_command_line=False,
+    )
+    threshold: float | None = setting(
+        None,
+        "For estimators: the probability of the second of two classes above which it is predicted. Default: "
+        "predict the likelier one.",
+        on_command_line=False,
+    )
+    anyway: bool = setting(
+        False, "Train even if the planner expects no useful model or intervals. Estimators always do, with a warning."
+    )
+
+
+@_documented
+@dataclass(frozen=True, kw_only=True)
+class OutputFiles(SettingsRecord):
+    """Files to write, and what reports say about the processing."""
+
+    panel = OUTPUT
+
+    model: Path | None = setting(None, "Model file to write, .json or .npz. Default: model.json.", option="--out")
+    report: Path | None = setting(None, "Also write the HTML report here.")
+    title: str | None = setting(None, "Title of the report.")
+    purpose: str = setting("", "Why the data are processed.", panel=READERS)
+    controller: str = setting("", "Who is responsible for the processing.", panel=READERS)
+    contact: str = setting("", "Whom to ask, such as a data-protection officer.", panel=READERS)
+    force: bool = setting(False, "Replace existing files.")
+
+    def __post_init__(self) -> None:
+        """Take paths as text."""
+        for name in ("model", "report"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, Path(getattr(self, name)))
+        super().__post_init__()
+
+
+def _nested(kind: type, words: str) -> Any:
+    def check(name: str, value: object) -> None:
+        if not isinstance(value, kind):
+            raise InputError(f"{name} must be a dpadmm.{kind.__name__}(...) or None, got {shown(value)}.")
+
+    return setting(None, words, check=check)
+
+
+@_documented
+@dataclass(frozen=True, kw_only=True)
+class FitSettings(SettingsRecord):
+    """What a fit takes, beside its data."""
+
+    epsilon: float = setting(MISSING, "Privacy budget of this run, > 0.", check=checks.positive)
+    delta: float = setting(
+        MISSING, "Probability that the epsilon bound fails, in (0, 1), well below 1 / records.", check=checks.open_unit
+    )
+    schema: Any = setting(
+        None,
+        "Schema file with public bounds and categories; draft one with `dpadmm schema init`.",
+        panel="",
+        typed=Path | None,
+    )
+    target: str | None = setting(None, "Column to predict; must be the label of the schema.", panel="")
+    split_by: str | None = setting(
+        None, "Split the one file into silos by the values of this column.", panel="", metavar="COLUMN"
+    )
+    person: str | None = setting(
+        None,
+        "Column that says which person a row belongs to. Each person is then protected with all their rows, which "
+        "together count as one record.",
+        metavar="COLUMN",
+    )
+    view: Literal["eavesdropper", "coordinator", "peer", "public", "aggregate"] | None = setting(
+        None,
+        "Whom it is protected from. The strictest: eavesdropper, who sees every message; aggregate sees only sums "
+        "of masked messages. Default: the ledger's, else eavesdropper.",
+    )
+    aim: Literal["prediction", "inference"] = setting(
+        "prediction",
+        "inference: ordinary logistic coefficients with confidence intervals, for a part of the budget.",
+        panel=MODEL,
+    )
+    method: str = setting("auto", "Method: auto, or a name from `dpadmm algorithms`.", panel=MODEL)
+    alpha: float | None = setting(
+        None,
+        "Weight of the penalty, >= 0. Default: a small ridge, chosen by the planner.",
+        panel=MODEL,
+        check=checks.non_negative,
+    )
+    class_weight: Mapping[Any, float] | None = setting(
+        None,
+        "Count records of this class by a public weight, 1 if not named; may be repeated.",
+        panel=MODEL,
+        check=_weights,
+        metavar="CLASS=WEIGHT",
+        typed=list[str] | None,
+    )
+    ledger: Any = setting(
+        None, "Ledger that records what is spent on these data and enforces their budget.", typed=Path | None
+    )
+    budget: float | None = setting(None, "For a new ledger: the most epsilon these data may ever spend.")
+    seed: int | None = setting(
+        None,
+        "Use seeded noise. The result is not a private release.",
+        option="--simulate",
+        metavar="SEED",
+        check=_count(0),
+    )
+    out: OutputFiles = _nested(OutputFiles, "Model file to write, .json or .npz, or an `OutputFiles`.")
+    privacy: Privacy = _nested(Privacy, "Who is protected, and what is assumed about people.")
+    table: TableOptions = _nested(TableOptions, "How tables are written and read.")
+    cells: CellRules = _nested(CellRules, "What to do with awkward cells.")
+    training: TrainingOptions = _nested(TrainingOptions, "What is fitted and how.")
+
+    def __post_init__(self) -> None:
+        """Take a path for the files to write, and None for records of all defaults."""
+        if isinstance(self.out, str | os.PathLike):
+            object.__setattr__(self, "out", OutputFiles(model=Path(self.out)))
+        for name, kind in RECORDS.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, kind())
+        super().__post_init__()
+
+
+RECORDS: dict[str, type[SettingsRecord]] = {
+    "out": OutputFiles,
+    "privacy": Privacy,
+    "table": TableOptions,
+    "cells": CellRules,
+    "training": TrainingOptions,
+}
+"""The records that stand for several settings, by the names of their parameters."""

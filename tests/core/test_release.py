@@ -1,0 +1,182 @@
+"""Reserve, draw, account: nothing is drawn but what was reserved, once, and all of it."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpadmm.core.release import open_release
+from dpadmm.core.spec import ReleaseFacts, RunSetting, RunSpec, TrainingSpec, plan_sum
+from dpadmm.core.training import Problems, run_training
+from dpadmm.errors import InputError, ResumeError
+from dpadmm.methods.noisy_gradients import NoisyGradients
+from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
+from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.plan import NoisePlan
+from dpadmm.planner.simulations import scaled
+from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
+from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
+from dpadmm.privacy.protection import ONE_RECORD, Protection, View
+from dpadmm.problems.losses import Logistic
+from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.silos import Silos
+
+DELTA, N = 1e-5, 50
+TARGET = Target(1.0, DELTA)
+FACTS = ReleaseFacts((N,), ONE_RECORD, is_pooled=True)
+DATA = (SiloColumns("all", {"x": np.arange(float(N))}),)
+
+
+COUNT = Slot("count")
+
+
+@dataclass(frozen=True)
+class Count:
+    """A sum of one histogram; `growing`: its noise shrinks from plan to plan, as if it read what was released."""
+
+    name: str = "count"
+    slot: Slot = COUNT
+    round: int = 7
+    rounds_first: bool = True
+    growing: Any = None
+
+    def noise_plan(self, facts, is_secure):
+        def certify(n):
+            who = facts.protection
+            return column_profile(n_numeric=0, n_categorical=1, n_records=n, protection=who, is_noise_shared=True)
+
+        def on_grid(certificate, grid):
+            return profile_on_grid(certificate, grid=grid, n_bins=2, shares=facts.shares)
+
+        target = TARGET
+        if self.growing is not None:
+            self.growing.append(None)
+            target = Target(float(len(self.growing)), DELTA)
+        facts = replace(facts, is_pooled=True)
+        return plan_sum(self.slot, self.round, target, facts, certify, on_grid, is_secure=is_secure)
+
+    def values(self, source, released):
+        return np.array([[30.0, 20.0]])
+
+    def read(self, noisy, noise_std, released):
+        return noisy
+
+
+def planned(query=None, is_secure=True):
+    return (query or Count()).noise_plan(FACTS, is_secure)
+
+
+def opened(plan, sampler=None, ledger=None, run=None):
+    return open_release(plan, sampler or SecureSampler(), ledger, label="x", n_agents=1, run=run)
+
+
+def draw(release, part, times=1):
+    values = np.array([[[30.0], [20.0]]])
+    return [release.noise(part).total(COUNT, 7, values) for _ in range(times)]
+
+
+@pytest.fixture
+def book(tmp_path):
+    public, budget = Protection(view=View.PUBLIC), Budget(epsilon=5.0, delta=DELTA)
+    with Ledger.create(tmp_path / "a.ledger", DATA, budget, protection=public) as ledger:
+        yield ledger.confirm(DATA)
+
+
+@pytest.mark.parametrize("sampler", [SecureSampler(), SimulatedSampler(1)])
+class TestNothingButWhatWasReserved:
+    def test_it_is_lent_once(self, sampler):
+        plan = planned(is_secure=sampler.is_secure)
+        with pytest.raises(InputError, match="not reserved, or was lent before"), opened(plan, sampler) as release:
+            draw(release, plan, times=2)
+
+    def test_another_place_is_refused(self, sampler):
+        plan = planned(is_secure=sampler.is_secure)
+        ((slot, _), row), *_ = plan.releases.items()
+        for place in ((Slot("other"), 7), (slot, 8)):
+            with pytest.raises(InputError, match="not reserved"), opened(plan, sampler) as release:
+                release.noise(NoisePlan({place: row}))
+
+    def test_another_agent_is_refused(self, sampler):
+        plan = planned(is_secure=sampler.is_secure)
+        (place, row), *_ = plan.releases.items()
+        other = {0: replace(row[COORDINATOR], agent=0)}
+        with pytest.raises(InputError, match="not reserved"), opened(plan, sampler) as release:
+            release.noise(NoisePlan({place: other}))
+
+    def test_less_noise_is_refused(self, sampler):
+        plan = planned(is_secure=sampler.is_secure)
+        with pytest.raises(InputError, match="not reserved"), opened(plan, sampler) as release:
+            release.noise(scaled(plan, 0.999))
+
+    def test_more_than_was_reserved_is_refused(self, sampler):
+        plan = planned(is_secure=sampler.is_secure)
+        with pytest.raises(InputError, match="not reserved"), opened(plan, sampler) as release:
+            release.noise(plan.repeated(2))
+
+    def test_what_was_reserved_several_times_is_lent_as_often(self, sampler):
+        plan = planned(is_secure=sampler.is_secure)
+        with opened(plan.repeated(2), sampler) as release:
+            first, second = draw(release, plan, times=2)
+        assert sampler.is_secure is not np.array_equal(first, second)
+        with pytest.raises(InputError, match="lent before"), opened(plan.repeated(2), sampler) as release:
+            draw(release, plan, times=3)
+
+    def test_a_prefix_is_part_of_the_place(self, sampler):
+        plan = planned(is_secure=sampler.is_secure)
+        with opened(plan.prefixed("a: "), sampler) as release:
+            with pytest.raises(InputError, match="not reserved"):
+                release.noise(plan)
+            release.noise(plan, prefix="a: ").total(Slot("count"), 7, np.zeros((1, 2, 1)))
+
+    def test_what_was_not_drawn_ends_it(self, sampler):
+        plan = planned(is_secure=sampler.is_secure)
+        with pytest.raises(InputError, match="never drawn"), opened(plan, sampler):
+            pass
+        with pytest.raises(InputError, match="drew noise for 0"), opened(plan, sampler) as release:
+            release.noise(plan)
+
+
+class TestTheLedger:
+    def test_it_is_charged_before_anything_is_drawn_and_stays_charged(self, book):
+        spent = []
+
+        def fail():
+            spent.append(book.ledger.statement().spent_epsilon)
+            raise RuntimeError
+
+        with pytest.raises(RuntimeError), opened(planned(), ledger=book):
+            fail()
+        assert spent == [pytest.approx(1.0, rel=1e-6)]
+        assert book.ledger.statement().releases == 1
+
+    def test_simulated_noise_is_not_recorded(self, book):
+        with pytest.raises(InputError, match="cannot be recorded"), opened(planned(), SimulatedSampler(0), book):
+            pytest.fail("opened")
+        assert book.ledger.statement().releases == 0
+
+    def test_a_name_serves_one_run(self, book):
+        with opened(planned(), ledger=book, run="one") as release:
+            draw(release, planned())
+        with pytest.raises(ResumeError, match="already recorded"), opened(planned(), ledger=book, run="one"):
+            pytest.fail("opened")
+
+    def test_an_interrupt_keeps_the_reservation_and_shows_no_state(self, book):
+        with pytest.raises(KeyboardInterrupt, match="stays spent") as caught, opened(planned(), ledger=book):
+            raise KeyboardInterrupt
+        assert caught.value.__context__ is None
+        assert book.ledger.statement().releases == 1
+
+
+def test_a_step_that_plans_anew_gets_the_noise_of_its_first_plan():
+    """A query is asked for its noise once, before anything is released: what it would say later counts for nothing."""
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (N, 2))
+    problem = Problem.of(EmpiricalRisk(Silos.from_parts([rows], [np.sign(rows[:, 0])], 1.0), Logistic()))
+    run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 2), TARGET)
+    query = Count(growing=[])
+    spec = TrainingSpec.of(run, query)
+    done = run_training(spec, Problems([problem]), SimulatedSampler(0), label="x")
+    assert len(query.growing) == 1
+    (release,) = done.spec.part(query, is_secure=False)
+    assert release.noise_std == pytest.approx(next(iter(planned(is_secure=False))).noise_std)
