@@ -1,6 +1,7 @@
 """Reserve, draw, account: nothing is drawn but what was reserved, once, and all of it."""
 
 from dataclasses import dataclass, replace
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,35 @@ class TestTheLedger:
             raise KeyboardInterrupt
         assert caught.value.__context__ is None
         assert book.ledger.statement().releases == 1
+
+    def test_no_way_leads_from_an_interrupt_to_a_state(self):
+        """Not through the frames of its traceback either: those of a context manager hold what they were given."""
+
+        def train():
+            state = "bare"
+            try:
+                raise RuntimeError(state)
+            except RuntimeError:
+                again(state)
+
+        def again(state):
+            raise KeyboardInterrupt(state)
+
+        with pytest.raises(KeyboardInterrupt, match="stays spent") as caught, opened(planned()):
+            train()
+        shown, queue, seen = [], [caught.value], set()
+        while queue:
+            found = queue.pop()
+            if id(found) in seen:
+                continue
+            seen.add(id(found))
+            if isinstance(found, BaseException):
+                queue += [found.__traceback__, found.__context__, found.__cause__]
+            elif isinstance(found, TracebackType):
+                shown.append((found.tb_frame.f_code.co_name, dict(found.tb_frame.f_locals)))
+                queue += [found.tb_next, *found.tb_frame.f_locals.values()]
+        assert "open_release" in {name for name, _ in shown}
+        assert [held for name, held in shown if name in ("train", "again") and held] == []
 
 
 def test_a_step_that_plans_anew_gets_the_noise_of_its_first_plan():
