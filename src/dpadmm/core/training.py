@@ -106,14 +106,19 @@ def run_training(
     plan = check_spec(spec, secure)
     ledger = ledger and ledger.for_run(spec.facts.sizes, spec.facts.protection.relation)
     if isinstance(source, Problems):  # what came encoded is checked before anything is reserved
+        if any(step.round == 0 for step in spec.sums):
+            source.counts()
         for each in spec.runs:
             each.check(source.given)
+    ready = _encoded_at_once(spec, source)
     with open_release(plan, sampler, ledger, label=label, n_agents=len(spec.facts.sizes), run=run) as release:
         for step in spec.steps:
             part = spec.part(step, secure)
             if isinstance(step, RunSpec):
-                problems = source.problems(step, released)  # rows are encoded here, by what was released before
-                step.check(problems)
+                problems = ready.pop(step.name, None)
+                if problems is None:
+                    problems = source.problems(step, released)  # rows are encoded here, by what was released before
+                    step.check(problems)
                 hooks = (
                     release.noise(part, number=next(number), prefix=step.prefix, keeps_sums=bool(spec.sums))
                     for _ in problems
@@ -128,6 +133,17 @@ def run_training(
                 if ledger is not None and step.round == 0:
                     keep_profile(ledger, source.subject(), release.run, noisy, noise_std)
     return Outcome(spec, released, plan, release.origin, release.receipts, release.run)
+
+
+def _encoded_at_once(spec: TrainingSpec, source: Source) -> dict[str, Sequence[Problem]]:
+    """Return the problems, by run, that rest on nothing released; rows that do not fit are refused before a charge."""
+    ready = dict[str, Sequence[Problem]]()
+    for step in spec.steps:
+        if not isinstance(step, RunSpec):
+            break
+        ready[step.name] = source.problems(step, {})
+        step.check(ready[step.name])
+    return ready
 
 
 def check_spec(spec: TrainingSpec, is_secure: bool) -> NoisePlan:
