@@ -27,6 +27,7 @@ from dpadmm.problems.silos import Silos
 DELTA, N = 1e-5, 50
 TARGET = Target(1.0, DELTA)
 FACTS = ReleaseFacts((N,), ONE_RECORD, is_pooled=True)
+PUBLIC = Protection(view=View.PUBLIC)
 DATA = (SiloColumns("all", {"x": np.arange(float(N))}),)
 
 
@@ -80,8 +81,7 @@ def draw(release, part, times=1):
 
 @pytest.fixture
 def book(tmp_path):
-    public, budget = Protection(view=View.PUBLIC), Budget(epsilon=5.0, delta=DELTA)
-    with Ledger.create(tmp_path / "a.ledger", DATA, budget, protection=public) as ledger:
+    with Ledger.create(tmp_path / "a.ledger", DATA, Budget(epsilon=5.0, delta=DELTA), protection=PUBLIC) as ledger:
         yield ledger.confirm(DATA)
 
 
@@ -137,6 +137,8 @@ class TestNothingButWhatWasReserved:
             pass
         with pytest.raises(InputError, match="drew noise for 0"), opened(plan, sampler) as release:
             release.noise(plan)
+        with pytest.raises(InputError, match="drew noise for 0"), opened(plan.repeated(2), sampler) as release:
+            _ = draw(release, plan), release.noise(plan)
 
 
 class TestTheLedger:
@@ -199,10 +201,37 @@ class TestTheLedger:
         assert [held for name, held in shown if name in ("train", "again") and held] == []
 
 
+def problem_of(dimension=2):
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (N, dimension))
+    return Problem.of(EmpiricalRisk(Silos.from_parts([rows], [np.sign(rows[:, 0])], 1.0), Logistic()))
+
+
+class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
+    def run(self):
+        return RunSpec(NoisyGradients(step=0.5), RunSetting(problem_of(), 2, protection=PUBLIC), TARGET)
+
+    @pytest.mark.parametrize("found", [[problem_of(3)], [problem_of()] * 2, InputError("not the one: no such column")])
+    def test_rows_that_are_encoded_by_nothing_released(self, book, found):
+        class Rows:
+            def problems(self, run, released):
+                if isinstance(found, Exception):
+                    raise found
+                return found
+
+        with pytest.raises(InputError, match=r"not the one|is for 1 problem"):
+            run_training(TrainingSpec.of(self.run()), Rows(), SecureSampler(), book, label="x")
+        assert book.ledger.statement().releases == 0
+
+    def test_a_profile_of_rows_that_came_encoded(self, book):
+        spec = TrainingSpec.of(Count(round=0), self.run())
+        with pytest.raises(InputError, match="already encoded"):
+            run_training(spec, Problems([problem_of()]), SecureSampler(), book, label="x")
+        assert book.ledger.statement().releases == 0
+
+
 def test_a_step_that_plans_anew_gets_the_noise_of_its_first_plan():
     """A query is asked for its noise once, before anything is released: what it would say later counts for nothing."""
-    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (N, 2))
-    problem = Problem.of(EmpiricalRisk(Silos.from_parts([rows], [np.sign(rows[:, 0])], 1.0), Logistic()))
+    problem = problem_of()
     run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 2), TARGET)
     query = Count(growing=[])
     spec = TrainingSpec.of(run, query)

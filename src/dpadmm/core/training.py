@@ -108,6 +108,8 @@ def run_training(
     if isinstance(spec.steps[0], RunSpec):  # rows that no release encodes are checked before anything is reserved
         for each in spec.runs:
             each.check(source.problems(each, released))
+    elif isinstance(source, Problems) and spec.steps[0].round == 0:
+        source.counts()  # refused: nothing is left to count
     with open_release(plan, sampler, ledger, label=label, n_agents=len(spec.facts.sizes), run=run) as release:
         for step in spec.steps:
             part = spec.part(step, secure)
