@@ -155,7 +155,7 @@ class MuteSecure(SecureSampler):
 
 def test_a_ledger_stops_the_second_run_before_any_noise(make_silos, ledger):
     first = carry_out(made(), make_silos(SIZES), SecureSampler(), ledger, progress=False)
-    assert len(first.receipts) == 1
+    assert len(first.done.receipts) == 1
     assert ledger.ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-5)
     with pytest.raises(BudgetError):
         carry_out(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)
