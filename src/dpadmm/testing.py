@@ -31,8 +31,8 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
+from dpadmm.solvers.row_blocks import available_threads, one_blas_thread
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
-from dpadmm.solvers.threads import available_threads, one_blas_thread
 
 
 class Ending(Enum):

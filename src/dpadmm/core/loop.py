@@ -19,7 +19,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.planned import PlannedNoise, PublicRound
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.solvers.threads import available_threads, one_blas_thread
+from dpadmm.solvers.row_blocks import available_threads, one_blas_thread
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -24,10 +24,10 @@ from dpadmm.planner.plan import Plan
 from dpadmm.planner.planner import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.planner.task import Task
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.reporting.facts import Accountability
 from dpadmm.reporting.files import check_apart, check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names
+from dpadmm.reporting.statement import Accountability
 from dpadmm.settings import FitSettings
 
 
