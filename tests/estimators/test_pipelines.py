@@ -131,7 +131,9 @@ def test_functions_that_look_at_all_rows_are_found(step, words):
 
 
 def test_a_function_of_the_targets_is_looked_at_too():
-    target = TransformedTargetRegressor(PrivateLinearRegression(1.0, 1e-5), func=preprocessing.scale, inverse_func=np.exp)
+    target = TransformedTargetRegressor(
+        PrivateLinearRegression(1.0, 1e-5), func=preprocessing.scale, inverse_func=np.exp
+    )
     assert "mean and spread" in check_pipeline(target).findings[0].problem
 
 

@@ -24,10 +24,10 @@ from dpadmm.planner.plan import Plan
 from dpadmm.planner.planner import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.planner.task import Task
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.reporting.facts import Accountability
 from dpadmm.reporting.files import check_apart, check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names
+from dpadmm.reporting.statement import Accountability
 from dpadmm.settings import FitSettings
 
 
@@ -151,7 +151,8 @@ class Training:
         settings = ResolvedSettings.of(said, ledger.protection, has_persons=said.person is not None)
         own = said.training.stated("row_norm", "threshold")
         if own:
-            raise InputError(f"{own[0]} is for estimators. For tables, the schema states row_norm. Leave it out.")
+            instead = " For tables, the schema states it." if own[0] == "row_norm" else ""
+            raise InputError(f"{own[0]} is for estimators.{instead} Leave it out.")
         schema = public_schema(said.schema, said.target, is_real=said.training.loss == "huber")
         schema = schema.with_intercept(said.training.fit_intercept)
         check_split(said.split_by, schema.columns, schema.label)
