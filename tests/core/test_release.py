@@ -223,7 +223,7 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
         assert book.ledger.statement().releases == 0
 
     def test_a_profile_of_rows_that_came_encoded(self, book):
-        spec = TrainingSpec.of(Count(round=0), self.run())
+        spec = TrainingSpec.of(Count(name="profile", round=0), self.run())
         with pytest.raises(InputError, match="already encoded"):
             run_training(spec, Problems([problem_of()]), SecureSampler(), book, label="x")
         assert book.ledger.statement().releases == 0
