@@ -23,6 +23,7 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.queries.curvature import Curvature
 
 DELTA, N = 1e-5, 50
 TARGET = Target(1.0, DELTA)
@@ -42,6 +43,7 @@ class Count:
     slot: Slot = COUNT
     round: int = 7
     rounds_first: bool = True
+    reads: tuple = ()
     growing: Any = None
 
     def noise_plan(self, facts, is_secure):
@@ -221,6 +223,20 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
         with pytest.raises(InputError, match=r"not the one|is for 1 problem"):
             run_training(TrainingSpec.of(self.run()), Rows(), SecureSampler(), book, label="x")
         assert book.ledger.statement().releases == 0
+
+    def test_steps_that_share_a_place(self):
+        other = replace(self.run(), name="other")
+        with pytest.raises(InputError, match="of another step"):
+            TrainingSpec.of(self.run(), other).noise_plan()
+        assert len(list(TrainingSpec.of(self.run(), replace(other, prefix="other: ")).noise_plan())) == 4
+
+    def test_a_sum_that_is_certified_for_another_run(self):
+        """Its noise is for that run's constants, its values are of this one's rows."""
+        run, twin = self.run(), self.run()
+        for steps in ((run, Count(reads=(twin,))), (Count(reads=(run,)), run), (run, Curvature(twin, TARGET))):
+            with pytest.raises(InputError, match="not among the steps before it"):
+                TrainingSpec.of(*steps)
+        assert TrainingSpec.of(run, Curvature(run, TARGET)).sums[0].reads == (run,)
 
     def test_a_profile_of_rows_that_came_encoded(self, book):
         spec = TrainingSpec.of(Count(round=0), self.run())
