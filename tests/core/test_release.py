@@ -1,5 +1,7 @@
 """Reserve, draw, account: nothing is drawn but what was reserved, once, and all of it."""
 
+import pickle
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
@@ -15,6 +17,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.planner.simulations import scaled
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
@@ -167,6 +170,14 @@ class TestTheLedger:
         with pytest.raises(ResumeError, match="already recorded"), opened(planned(), ledger=book, run="one"):
             pytest.fail("opened")
 
+    def test_a_name_serves_one_of_two_processes(self, book, monkeypatch):
+        """Both find it free, then both reserve the same: the second is given the receipt of the first, at no cost."""
+        monkeypatch.setattr(Ledger, "newest_round", lambda *_: None)
+        with opened(planned(), ledger=book, run="one") as release:
+            draw(release, planned())
+        with pytest.raises(ResumeError, match="already recorded"), opened(planned(), ledger=book, run="one"):
+            pytest.fail("opened")
+
     def test_an_interrupt_keeps_the_reservation_and_shows_no_state(self, book):
         with pytest.raises(KeyboardInterrupt, match="stays spent") as caught, opened(planned(), ledger=book):
             raise KeyboardInterrupt
@@ -201,6 +212,17 @@ class TestTheLedger:
                 queue += [found.tb_next, *found.tb_frame.f_locals.values()]
         assert "open_release" in {name for name, _ in shown}
         assert [held for name, held in shown if name in ("train", "again") and held] == []
+
+
+@pytest.mark.parametrize("copied", [copy, deepcopy, pickle.dumps])
+def test_no_copy_draws_what_is_paid_for_once(copied):
+    with opened(planned()) as release:
+        noise = release.noise(planned())
+        for one in (release, noise):
+            with pytest.raises(InputError, match="not copied"):
+                copied(one)
+        noise.total(COUNT, 7, np.zeros((1, 2, 1)))
+    copied(PlannedNoise(planned(), SimulatedSampler(0)))
 
 
 def problem_of(dimension=2):
