@@ -1,6 +1,7 @@
 """Reserve, draw, account: nothing is drawn but what was reserved, once, and all of it."""
 
 import pickle
+from contextlib import nullcontext
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -225,9 +226,10 @@ def test_no_copy_draws_what_is_paid_for_once(copied):
     copied(PlannedNoise(planned(), SimulatedSampler(0)))
 
 
-def problem_of(dimension=2):
-    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (N, dimension))
-    return Problem.of(EmpiricalRisk(Silos.from_parts([rows], [np.sign(rows[:, 0])], 1.0), Logistic()))
+def problem_of(dimension=2, sizes=(N,)):
+    tables = [np.random.default_rng(n).uniform(-0.5, 0.5, (n, dimension)) for n in sizes]
+    labels = [np.sign(rows[:, 0]) for rows in tables]
+    return Problem.of(EmpiricalRisk(Silos.from_parts(tables, labels, 1.0), Logistic()))
 
 
 class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
@@ -245,6 +247,26 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
         with pytest.raises(InputError, match=r"not the one|is for 1 problem"):
             run_training(TrainingSpec.of(self.run()), Rows(), SecureSampler(), book, label="x")
         assert book.ledger.statement().releases == 0
+
+    @pytest.mark.parametrize("sizes", [(N - 10,), (N - 10, 20)])
+    def test_a_ledger_of_other_rows(self, book, sizes):
+        problem = problem_of(sizes=sizes)
+        run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 2, protection=PUBLIC), TARGET)
+        with pytest.raises(InputError, match="was confirmed with"):
+            run_training(TrainingSpec.of(run), Problems([problem]), SecureSampler(), book, label="x")
+        assert book.ledger.statement().releases == 0
+
+    def test_a_person_who_is_spread_over_agents(self, tmp_path):
+        """The ledger knows one silo, the run splits it in two: a person's two records may be one with each."""
+        people, problem = replace(PUBLIC, records_per_person=2), problem_of(sizes=(N // 2, N // 2))
+        budget, other = Budget(epsilon=5.0, delta=DELTA), replace(people, silos_per_person=2)
+        with Ledger.create(tmp_path / "b.ledger", DATA, budget, protection=people) as ledger:
+            for who, releases in ((people, 0), (other, 2)):
+                run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 2, protection=who), TARGET)
+                given = TrainingSpec.of(run), Problems([problem]), SecureSampler(), ledger.confirm(DATA)
+                with pytest.raises(InputError, match="with a different agent") if releases == 0 else nullcontext():
+                    run_training(*given, label="x")
+                assert ledger.statement().releases == releases
 
     def test_steps_that_share_a_place(self):
         other = replace(self.run(), name="other")
