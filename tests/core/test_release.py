@@ -145,6 +145,8 @@ class TestNothingButWhatWasReserved:
             release.noise(plan)
         with pytest.raises(InputError, match="drew noise for 0"), opened(plan.repeated(2), sampler) as release:
             _ = draw(release, plan), release.noise(plan)
+        with pytest.raises(InputError, match="drew noise for 1"), opened(plan.repeated(2), sampler) as release:
+            draw(release, plan.repeated(2))
 
 
 class TestTheLedger:
