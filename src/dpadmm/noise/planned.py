@@ -72,6 +72,14 @@ class PlannedNoise:
         self._drawn: defaultdict[tuple[str, int], list[NDArray[np.int64]]] = defaultdict(list)  # who, draw by draw
         self._origins: set[Origin] = set()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse copies of secure noise: every one would draw what is paid for once."""
+        if self.sampler.is_secure:
+            raise InputError(
+                "Secure noise is not copied, nor sent elsewhere: what is paid for once would be drawn twice."
+            )
+        return vars(self).copy()
+
     @property
     def plan(self) -> NoisePlan:
         """What is drawn, for the first replicas."""

@@ -60,6 +60,11 @@ class CandidateScores:
     rounds_first: ClassVar[bool] = True
 
     @property
+    def reads(self) -> tuple[RunSpec, ...]:
+        """Those of all candidates."""
+        return self.runs
+
+    @property
     def round(self) -> int:
         """The one after the last of all runs."""
         return 1 + max(run.setting.rounds for run in self.runs)
