@@ -15,15 +15,18 @@ from dpadmm_research.audit.findings import Check
 
 LARGE = Target(epsilon=16.0, delta=1e-5)  # a few hundred fits tell much about a large epsilon
 
-pytestmark = pytest.mark.usefixtures("real_plans")
 EACH = pytest.mark.parametrize("product", PRODUCTS, ids=["one-silo", "p-admm"])
 
 
-@EACH
-def test_a_sound_build(product):
-    result, findings = audit_product(product, LARGE, fits=240, confidence=0.76)
+@pytest.mark.parametrize(
+    ("product", "fits"),
+    [(PRODUCTS[0], 240), (PRODUCTS[1], 60), pytest.param(PRODUCTS[1], 240, marks=pytest.mark.slow)],
+    ids=["one-silo", "p-admm-few", "p-admm"],
+)
+def test_a_sound_build(product, fits):
+    result, findings = audit_product(product, LARGE, fits=fits, confidence=0.76)
     assert result.certified_epsilon == pytest.approx(16.0, rel=1e-6)
-    assert result.tightness > 0.5
+    assert fits < 240 or result.tightness > 0.5  # of few fits nobody can tell much
     assert not result.is_violation
     assert [finding.check for finding in findings] == [Check.SCALE, Check.INDEPENDENCE, Check.MODEL]
     assert not [finding for finding in findings if finding.is_broken]
@@ -56,14 +59,13 @@ def test_noise_that_two_rounds_share(monkeypatch):
 @EACH
 def test_every_released_message_is_read_off_what_is_public(product, monkeypatch):
     """What the attacker reconstructs is what the sampler gave out, to the last bits."""
-    given, right = [], secure._draw_discrete
+    given, right = [], secure._with_discrete
 
-    def tapped(values, noise, out):
-        drawn = right(exact.GAUSSIAN, values, noise, out)
-        given.append(drawn.values.copy())
-        return drawn
+    def tapped(law, values, noise):
+        given.append(right(law, values, noise))
+        return given[-1]
 
-    monkeypatch.setitem(secure._DRAWERS, secure.Gaussian, tapped)
+    monkeypatch.setattr(secure, "_with_discrete", tapped)
     found = gather_fits(product, LARGE, fits=40)
     rounds = len(found.runs[0].events)
     told = np.stack([event.sent[:, 0] for event in found.runs[0].events])  # rounds, senders, fits
