@@ -283,10 +283,9 @@ def measure(cell: Cell, fits: int, seed: int) -> Found:
             nominal=None if cell.relation.has_public_sizes else sizes,
         )
         done = carry_out(made, raw, SimulatedSampler(int(rng.integers(2**62))), progress=False)
-        assert done.curvature is not None
         assert done.encoding is not None
         told = contrasts(schema.columns, done.encoding)
-        found = estimate(CurvatureFacts.of(done.curvature, 0.0), told.basis)
+        found = estimate(CurvatureFacts.of(done.done.released["curvature"], 0.0), told.basis)
         ratios.append(found.ratio)
         if truths is None:
             truths = _truths(population, cell.n, done.encoding)

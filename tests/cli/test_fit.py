@@ -414,7 +414,7 @@ def test_people_are_numbered_before_anything_can_name_them(study):
 
     said = FitSettings(epsilon=1.0, delta=1e-5, schema=study.schema, privacy=Privacy(unit="user"))
     tables = {n: SiloTable(pd.read_csv(f), "t.csv") for n, f in zip(("Roth", "Meier"), study.files, strict=True)}
-    prepared = Training.of(said).check(tables)
+    prepared = Training.of(said).read(tables)
     assert tuple(prepared.rows.names) == ("user 1", "user 2")
 
 
@@ -451,7 +451,7 @@ def test_a_paid_model_is_saved_even_if_its_ledger_cannot_be_read_afterwards(cli,
     def gone(*_args):
         raise LedgerError("it was moved")
 
-    monkeypatch.setattr("dpadmm.front.training.spending_of", gone)
+    monkeypatch.setattr("dpadmm.estimators.train.spending_of", gone)
     out = tmp_path / "m.json"
     result = cli.run(
         "fit", *study.words, "--out", str(out), "--ledger", str(tmp_path / "l"), "--budget", "3", "--anyway"

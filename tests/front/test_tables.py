@@ -16,9 +16,9 @@ from tests.grouped import grouped
 import dpadmm
 from dpadmm.codec import encode
 from dpadmm.errors import BudgetError, InputError, LedgerError
+from dpadmm.estimators import train
 from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
 from dpadmm.front import planning, tables
-from dpadmm.front.training import Training
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.reporting.model import ReleasedModel
@@ -114,14 +114,14 @@ def test_files_frames_names_a_split_and_public_facts_are_the_same_silos(place: P
 
 
 def test_a_ledger_that_another_fit_makes_meanwhile_records_both(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned, asked = Training.plan, {"schema": "schema.json", "ledger": "new.ledger", **COST}
+    planned, asked = train.make_plan, {"schema": "schema.json", "ledger": "new.ledger", **COST}
 
-    def plan(*arguments: Any) -> Any:
-        monkeypatch.setattr(Training, "plan", planned)  # once
+    def plan(*arguments: Any, **words: Any) -> Any:
+        monkeypatch.setattr(train, "make_plan", planned)  # once
         dpadmm.fit(["north.csv"], **grouped(budget=7.0, **asked))
-        return planned(*arguments)
+        return planned(*arguments, **words)
 
-    monkeypatch.setattr(Training, "plan", plan)
+    monkeypatch.setattr(train, "make_plan", plan)
     model = dpadmm.fit(["north.csv"], **grouped(budget=7.0, **asked))
     with open_for_reading("new.ledger") as book:
         assert len(book.runs()) == 2

@@ -95,6 +95,15 @@ class TestProfiles:
         with pytest.raises(InputError, match="Nothing was spent"):
             carry_out(plan_, self.raw(**change), Mute(), progress=False)
 
+    @pytest.mark.parametrize("change", [{"n_numeric": 3}, {"sizes": (80, 50, 41)}])
+    def test_without_a_profile_others_are_refused_before_anything_is_spent(self, monkeypatch, change):
+        rows = self.raw()
+        table, rule = TableShape.of(rows.form), ProfileRule(is_wanted=False)
+        plan_ = made(dimension=rows.encoder.dimension, table=table, profile=rule, sizes=rows.sizes)
+        monkeypatch.setattr("dpadmm.core.training.open_release", lambda *_, **__: pytest.fail("reserved"))
+        with pytest.raises(InputError, match="Plan again"):
+            carry_out(plan_, self.raw(**change), SecureSampler(), progress=False)
+
     def test_rows_with_an_encoding_of_their_own(self):
         rows = self.raw()
         with pytest.raises(InputError, match="already encoded"):
@@ -146,7 +155,7 @@ class MuteSecure(SecureSampler):
 
 def test_a_ledger_stops_the_second_run_before_any_noise(make_silos, ledger):
     first = carry_out(made(), make_silos(SIZES), SecureSampler(), ledger, progress=False)
-    assert len(first.receipts) == 1
+    assert len(first.done.receipts) == 1
     assert ledger.ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-5)
     with pytest.raises(BudgetError):
         carry_out(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)

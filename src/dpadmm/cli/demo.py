@@ -80,6 +80,7 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
     from dpadmm.data.schema import Screening
     from dpadmm.data.tables import read_silos
     from dpadmm.front.training import Training, budgets_around
+    from dpadmm.planner.plan import Plan
 
     console = Console(highlight=False, quiet=is_json)
     files = []
@@ -105,17 +106,18 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
         ),
         has_progress=not is_json,
     )
-    prepared = training.check(tables)
-    plan = training.plan(prepared)
-    console.print("\n[bold]The plan[/bold], made from public facts only:")
-    console.print(plan.describe(), soft_wrap=True, markup=False)
-    done = training.carry_out(prepared, plan)
+
+    def tell(plan: Plan) -> None:
+        console.print("\n[bold]The plan[/bold], made from public facts only:")
+        console.print(plan.describe(), soft_wrap=True, markup=False)
+
+    done = training.train(training.read(tables), tell)
     model, place = done.model, done.place or folder
     rows = labelled_rows(model, tables.values(), Screening())
     model = replace(
         model,
         measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),),
-        budgets=tuple(budgets_around(plan.task)),
+        budgets=tuple(budgets_around(done.plan.task)),
     )
     model.save(place)
     page = folder / "report.html"

@@ -344,7 +344,7 @@ def _private(
     rows = labelled_rows(model, counted, screening)
     groups = np.repeat(np.arange(len(counted)), [table.rows for table in counted])
     matrix = None
-    with books.open(ledger_data(tables, persons), words.target.delta, words.protection) as ledger:
+    with books.open(lambda _: ledger_data(tables, persons), words.target.delta, words.protection) as ledger:
         if model.schema.label.is_real:
             error = private_error(model, rows, words, ledger, groups)
             name, value, noise, privacy = _ERROR, error.value, error.standard_error, error.privacy

@@ -143,7 +143,7 @@ def bought(
     silos = [name for name, table in zip(tables, counted, strict=True) for _ in range(table.rows)]
     said = words.protection
     people = (said.view.value, said.records_per_person, said.silos_per_person, said.colluders)
-    with books.open(ledger_data(tables, persons), words.target.delta, words.protection) as ledger:
+    with books.open(lambda _: ledger_data(tables, persons), words.target.delta, words.protection) as ledger:
         asked = Asked.of(rows, words.target.epsilon, words.target.delta, people, ledger, None, silos, False, said.unit)
         return buy(rows, asked, rows.scores, rows.labels, on=what_is_counted(words, books))
 

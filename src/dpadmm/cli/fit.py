@@ -26,7 +26,8 @@ from dpadmm.settings import FitSettings
 
 if TYPE_CHECKING:
     from dpadmm.front.sources import AnyTables
-    from dpadmm.front.training import Trained, Training
+    from dpadmm.front.training import Saved, Training
+    from dpadmm.planner.plan import Plan
     from dpadmm.reporting.model import ReleasedModel
 
 _NO_LEDGER = (
@@ -80,21 +81,25 @@ def _warn(words: str) -> None:
     typer.echo(f"Warning: {words}", err=True)
 
 
-def _run(training: "Training", tables: "AnyTables", *, is_json: bool) -> "Trained":
+def _run(training: "Training", tables: "AnyTables", *, is_json: bool) -> "Saved":
     from rich.console import Console
 
-    prepared = training.check(tables)
+    prepared = training.read(tables)
     print_notes(prepared.notes)
-    with Console(stderr=True, quiet=is_json).status("Planning, on synthetic data of the same shape ..."):
-        plan = training.plan(prepared)
-    if not is_json:
-        print_line(f"\n{plan.describe()}\n")
-    if training.ledger.path is None and not training.settings.is_simulated and not is_json:
-        typer.echo(_NO_LEDGER, err=True)
-    return training.carry_out(prepared, plan)
+    with Console(stderr=True, quiet=is_json).status("Planning, on synthetic data of the same shape ...") as status:
+
+        def tell(plan: "Plan") -> None:
+            status.stop()
+            if is_json:
+                return
+            print_line(f"\n{plan.describe()}\n")
+            if training.ledger.path is None and not training.settings.is_simulated:
+                typer.echo(_NO_LEDGER, err=True)
+
+        return training.train(prepared, tell)
 
 
-def _show(training: "Training", done: "Trained", *, is_json: bool) -> None:
+def _show(training: "Training", done: "Saved", *, is_json: bool) -> None:
     model, place, report, wanted = done.model, done.place, training.said.out.report, training.said.out.model
     assert place is not None
     assert wanted is not None

@@ -29,6 +29,16 @@ class Encoder(Protocol):
         """The columns, in order."""
         ...
 
+    @property
+    def label(self) -> Any:
+        """What is predicted."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Number of features of an encoded row."""
+        ...
+
     def encoding(self, reach: float, profile: ReleasedProfile | None = None) -> RowEncoding:
         """Return how rows are encoded, by public knowledge alone or by a profile."""
         ...
@@ -97,6 +107,11 @@ class RawSilos:
     def form(self) -> ProfileForm | None:
         """What a profile would count; None where the encoding is the user's own, so that none is needed."""
         return None if self.own is not None else ProfileForm(tuple(self.encoder.columns))
+
+    @property
+    def n_classes(self) -> int:
+        """How many classes the label has, 0 for a number."""
+        return len(self.encoder.label.classes)
 
     @property
     def n_problems(self) -> int:

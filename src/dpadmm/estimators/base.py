@@ -2,11 +2,10 @@
 
 import os
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
-from dpadmm.core.budget import ReusedProfile, reusable_profile
 from dpadmm.data.profile import ReleasedProfile
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
-from dpadmm.errors import InputError, LedgerError
-from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, ledger_data, new_data, opened, own_words
-from dpadmm.estimators.ledger_file import LedgerFile, check_ledger, protection_of
+from dpadmm.errors import InputError
+from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, new_data, own_words
+from dpadmm.estimators.ledger_file import LedgerFile, check_ledger, no_ledger_words, protection_of, warn_once
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
@@ -29,31 +26,24 @@ from dpadmm.estimators.notices import (
     NoIntervalsWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
-    no_ledger_words,
-    warn_once,
 )
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.resolved import ResolvedSettings, check_fit_arguments, seed_of
-from dpadmm.noise.draws import Sampler
+from dpadmm.estimators.train import Trained, train
 from dpadmm.noise.planned import PublicRound
-from dpadmm.planner.carrying import PlanOutcome, carry_out
 from dpadmm.planner.plan import Plan
-from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.reasons import hopeless_words, large_delta_words
-from dpadmm.planner.task import Task
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
+from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.loss_records import LOSS_KINDS, released_loss
 from dpadmm.problems.losses import LabelKind, Loss
-from dpadmm.problems.softmax import AnyLoss
-from dpadmm.reporting.facts import Spending
 from dpadmm.reporting.intervals import CoefficientTable
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.outcome import released_model, spending_of
-from dpadmm.reporting.statement import Guarantee, SearchCost
+from dpadmm.reporting.statement import Guarantee
 from dpadmm.settings import RECORDS, CellRules, FitSettings, Privacy, SettingsRecord, TrainingOptions, by_name, like
 
+_FROM_FIT = 7  # frames between a warning about the plan and the caller of fit
 _STATED = ("feature_bounds", "row_norm", "classes", "target_bounds")
 
 
@@ -95,30 +85,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 plain[name] = params[name]
         super().set_params(**plain)
         return self
-
-
-class TrainingWay(Protocol):
-    """How a fit is planned and carried out: by one plan, or by one that is chosen among several."""
-
-    def plan(
-        self, settings: ResolvedSettings, rows: TrainingRows, raw: RawSilos, earlier: ReusedProfile | None
-    ) -> Plan:
-        """Plan all that will be done; return what is about to be run, or most likely."""
-        ...
-
-    def check(self, earlier: ReusedProfile | None) -> None:
-        """Refuse what cannot be released; from public facts alone."""
-        ...
-
-    def carry_out(
-        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, earlier: ReusedProfile | None
-    ) -> PlanOutcome:
-        """Run what was planned; everything is reserved before anything is drawn."""
-        ...
-
-    def cost(self, done: PlanOutcome) -> SearchCost | None:
-        """Return what the choice between candidates cost, None where there was none."""
-        ...
 
 
 @dataclass(eq=False, repr=False)
@@ -174,7 +140,8 @@ class PrivateLinearModel(PrivateEstimator):
         """
         check_fit_arguments(others, self.get_params())
         settings = self._resolved(has_persons=persons is not None)
-        return self._train(settings, self._rows(settings, X, y, groups, persons), _OnePlan(self))
+        self._train([settings], self._rows(settings, X, y, groups, persons))
+        return self
 
     def _rows(self, settings: ResolvedSettings, X: Any, y: Any, groups: Any, persons: Any) -> TrainingRows:
         """Return the rows, checked, with what each counts."""
@@ -216,13 +183,26 @@ class PrivateLinearModel(PrivateEstimator):
         training = replace(settings.training, loss=self._loss_word)
         settings = replace(settings, training=training, schema=self._stated_schema(training))
         usual = ONE_RECORD if self._books().is_new else protection_of(self.ledger)
-        resolved = ResolvedSettings.of(settings, usual, has_persons=has_persons)
+        own_loss = self._checked_loss()
+        resolved = ResolvedSettings.of(settings, usual, has_persons=has_persons, own_loss=own_loss)
         if resolved.protection.unit is Unit.PERSON and not has_persons:
             raise InputError(
                 "The unit 'person' protects people with all their rows. Say which person each row belongs to: "
                 "fit(..., persons=...)."
             )
         return resolved
+
+    def _checked_loss(self) -> Loss:
+        """Return the loss of a record, if a released model can state it."""
+        loss = self._loss()
+        try:
+            released_loss(loss)
+        except InputError as problem:
+            raise InputError(
+                f"{type(self).__name__} has the loss {type(loss).__name__}. Estimators release models of built-in "
+                f"losses only ({', '.join(LOSS_KINDS)}); run a loss of your own with dpadmm.run. Nothing was spent."
+            ) from problem
+        return loss
 
     def _stated_schema(self, training: TrainingOptions) -> Schema | None:
         """Return the schema, if there is one, with an intercept's feature or without one as asked for."""
@@ -241,15 +221,17 @@ class PrivateLinearModel(PrivateEstimator):
         return schema.with_intercept(training.fit_intercept)
 
     def _books(self) -> LedgerFile:
-        """Return the ledger that a budget is for, checked; none without a budget."""
-        if self.budget is None:
-            return LedgerFile()
+        """Return the ledger, checked where a budget is given."""
         if isinstance(self.ledger, Ledger):
-            raise InputError(
-                "budget is for a new ledger: pass the path of its file as ledger. An open ledger already has a budget."
-            )
+            if self.budget is not None:
+                raise InputError(
+                    "budget is for a new ledger: pass the path of its file as ledger. An open ledger already has a "
+                    "budget."
+                )
+            return LedgerFile(held=self.ledger)
         books = LedgerFile(path=None if self.ledger is None else Path(self.ledger), budget=self.budget)
-        books.check(checks.positive("epsilon", self.epsilon))
+        if self.budget is not None:
+            books.check(checks.positive("epsilon", self.epsilon))
         return books
 
     def _check_label(self, schema: Schema, loss: Loss) -> None:
@@ -265,58 +247,38 @@ class PrivateLinearModel(PrivateEstimator):
         """Return the rows with what each counts."""
         return rows
 
-    def _released_loss(self, settings: ResolvedSettings, rows: TrainingRows) -> AnyLoss:
-        """Return the loss that these rows are fitted with, if a released model can state it."""
-        loss = settings.loss(len(rows.classes), self._loss())
-        try:
-            return released_loss(loss)
-        except InputError as problem:
-            raise InputError(
-                f"{type(self).__name__} has the loss {type(loss).__name__}. Estimators release models of built-in "
-                f"losses only ({', '.join(LOSS_KINDS)}); run a loss of your own with dpadmm.run. Nothing was spent."
-            ) from problem
-
-    def _train(self, settings: ResolvedSettings, rows: TrainingRows, way: TrainingWay) -> Self:
-        """Fit one problem, or one for each class, and keep what is public.
+    def _train(
+        self,
+        candidates: Sequence[ResolvedSettings],
+        rows: TrainingRows,
+        names: Sequence[str] = (),
+        compared: int | None = None,
+    ) -> Trained:
+        """Train by what was asked for, or by the best of several candidates, and keep what is public; see `train`.
 
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
         """
+        settings = candidates[0]
         notes = [f"before training, {rows.description}; this map is public", *rows.notes]
         if settings.protection.unit is Unit.USER:
             notes.append("every group holds all records of one user")
-        raw, n_silos = settings.public_rows(rows.raw), len(rows.raw.parts)
-        if not settings.protection.relation.has_public_sizes and n_silos > 1:
+        if not settings.protection.relation.has_public_sizes and len(rows.raw.parts) > 1:
             notes.append("the set of silos was taken from groups and is assumed to be public")
-        table, labels, owners = rows.known
-        books, known = self._books(), (table, labels, owners.groups, owners.persons)
-        with ExitStack() as stack:
-            is_new = books.is_new  # asked once: another process may make the file while this one plans
-            ledger = stack.enter_context(opened(None if is_new else self.ledger, *known))
-            if ledger is not None:
-                ledger.check_protection(settings.protection)
-            earlier = None
-            if ledger is not None and settings.profile.is_wanted:
-                earlier = reusable_profile(ledger, raw, settings.protection, settings.target)
-            plan = way.plan(settings, rows, raw, earlier)
-            if plan.n_models > 1:
-                notes.append(f"{plan.n_models} one-vs-rest models read every record; the epsilon covers all of them")
+
+        def on_plan(plan: Plan) -> list[str]:
             self._warn(settings, rows, plan)
-            if is_new:  # made when everything is planned
-                way.check(earlier)
-                opening = books.open(ledger_data(*known), settings.target.delta, settings.protection)
-                ledger = stack.enter_context(opening)
-            if ledger is None and self.ledger is not None:
-                raise LedgerError("A ledger was asked for, but none is open. Nothing was spent. Fit again.")
-            done = way.carry_out(raw, settings.sampler, ledger, earlier)
-            spending = None if ledger is None else self._spending(ledger)
-        names = [f"silo {i}" for i in range(1, n_silos + 1)]  # those of groups may be people's
-        title = f"{rows.schema.label.name} from {checks.plural(n_silos, 'silo')}"
-        model = released_model(done, rows.schema, names, title, spending, notes, way.cost(done))
-        self.plan_ = done.plan
-        self.history_ = done.histories
-        self.privacy_ = model.guarantee
-        self._keep(model, rows)
-        return self
+            if plan.n_models == 1:
+                return notes
+            return [*notes, f"{plan.n_models} one-vs-rest models read every record; the epsilon covers all of them"]
+
+        done = train(rows.raw, candidates, self._books(), rows.known, on_plan, names=names, compared=compared)
+        if done.unread is not None:
+            warnings.warn(f"The model is paid for, but its ledger cannot be read: {done.unread}", stacklevel=3)
+        self.plan_ = done.outcome.plan
+        self.history_ = done.outcome.histories
+        self.privacy_ = done.model.guarantee
+        self._keep(done.model, rows)
+        return done
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Save the released model as .json or .npz, and return where it is; `dpadmm.load` and the commands read it."""
@@ -340,14 +302,6 @@ class PrivateLinearModel(PrivateEstimator):
         """Keep the model, and what users of scikit-learn look for in it."""
         self.released_ = model
         self.coef_, self.intercept_ = model.rows.coefficients(model.weights)
-
-    def _spending(self, ledger: ConfirmedLedger) -> Spending | None:
-        """Return what the ledger says after the fit; whatever keeps it from saying so, the paid model must be kept."""
-        try:
-            return spending_of(ledger.ledger, os.path.basename(ledger.ledger.path))
-        except LedgerError as problem:
-            warnings.warn(f"The model is paid for, but its ledger cannot be read: {problem}", stacklevel=4)
-            return None
 
     def _warn(self, settings: ResolvedSettings, rows: TrainingRows, plan: Plan) -> None:
         """Say what the user should know; every word of it is public."""
@@ -377,9 +331,9 @@ class PrivateLinearModel(PrivateEstimator):
             self._notify(large_delta_words(settings.target.delta, n_records), LargeDeltaWarning)
         if self.ledger is None and not settings.is_simulated:
             words = no_ledger_words(type(self).__name__, f"{2 * settings.target.epsilon:g}")
-            warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, stacklevel=5)
+            warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, stacklevel=_FROM_FIT)
 
-    def _notify(self, text: str, kind: type[Warning], depth: int = 5) -> None:
+    def _notify(self, text: str, kind: type[Warning], depth: int = _FROM_FIT) -> None:
         """Warn the caller of fit, `depth` frames above the warning itself."""
         warnings.warn(f"{type(self).__name__}: {text}", kind, stacklevel=depth)
 
@@ -418,41 +372,3 @@ class PrivateLinearModel(PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def task_of(
-    model: PrivateLinearModel,
-    settings: ResolvedSettings,
-    rows: TrainingRows,
-    raw: RawSilos,
-    earlier: ReusedProfile | None,
-) -> Task:
-    """Return what a plan for these rows is made from."""
-    norm, width = raw.encoder.row_norm, rows.schema.dimension
-    loss = model._released_loss(settings, rows)
-    return settings.task(loss, raw.sizes, width, row_norm=norm, form=raw.form, earlier=earlier)
-
-
-class _OnePlan:
-    """A fit by the plan that its parameters ask for."""
-
-    def __init__(self, model: PrivateLinearModel) -> None:
-        self.model = model
-
-    def plan(
-        self, settings: ResolvedSettings, rows: TrainingRows, raw: RawSilos, earlier: ReusedProfile | None
-    ) -> Plan:
-        task = task_of(self.model, settings, rows, raw, earlier)
-        self.made = make_plan(task, method=settings.method, problems=settings.problems(len(rows.classes)))
-        return self.made
-
-    def check(self, earlier: ReusedProfile | None) -> None:
-        self.made.spec.noise_plan(is_secure=True)
-
-    def carry_out(
-        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, earlier: ReusedProfile | None
-    ) -> PlanOutcome:
-        return carry_out(self.made, raw, sampler, ledger, progress=False, earlier=earlier)
-
-    def cost(self, done: PlanOutcome) -> None:
-        return None

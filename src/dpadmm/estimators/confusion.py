@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import opened
+from dpadmm.estimators.data import silo_columns
+from dpadmm.estimators.ledger_file import opened
 from dpadmm.estimators.metrics import compared_answers, labels_of
 from dpadmm.estimators.noisy_sums import Asked, measured, noisy_sum
 from dpadmm.estimators.owners import Owners
@@ -124,7 +125,7 @@ def private_confusion(
     used = Owners(groups, persons, 1, asked.protection.silos_per_person).layout(len(labels))
     first, silos = np.concatenate(used.rows), np.repeat(used.names, [len(part) for part in used.rows])
     found, wanted = found[first], wanted[first]  # from here on nothing knows how many rows there are
-    with opened(ledger, X, labels, groups, persons) as book:
+    with opened(ledger, silo_columns(X, labels, groups, persons)) as book:
         asked = replace(asked, ledger=book, groups=silos)
         return replace(buy_confusion(found, wanted, known, asked, found, wanted), classes=classes)
 

@@ -24,8 +24,9 @@ from dpadmm.data.raw import NumberRows, RawSilos
 from dpadmm.data.schema import Schema, Screening, numbered_names
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
+from dpadmm.estimators.ledger_file import LedgerData
 from dpadmm.estimators.owners import Layout, Owners, told_as
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger, SiloColumns
+from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
@@ -210,13 +211,13 @@ class TrainingRows:
     """What a fit reads, before it is encoded.
 
     raw: the rows of every silo and their encoded labels.
-    known: X, y and whose rows they are, by whose values a ledger knows the data. description: what is done to a row.
+    known: the data as a ledger knows them. description: what is done to a row.
     notes: what else the statement says. classes: as they came, none for a number.
     """
 
     schema: Schema | PlainColumns
     raw: RawSilos
-    known: tuple[Any, Any, Owners] = field(repr=False)
+    known: LedgerData = field(repr=False)
     description: str
     notes: tuple[str, ...]
     classes: NDArray[Any] = field(default_factory=lambda: np.array(()))
@@ -243,7 +244,7 @@ class TrainingRows:
         labels = [[target[part] for part in layout.rows] for target in targets]
         sources = tuple(f"X[{j}]" for j in range(X.shape[1]))  # as `ledger_data` has them
         raw = RawSilos(stated.columns, parts, labels, own=stated.own, sources=sources, people=layout.people)
-        known = (X, y, owners)
+        known = silo_columns(X, y, owners.groups, owners.persons)
         return cls(stated.columns, raw, known, stated.describe(), tuple(notes), np.asarray(classes))
 
     @classmethod
@@ -256,7 +257,7 @@ class TrainingRows:
         return cls(
             schema,
             RawSilos(schema, parts, [[part.labels for part in parts]], sources=sources, people=layout.people),
-            (table, None, owners),
+            silo_columns(table, None, owners.groups, owners.persons),
             "cells are encoded by the public schema and the released column profile, and long rows are shortened",
             ("the classes or bounds of the label are those of the schema",),
             np.array(schema.label.classes),
@@ -414,20 +415,6 @@ def ledger_data(X: Any, y: Any = None, groups: Any = None, persons: Any = None) 
     )
 
 
-@contextmanager
-def opened(ledger: Any, X: Any, y: Any, groups: Any = None, persons: Any = None) -> Iterator[ConfirmedLedger | None]:
-    """Yield the ledger, found to be that of these very data; None without one.
-
-    A ledger of one silo takes data in groups as a whole. A confirmed ledger, which only this package hands in, was
-    shown the table of which X and y are an encoding.
-    """
-    if ledger is None or isinstance(ledger, ConfirmedLedger):
-        yield ledger
-        return
-    book = ledger.here() if isinstance(ledger, Ledger) else Ledger.open(ledger)
-    try:
-        is_whole = len(book.silos) == 1
-        yield book.confirm(ledger_data(X, y, None if is_whole else groups, persons))
-    finally:
-        if book is not ledger:
-            book.close()
+def silo_columns(X: Any, y: Any, groups: Any = None, persons: Any = None) -> LedgerData:
+    """Return a training set as `ledger_data` of it, or of all of its rows as one silo."""
+    return lambda is_whole: ledger_data(X, y, None if is_whole else groups, persons)

@@ -12,7 +12,8 @@ from dpadmm.data.columns import Categorical
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import labelled, opened, own_words
+from dpadmm.estimators.data import labelled, own_words, silo_columns
+from dpadmm.estimators.ledger_file import opened
 from dpadmm.estimators.metrics import labels_of
 from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone, measured, noisy_sum
 from dpadmm.estimators.owners import Owners
@@ -170,7 +171,7 @@ def private_evaluation(
     used = Owners(groups, persons, 1, asked.protection.silos_per_person).layout(len(labels))
     silos = np.repeat(used.names, [len(part) for part in used.rows])
     counted = rows.take(np.concatenate(used.rows))  # from here on nothing knows how many rows there are
-    with opened(ledger, X, labels, groups, persons) as book:
+    with opened(ledger, silo_columns(X, labels, groups, persons)) as book:
         return buy(counted, replace(asked, ledger=book, groups=silos), counted.scores, counted.labels)
 
 

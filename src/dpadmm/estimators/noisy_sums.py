@@ -13,14 +13,18 @@ from dpadmm.checks import setting, shown
 from dpadmm.core.release import open_release
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
-from dpadmm.estimators.data import opened
-from dpadmm.estimators.ledger_file import check_ledger, protection_of
+from dpadmm.estimators.data import silo_columns
+from dpadmm.estimators.ledger_file import (
+    check_ledger,
+    figure_without_ledger_words,
+    opened,
+    protection_of,
+    warn_once,
+)
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
-    figure_without_ledger_words,
-    warn_once,
 )
 from dpadmm.estimators.owners import Layout
 from dpadmm.estimators.resolved import protection_from, seed_of
@@ -190,7 +194,7 @@ def noisy_sum(parts: Floats, certificate: Certificate, asked: Asked, X: Any, y: 
     release, std = _release(certificate, asked, shares, parts.shape[1])
     check_reach([release], n)
     plan = NoisePlan({(_SLOT, 1): {COORDINATOR: release}})
-    with opened(asked.ledger, X, y, asked.groups) as ledger:
+    with opened(asked.ledger, silo_columns(X, y, asked.groups)) as ledger:
         if ledger is not None:
             ledger.check_protection(asked.protection)
         with open_release(plan, asked.sampler, ledger, label="metric", n_agents=len(parts)) as reserved:

@@ -41,13 +41,6 @@ _LOSSES: dict[str, Loss] = {"svm": SmoothedHinge(), "huber": Huber(0.5)}
 _NOT_WITH = {"svm": ("slope_cap",), "huber": ("slope_cap", "multi_class")}
 
 
-def with_public_sizes(rows: RawSilos, nominal_records: int | None) -> RawSilos:
-    """Return rows whose silos are told by their nominal sizes, if there is a nominal number of records."""
-    if nominal_records is None:
-        return rows
-    return replace(rows, nominal=nominal_sizes(nominal_records, len(rows.parts)))
-
-
 def nominal_number(relation: Relation, nominal_records: Any) -> int | None:
     """Return the nominal number of records, which add-remove neighbours need and others do not take."""
     if relation.has_public_sizes:
@@ -217,6 +210,7 @@ class ResolvedSettings:
     """Settings as types, all of them public: what fits, plans and evaluations are made from.
 
     nominal_records: the number that stands for that of all records where this is secret, None where it is not.
+    own_loss: an estimator's, of two classes or a number; None goes by the word and the label.
     """
 
     settings: FitSettings
@@ -227,9 +221,17 @@ class ResolvedSettings:
     nominal_records: int | None = None
     aim: Aim = Aim.PREDICTION
     screening: Screening = field(default=Screening())
+    own_loss: Loss | None = None
 
     @classmethod
-    def of(cls, settings: FitSettings, usual: Protection = ONE_RECORD, *, has_persons: bool = False) -> Self:
+    def of(
+        cls,
+        settings: FitSettings,
+        usual: Protection = ONE_RECORD,
+        *,
+        has_persons: bool = False,
+        own_loss: Loss | None = None,
+    ) -> Self:
         """Check settings against each other; what is not said about people and observers is as `usual`.
 
         has_persons: it is known whose each row is, so that persons are protected.
@@ -259,6 +261,7 @@ class ResolvedSettings:
             nominal_records=nominal_number(protection.relation, privacy.nominal_records),
             aim=aim,
             screening=Screening.of(**vars(settings.cells)),
+            own_loss=own_loss,
         )
 
     @property
@@ -283,7 +286,9 @@ class ResolvedSettings:
 
     def public_rows(self, rows: RawSilos) -> RawSilos:
         """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
-        return with_public_sizes(rows, self.nominal_records)
+        if self.nominal_records is None:
+            return rows
+        return replace(rows, nominal=nominal_sizes(self.nominal_records, len(rows.parts)))
 
     def class_weights(self, schema: Schema) -> dict[Any, float] | None:
         """Return the weights of classes of the schema's label by these, None if none is weighted."""
@@ -302,8 +307,8 @@ class ResolvedSettings:
             )
         return n_classes
 
-    def loss(self, n_classes: int, own: Loss | None = None) -> AnyLoss:
-        """Return the loss of so many classes, 0 for a number; own: that of an estimator, of two classes."""
+    def loss(self, n_classes: int) -> AnyLoss:
+        """Return the loss of so many classes, 0 for a number."""
         word, is_real = self.training.loss, n_classes == 0
         if word == "auto":
             word = "huber" if is_real else "logistic"
@@ -315,7 +320,7 @@ class ResolvedSettings:
             raise InputError(f"{setting(strange[0])} does not go with {setting('loss', word)}. Leave it out.")
         cap = 1.0 if self.training.slope_cap is None else self.training.slope_cap
         if n_classes < 3 or (self.problems(n_classes) or 1) > 1:
-            return own or _LOSSES.get(word) or Logistic(cap)
+            return self.own_loss or _LOSSES.get(word) or Logistic(cap)
         return Softmax(n_classes, cap)
 
     def settled(self, made: Plan, n_classes: int) -> Self:
@@ -325,10 +330,15 @@ class ResolvedSettings:
         chosen = replace(self.training, multi_class="softmax" if made.n_models == 1 else "one-vs-rest")
         return replace(self, settings=replace(self.settings, training=chosen))
 
-    def table_task(self, sizes: tuple[int, ...], schema: Schema, earlier: ReusedProfile | None = None) -> Task:
+    def table_task(self, sizes: tuple[int, ...], schema: Schema) -> Task:
         """Return the task for silos of these sizes with tables of this schema."""
         loss, form = self.loss(len(schema.label.classes)), ProfileForm(schema.columns)
-        return self.task(loss, sizes, schema.dimension, row_norm=schema.row_norm, form=form, earlier=earlier)
+        return self.task(loss, sizes, schema.dimension, row_norm=schema.row_norm, form=form)
+
+    def task_of(self, rows: RawSilos, earlier: ReusedProfile | None) -> Task:
+        """Return the task for these rows, told by their public sizes."""
+        loss, known = self.loss(rows.n_classes), rows.encoder
+        return self.task(loss, rows.sizes, known.dimension, row_norm=known.row_norm, form=rows.form, earlier=earlier)
 
     def task(
         self,

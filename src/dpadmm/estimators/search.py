@@ -2,7 +2,6 @@
 
 import math
 import os
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
@@ -18,20 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
-from dpadmm.core.budget import ReusedProfile
-from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
-from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel, task_of
-from dpadmm.estimators.data import TrainingRows
-from dpadmm.estimators.resolved import ResolvedSettings, check_fit_arguments
-from dpadmm.noise.draws import Sampler
-from dpadmm.planner.carrying import PlanOutcome
-from dpadmm.planner.plan import Plan
-from dpadmm.planner.search import SearchPlan, carry_out_search, plan_search
-from dpadmm.privacy.ledger import ConfirmedLedger
+from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
+from dpadmm.estimators.resolved import check_fit_arguments
+from dpadmm.estimators.train import Trained
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Guarantee, SearchCost
+from dpadmm.reporting.statement import Guarantee
 
 SEARCHABLE = ("alpha", "method", "hinge_width", "huber_threshold", "training__l1_ratio", "training__slope_cap")
 """What may be searched: what is fitted, and how. All else says which rows there are, who is protected, or what it
@@ -103,13 +95,12 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         models = [self._candidate(params) for params in proposed]
         resolved = [model._resolved(has_persons=persons is not None) for model in models]
         rows = models[0]._rows(resolved[0], X, y, groups, persons)
-        way = _Search(models, resolved, [_words(params) for params in proposed], number)
-        models[0]._train(resolved[0], rows, way)
-        self.best_index_ = way.chosen
-        self.best_params_ = proposed[way.chosen]
-        self.best_estimator_ = models[0].set_params(**_settled(models[way.chosen]))
-        self.cv_results_ = way.results(proposed)
-        self.best_score_ = float(self.cv_results_["mean_test_score"][way.chosen])
+        done = models[0]._train(resolved, rows, [_words(params) for params in proposed], number)
+        self.best_index_ = done.chosen
+        self.best_params_ = proposed[done.chosen]
+        self.best_estimator_ = models[0].set_params(**_settled(models[done.chosen]))
+        self.cv_results_ = _results(done, proposed)
+        self.best_score_ = float(self.cv_results_["mean_test_score"][done.chosen])
         return self
 
     def _number(self) -> int | None:
@@ -195,80 +186,28 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         return tags
 
 
-class _Search:
-    """How a search is planned and carried out."""
-
-    def __init__(
-        self,
-        models: Sequence[PrivateLinearModel],
-        resolved: Sequence[ResolvedSettings],
-        names: Sequence[str],
-        number: int | None,
-    ) -> None:
-        self.models, self.resolved, self.names, self.number = models, resolved, tuple(names), number
-        self.run = f"search-{uuid.uuid4()}"
-        self.made: SearchPlan
-        self.done: PlanOutcome
-
-    def plan(
-        self, settings: ResolvedSettings, rows: TrainingRows, raw: RawSilos, earlier: ReusedProfile | None
-    ) -> Plan:
-        tasks = [task_of(*each, rows, raw, earlier) for each in zip(self.models, self.resolved, strict=True)]
-        asked = {own.problems(len(rows.classes)) or 1 for own in self.resolved}  # left to the planner: one model
-        if len(asked) > 1:
-            raise InputError("Some candidates train one model and others one for each class. Search them apart.")
-        (problems,) = asked
-        methods = [own.method for own in self.resolved]
-        self.made = plan_search(tasks, methods, self.run, problems=problems, compared=self.number)
-        self.made.check(earlier)
-        return self.made.best
-
-    def check(self, earlier: ReusedProfile | None) -> None:
-        """It was checked when it was planned."""
-
-    def carry_out(
-        self, raw: RawSilos, sampler: Sampler, ledger: ConfirmedLedger | None, earlier: ReusedProfile | None
-    ) -> PlanOutcome:
-        self.done = carry_out_search(self.made, raw, sampler, ledger, self.run, earlier)
-        return self.done
-
-    @property
-    def chosen(self) -> int:
-        """The number of the candidate that was kept."""
-        found = self.done.search
-        return self.made.trained[0 if found is None else found.chosen]
-
-    def cost(self, done: PlanOutcome) -> SearchCost:
-        epsilon = None
-        if done.search is not None:
-            spec = self.made.spec
-            said = spec.part(spec.sums[-1], is_secure=False).statement()
-            epsilon = said.curve.epsilon(self.made.whole.delta)
-        return SearchCost(
-            candidates=self.names, trained=len(self.made.trained), chosen=self.names[self.chosen], epsilon=epsilon
-        )
-
-    def results(self, proposed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return what may be shown of all candidates: settings, simulations, and noisy scores."""
-        number, found = len(proposed), self.done.search
-        scores, noise = np.full(number, math.nan), math.nan
-        if found is not None:
-            n_records = self.done.plan.task.n_records
-            scores[list(self.made.trained)] = -found.scores / n_records
-            noise = found.noise_std / n_records
-        is_trained = np.isin(np.arange(number), self.made.trained)
-        simulated = np.array(self.made.simulated)
-        order = np.lexsort((-simulated, -np.nan_to_num(scores), ~is_trained))
-        names = dict.fromkeys(name for params in proposed for name in params)
-        return {
-            **{f"param_{name}": _column([params.get(name, np.ma.masked) for params in proposed]) for name in names},
-            "params": list(proposed),
-            "simulated_score": simulated,
-            "is_trained": is_trained,
-            "mean_test_score": scores,
-            "noise_std": np.where(is_trained, noise, math.nan),
-            "rank_test_score": 1 + np.argsort(order),
-        }
+def _results(done: Trained, proposed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what may be shown of all candidates: settings, simulations, and noisy scores."""
+    search, found, number = done.search, done.outcome.search, len(proposed)
+    assert search is not None
+    scores, noise, trained = np.full(number, math.nan), math.nan, search.trained
+    if found is not None:
+        n_records = done.outcome.plan.task.n_records
+        scores[list(trained)] = -found.scores / n_records
+        noise = found.noise_std / n_records
+    is_trained = np.isin(np.arange(number), trained)
+    simulated = np.array(search.simulated)
+    order = np.lexsort((-simulated, -np.nan_to_num(scores), ~is_trained))
+    names = dict.fromkeys(name for params in proposed for name in params)
+    return {
+        **{f"param_{name}": _column([params.get(name, np.ma.masked) for params in proposed]) for name in names},
+        "params": list(proposed),
+        "simulated_score": simulated,
+        "is_trained": is_trained,
+        "mean_test_score": scores,
+        "noise_std": np.where(is_trained, noise, math.nan),
+        "rank_test_score": 1 + np.argsort(order),
+    }
 
 
 def _column(values: Sequence[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from dpadmm.checks import nearest, shown
 from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec, promises_of
 from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
-from dpadmm.estimators.data import opened
-from dpadmm.estimators.ledger_file import protection_of
+from dpadmm.estimators.data import ledger_data
+from dpadmm.estimators.ledger_file import opened, protection_of
 from dpadmm.estimators.resolved import network_of, protection_from
 from dpadmm.federation.terms import LOSSES
 from dpadmm.methods.method import Common, Method, by_name
@@ -23,6 +24,7 @@ from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import COVERED, Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Loss
@@ -119,7 +121,7 @@ def run(
             "seed makes the noise reproducible, so nothing is released or recorded. Leave out seed or ledger."
         )
     sampler = SecureSampler() if seed is None else SimulatedSampler(checks.count("seed", seed, least=0))
-    with opened(ledger, *(_known(held) if ledger is not None else (None, None, None))) as book:
+    with opened(ledger, partial(_known, held)) as book:
         source = Problems([problem])
         done = run_training(TrainingSpec.of(spec), source, sampler, book, label=method, progress=True)
     (run,) = done.runs(spec)
@@ -148,11 +150,12 @@ def _silos(given: Any, row_norm: float) -> Silos:
     return Silos.from_parts(tables, labels, row_norm, names=list(pairs))
 
 
-def _known(silos: Silos) -> tuple[Any, Any, Any]:
-    """Return rows, labels and silos as a ledger knows them, which lists silos by their names."""
+def _known(silos: Silos, is_whole: bool) -> tuple[SiloColumns, ...]:
+    """Return the silos as a ledger knows them, which lists them by their names."""
     if list(silos.names) != sorted(set(silos.names)):
         raise InputError("A ledger lists silos in the order of their names. Give the silos in that order.")
-    return dense(silos.features), silos.labels, np.repeat(silos.names, silos.sizes)
+    groups = None if is_whole else np.repeat(silos.names, silos.sizes)
+    return ledger_data(dense(silos.features), silos.labels, groups)
 
 
 def _method(name: Any) -> type[Method]:

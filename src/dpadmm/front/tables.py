@@ -9,12 +9,11 @@ from typing import Any
 
 from dpadmm.checks import as_parameter, settings_called, shown
 from dpadmm.errors import InputError
+from dpadmm.estimators.ledger_file import no_ledger_words, warn_once
 from dpadmm.estimators.notices import (
     AwkwardCellsWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
-    no_ledger_words,
-    warn_once,
 )
 from dpadmm.front.passes import cluster_workers
 from dpadmm.front.planning import PublicFacts
@@ -186,16 +185,18 @@ def _own_names() -> Iterator[None]:
 
 
 def _trained(training: Training, tables: AnyTables) -> ReleasedModel:
-    """Check, plan and carry out; say as warnings what the command says on the terminal."""
-    prepared = training.check(tables)
+    """Read the tables, train and save; say as warnings what the command says on the terminal."""
+    prepared = training.read(tables)
     for note in prepared.notes:
         warnings.warn(f"For the data holder, not for publication: {note}", AwkwardCellsWarning, stacklevel=3)
-    plan = training.plan(prepared)
-    if training.settings.is_simulated:
-        warnings.warn(_SIMULATED, SimulatedNoiseWarning, stacklevel=3)
-    elif training.ledger.path is None:
-        warn_once(_NO_LEDGER, NoLedgerWarning, stacklevel=4)
-    done = training.carry_out(prepared, plan)
+
+    def tell(_: Plan) -> None:
+        if training.settings.is_simulated:
+            warnings.warn(_SIMULATED, SimulatedNoiseWarning, stacklevel=7)
+        elif training.ledger.path is None:
+            warn_once(_NO_LEDGER, NoLedgerWarning, stacklevel=8)
+
+    done = training.train(prepared, tell)
     if done.unread is not None:
         warnings.warn(f"The model is paid for, but its ledger cannot be read: {done.unread}", stacklevel=3)
     wanted = training.said.out.model

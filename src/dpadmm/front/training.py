@@ -1,14 +1,13 @@
-"""The one path from tables to a saved model: check everything, plan, find room, reserve, run, save."""
+"""From tables to a saved model: check and read them, train, save."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from dpadmm.checks import plural, setting
-from dpadmm.core.budget import ReusedProfile, reusable_profile
+from dpadmm.checks import setting
 from dpadmm.data.persons import Persons
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
@@ -17,19 +16,18 @@ from dpadmm.data.tables import SiloTable, check_split, screen_cells
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.data import counted_by_class
 from dpadmm.estimators.ledger_file import LedgerFile
-from dpadmm.estimators.resolved import ResolvedSettings, with_public_sizes
+from dpadmm.estimators.resolved import ResolvedSettings
+from dpadmm.estimators.train import train
 from dpadmm.front.planning import check_person, persons_of
 from dpadmm.front.sources import AnyTables, in_files, in_memory, public_schema
-from dpadmm.planner.carrying import carry_out
 from dpadmm.planner.plan import Plan
 from dpadmm.planner.planner import UtilityPoint, epsilons_around, utility_curve
-from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.task import Task
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.reporting.facts import Accountability
 from dpadmm.reporting.files import check_apart, check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.outcome import public_names, released_model, spending_of
+from dpadmm.reporting.outcome import public_names
 from dpadmm.settings import FitSettings
 
 
@@ -53,26 +51,25 @@ def budgets_around(task: Task, method: str | None = None, problems: int | None =
 class Prepared:
     """The silos' rows as they were read, and notes about awkward cells for the data's holder alone.
 
-    earlier: the profile of these rows that an earlier run released, None without one. data: the tables as a ledger
-    knows them, where one is kept. assumed: for the statement.
+    data: the tables as a ledger knows them. assumed: for the statement.
     """
 
     rows: RawSilos
     notes: tuple[str, ...]
-    earlier: ReusedProfile | None = None
     data: tuple[SiloColumns, ...] = ()
     assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Trained:
+class Saved:
     """A model that is paid for, and where it is: elsewhere than wanted, if it could not be written there.
 
-    unread: what kept its ledger from being read after the run.
+    plan: what it was trained by. unread: what kept its ledger from being read after the run.
     """
 
     model: ReleasedModel
     place: Path | None
+    plan: Plan
     unread: LedgerError | None = None
 
 
@@ -100,7 +97,6 @@ def prepare(
     sources = tuple(f"{name}[0]" for name in schema.column_names)  # as `SiloColumns.of_frame` has them
     people = None if used is None else [own.people for own in used]
     rows = RawSilos(schema, parts, [[part.labels for part in parts]], names, sources=sources, people=people)
-    rows = with_public_sizes(rows, nominal_records)
     return Prepared(rows, tuple(note for part in parts for note in part.notes))
 
 
@@ -115,7 +111,7 @@ def prepare_streamed(
     called = list(tables) if names is None else names
     rows = StreamedSilos.of_tables(schema, list(tables.values()), screening, called)
     notes = [note for part in rows.streamed for note in part.check(may_be_empty=nominal_records is not None)]
-    return Prepared(with_public_sizes(rows, nominal_records), tuple(notes))
+    return Prepared(rows, tuple(notes))
 
 
 def check_outputs(out: Path | None, report: Path | None, *, may_replace: bool) -> None:
@@ -175,8 +171,8 @@ class Training:
         """The settings as they were said."""
         return self.settings.settings
 
-    def check(self, tables: AnyTables) -> Prepared:
-        """Check the tables, before planning."""
+    def read(self, tables: AnyTables) -> Prepared:
+        """Check and read the tables."""
         persons = (
             None
             if self.said.person is None
@@ -189,16 +185,7 @@ class Training:
         if self.ledger.path is not None:
             check_room(self.ledger.path)
         names = public_names(list(tables), self.settings.protection.unit)
-        data = data if self.ledger.path is not None else ()
-        if self.ledger.is_new:  # made when everything is planned
-            return replace(self._prepared(tables, names, persons), data=data)
-        # Other data or terms are refused before the planning.
-        with self.ledger.open(data, self.said.delta, self.settings.protection) as ledger:
-            prepared = replace(self._prepared(tables, names, persons), data=data)
-            if ledger is None or not self.settings.profile.is_wanted:
-                return prepared
-            earlier = reusable_profile(ledger, prepared.rows, self.settings.protection, self.settings.target)
-            return replace(prepared, earlier=earlier)
+        return replace(self._prepared(tables, names, persons), data=data)
 
     def _prepared(self, tables: AnyTables, names: Sequence[str], persons: Persons | None) -> Prepared:
         streamed, nominal = in_files(tables), self.settings.nominal_records
@@ -228,46 +215,40 @@ class Training:
             if not _is_utf8(text):
                 raise InputError(f"{what} contains characters that are not UTF-8. Nothing was spent. Rename it.")
 
-    def plan(self, prepared: Prepared) -> Plan:
-        """Plan, and refuse a hopeless target unless told otherwise: nothing is spent then."""
-        task = self.settings.table_task(prepared.rows.sizes, self.schema, prepared.earlier)
-        plan = make_plan(task, method=self.settings.method, problems=self.settings.problems(self._n_classes))
-        if (plan.is_hopeless or plan.lacks_intervals) and not self.said.training.anyway:
-            raise InputError(
-                f"{' '.join(plan.warnings)} Nothing was spent. To train anyway, add {setting('anyway', True)}."
-            )
-        return plan
+    def train(self, prepared: Prepared, tell: Callable[[Plan], None]) -> Saved:
+        """Plan, tell, reserve, run and save; refuse a hopeless target unless told otherwise: nothing is spent then."""
+        files, budgets = self.said.out, list[UtilityPoint]()
 
-    def carry_out(self, prepared: Prepared, plan: Plan) -> Trained:
-        """Reserve, run and save."""
-        sampler, is_secure = self.settings.sampler, not self.settings.is_simulated
-        plan.spec.noise_plan(is_secure)  # noise that cannot be drawn is refused before a ledger is made for it
-        rows, earlier, unread = prepared.rows, prepared.earlier, None
-        files = self.said.out
-        budgets = () if files.report is None else self._budgets(rows, plan)
-        with self.ledger.open(prepared.data, self.said.delta, self.settings.protection) as ledger:
-            outcome = carry_out(plan, rows, sampler, ledger, progress=self.has_progress, earlier=earlier)
-            try:
-                spending = None if ledger is None else spending_of(ledger.ledger, self.ledger.name)
-            except LedgerError as problem:  # whatever keeps it from being read, the paid model must be saved
-                spending, unread = None, problem
-        names = rows.names or ()
-        title = (
-            files.title if files.title is not None else f"{self.schema.label.name} from {plural(len(names), 'silo')}"
+        def on_plan(plan: Plan) -> tuple[str, ...]:
+            if (plan.is_hopeless or plan.lacks_intervals) and not self.said.training.anyway:
+                raise InputError(
+                    f"{' '.join(plan.warnings)} Nothing was spent. To train anyway, add {setting('anyway', True)}."
+                )
+            tell(plan)
+            if files.report is not None:
+                budgets.extend(self._budgets(plan))
+            return prepared.assumed
+
+        done = train(
+            prepared.rows,
+            [self.settings],
+            self.ledger,
+            lambda _: prepared.data,
+            on_plan,
+            title=files.title,
+            progress=self.has_progress,
         )
-        model = released_model(outcome, self.schema, names, title, spending, prepared.assumed)
         about = Accountability(purpose=files.purpose, controller=files.controller, contact=files.contact)
-        model = replace(model, about=about, budgets=tuple(budgets))
+        model = replace(done.model, about=about, budgets=tuple(budgets))
         place = None if files.model is None else model.save(files.model)
         if files.report is not None:
             model.report(files.report, name=None if place is None else place.name)
-        return Trained(model, place, unread)
+        return Saved(model, place, done.outcome.plan, done.unread)
 
-    def _budgets(self, rows: RawSilos, plan: Plan) -> tuple[UtilityPoint, ...]:
+    def _budgets(self, plan: Plan) -> tuple[UtilityPoint, ...]:
         settings = self.settings.settled(plan, self._n_classes)
-        return budgets_around(
-            settings.table_task(rows.sizes, self.schema), settings.method, settings.problems(self._n_classes)
-        )
+        task = settings.table_task(plan.task.sizes, self.schema)
+        return budgets_around(task, settings.method, settings.problems(self._n_classes))
 
     @property
     def _n_classes(self) -> int:

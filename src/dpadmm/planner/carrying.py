@@ -15,11 +15,10 @@ from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Sampler
-from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.planned import PublicRound
 from dpadmm.planner.plan import Plan
 from dpadmm.privacy.accounting import Statement
-from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
+from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
 from dpadmm.privacy.protection import Unit
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats
@@ -28,37 +27,25 @@ from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream
 from dpadmm.queries.candidate_scores import Comparison
 from dpadmm.queries.column_profile import ColumnProfile
-from dpadmm.queries.curvature import ReleasedCurvature
 
 
 @dataclass(frozen=True, eq=False)
 class PlanOutcome:
     """What may leave after a plan was carried out.
 
-    `models` (problems, d) are the released models. `statement` tells what all of them cost, with the profile that they
-    rest on, whoever paid for it; it is about a release only if `is_private_release`, that is, if all noise came from
-    the operating system. `noise_plan` has every release, `rounds_plan` those of one model's rounds. `histories` are
-    computed from the noisy messages alone; they are empty for methods whose noise is inside the objective. `profile` is
-    what round 0 has released, or an earlier run, and `profile_epsilon` what it costs by itself; `encoding` how rows
-    were encoded, None where they came encoded. `curvature` is what intervals are made of, None without any, and
-    `curvature_epsilon` what it costs by itself. `search`: how the plan was chosen among others that were trained as
-    well, all of which `statement` and `noise_plan` are about; None for one plan.
+    done: all that was released, and how it was paid for. runs: those of the plan's method, one for each model.
+    statement: what everything cost, with the profile that the models rest on, whoever paid for it. costs: the epsilon
+    of every single sum by itself. profile: what round 0 has released, or an earlier run. encoding: of the rows, None
+    where they came encoded. search: how the plan was chosen among others that were trained as well; None for one plan.
     """
 
-    models: Floats
-    statement: Statement
-    origin: Origin
     plan: Plan
-    noise_plan: NoisePlan = field(repr=False)
-    rounds_plan: NoisePlan = field(repr=False)
-    histories: tuple[tuple[PublicRound, ...], ...] = field(repr=False)
-    receipts: tuple[Receipt, ...] = ()
-    run_name: str = ""
+    done: Outcome = field(repr=False)
+    runs: Sequence[Run] = field(repr=False)
+    statement: Statement
+    costs: Mapping[str, float]
     profile: ReleasedProfile | None = field(default=None, repr=False)
-    profile_epsilon: float | None = None
     encoding: RowEncoding | None = field(default=None, repr=False)
-    curvature: ReleasedCurvature | None = field(default=None, repr=False)
-    curvature_epsilon: float | None = None
     search: Comparison | None = field(default=None, repr=False)
 
     @classmethod
@@ -68,49 +55,48 @@ class PlanOutcome:
         done: Outcome,
         runs: Sequence[Run],
         source: "RowSource | Problems",
-        sampler: Sampler,
         earlier: ReusedProfile | None,
         search: Comparison | None = None,
     ) -> "PlanOutcome":
         """Return what may leave of these runs of a training; the statement counts an earlier profile, too."""
-        rows = source if isinstance(source, RowSource) else None
+        delta, is_secure, profile, encoding = plan.whole.delta, done.is_private_release, None, None
+        costs = {step.name: done.spec.part(step, is_secure).statement().curve.epsilon(delta) for step in done.spec.sums}
+        if earlier is not None:
+            costs[ColumnProfile.name] = earlier.epsilon(delta)
+        if isinstance(source, RowSource):
+            profile, encoding = source.profile and source.profile.by(done.name), source.encoding
         statement = done.plan.statement() if earlier is None else statement_with(done.plan, earlier.release)
-        own = {
-            step.name: done.spec.part(step, sampler.is_secure).statement().curve.epsilon(plan.whole.delta)
-            for step in done.spec.sums
-        }
-        return cls(
-            models=np.array([each.model(plan.run.output)[:, 0] for each in runs]),
-            statement=statement,
-            origin=done.origin,
-            plan=plan,
-            noise_plan=done.plan,
-            rounds_plan=runs[0].plan,
-            histories=tuple(each.history for each in runs),
-            receipts=done.receipts,
-            run_name=done.name,
-            profile=None if rows is None or rows.profile is None else rows.profile.by(done.name),
-            profile_epsilon=own.get("profile") if earlier is None else earlier.epsilon(plan.whole.delta),
-            encoding=None if rows is None else rows.encoding,
-            curvature=done.released.get("curvature"),
-            curvature_epsilon=own.get("curvature"),
-            search=search,
-        )
+        return cls(plan, done, runs, statement, costs, profile, encoding, search)
+
+    @property
+    def models(self) -> Floats:
+        """The released models, (problems, d)."""
+        return np.array([each.model(self.plan.run.output)[:, 0] for each in self.runs])
 
     @property
     def model(self) -> Floats:
         """The released model (d,) of the only problem, or of the first."""
-        return self.models[0]
+        return np.asarray(self.models[0])
 
     @property
-    def public_history(self) -> tuple[PublicRound, ...]:
-        """What its messages show."""
-        return self.histories[0]
+    def origin(self) -> Origin:
+        """Where the noise came from."""
+        return self.done.origin
 
     @property
     def is_private_release(self) -> bool:
         """Whether the models may leave under the statement."""
-        return self.origin is Origin.SECURE
+        return self.done.is_private_release
+
+    @property
+    def histories(self) -> tuple[tuple[PublicRound, ...], ...]:
+        """What each model's noisy messages show, and nothing else; empty where the noise is inside the objective."""
+        return tuple(each.history for each in self.runs)
+
+    @property
+    def public_history(self) -> tuple[PublicRound, ...]:
+        """What the messages of the first model show."""
+        return self.runs[0].history
 
 
 @dataclass(eq=False)
@@ -189,7 +175,7 @@ def carry_out(
     else:
         source = Problems([plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)])
     done = run_training(plan.spec, source, sampler, ledger, label=plan.method, run=run, progress=progress)
-    return PlanOutcome.of(plan, done, done.runs(plan.run), source, sampler, earlier)
+    return PlanOutcome.of(plan, done, done.runs(plan.run), source, earlier)
 
 
 def planned_rows(plan: Plan, rows: RawSilos) -> RawSilos:

@@ -250,4 +250,4 @@ def carry_out_search(
         rule = replace(plan.task.profile, bought_from=None, bought_m=0.0)
         spec = TrainingSpec.of(search.profile, plan.run)
         plan = replace(plan, spec=spec, task=replace(plan.task, profile=rule))
-    return PlanOutcome.of(plan, done, done.runs(chosen), source, sampler, earlier, found)
+    return PlanOutcome.of(plan, done, done.runs(chosen), source, earlier, found)

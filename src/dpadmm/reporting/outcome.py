@@ -18,6 +18,8 @@ from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.loss_records import released_loss
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
+from dpadmm.queries.column_profile import ColumnProfile
+from dpadmm.queries.curvature import Curvature
 from dpadmm.reporting.facts import (
     Custody,
     MethodChoice,
@@ -69,12 +71,14 @@ def released_model(
     if outcome.encoding is None:
         raise InputError("A model is made from rows that were encoded by the plan; these came encoded.")
     pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)
-    curvature = _curvature_facts(outcome)
+    curvature = None
+    if Curvature.name in outcome.costs:
+        curvature = CurvatureFacts.of(outcome.done.released[Curvature.name], outcome.costs[Curvature.name])
     return ReleasedModel(
         title=title,
         created=now(),
         package=f"dpadmm {__version__}",
-        run=outcome.run_name,
+        run=outcome.done.name,
         loss=released_loss(plan.task.loss),
         coefficients=_coefficients(outcome, schema, curvature),
         schema=schema,
@@ -91,12 +95,6 @@ def released_model(
         aim=plan.task.aim,
         curvature=curvature,
     )
-
-
-def _curvature_facts(outcome: PlanOutcome) -> CurvatureFacts | None:
-    if outcome.curvature is None or outcome.curvature_epsilon is None:
-        return None
-    return CurvatureFacts.of(outcome.curvature, outcome.curvature_epsilon)
 
 
 def _coefficients(
@@ -130,7 +128,7 @@ def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = (), search: Search
     earlier = f"rows are encoded by the column profile that run {run!r} released earlier; the epsilon includes it"
     return Guarantee.of(
         outcome.statement,
-        outcome.noise_plan.by(range(plan.task.n_silos)),
+        outcome.done.plan.by(range(plan.task.n_silos)),
         delta=plan.whole.delta,
         origin=outcome.origin,
         assumptions=(*([] if run is None else [earlier]), *notes),
@@ -142,12 +140,12 @@ def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = (), search: Search
 
 
 def _profile_cost(outcome: PlanOutcome) -> ProfileCost | None:
-    if outcome.profile is None or outcome.profile_epsilon is None:
+    if outcome.profile is None:
         return None
     return ProfileCost(
         columns=len(outcome.profile.columns),
-        epsilon=outcome.profile_epsilon,
-        run_epsilon=outcome.noise_plan.statement().curve.epsilon(outcome.plan.whole.delta),
+        epsilon=outcome.costs[ColumnProfile.name],
+        run_epsilon=outcome.done.plan.statement().curve.epsilon(outcome.plan.whole.delta),
         earlier_run=outcome.plan.task.profile.bought_from,
     )
 
@@ -220,7 +218,7 @@ def schedule_words(schedule: Schedule | None) -> str:
 def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCurve, ...]:
     rounds = _first_slot(outcome.public_history)
     bounds: dict[int, float] = {}
-    for release in outcome.rounds_plan:
+    for release in outcome.runs[0].plan:
         bounds[release.round] = max(bounds.get(release.round, 0.0), release.bound)
     ks = tuple(each.round for each in rounds)
     is_sum = protected.view is View.AGGREGATE

@@ -1,0 +1,138 @@
+"""From rows to the released model: the one order of a fit, whoever asked for it.
+
+Callers prepare rows and settings before, and keep the model afterwards. Everything is checked, planned and told before
+a new ledger is made, and recorded before noise is drawn.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import cast
+
+from dpadmm.checks import plural
+from dpadmm.core.budget import ReusedProfile, reusable_profile
+from dpadmm.core.training import check_spec
+from dpadmm.data.raw import RawSilos
+from dpadmm.data.schema import Schema
+from dpadmm.errors import InputError, LedgerError
+from dpadmm.estimators.ledger_file import LedgerData, LedgerFile
+from dpadmm.estimators.resolved import ResolvedSettings
+from dpadmm.planner.carrying import PlanOutcome, carry_out
+from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import plan as make_plan
+from dpadmm.planner.search import SearchPlan, carry_out_search, plan_search
+from dpadmm.queries.candidate_scores import CandidateScores
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.outcome import released_model, spending_of
+from dpadmm.reporting.rows import PlainColumns
+from dpadmm.reporting.statement import SearchCost
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model that is paid for.
+
+    outcome: what it was made from. search: the candidates it was chosen among, None without any. unread: what kept its
+    ledger from being read after the run.
+    """
+
+    model: ReleasedModel
+    outcome: PlanOutcome
+    search: SearchPlan | None = None
+    unread: LedgerError | None = None
+
+    @property
+    def chosen(self) -> int:
+        """The number of the candidate that was kept."""
+        return 0 if self.search is None else _chosen(self.search, self.outcome)
+
+
+def train(
+    rows: RawSilos,
+    candidates: Sequence[ResolvedSettings],
+    book: LedgerFile,
+    known: LedgerData,
+    on_plan: Callable[[Plan], Sequence[str]],
+    *,
+    names: Sequence[str] = (),
+    compared: int | None = None,
+    title: str | None = None,
+    progress: bool = False,
+) -> Trained:
+    """Check, plan, tell, record and run.
+
+    Parameters
+    ----------
+    rows: of all silos, not encoded. known: the same as a ledger knows them.
+    candidates: what is asked for; of several, which differ in what is fitted and how, one is chosen (C15). names: in
+        words, of each. compared: how many are trained, None where public facts decide.
+    book: where the cost is recorded; a new file is made only when nothing but the data can stand in the way.
+    on_plan: sees the plan, of several candidates the most promising one's, before anything is spent: it may print, warn
+        or raise, and returns what the statement assumes beyond the certificates.
+    title: of the report; None names the label.
+    """
+    first = candidates[0]
+    rows, sampler, delta = first.public_rows(rows), first.sampler, first.target.delta
+    schema, run = cast(Schema | PlainColumns, rows.encoder), f"search-{uuid.uuid4()}"
+    search, unread, spending = None, None, None
+    with ExitStack() as stack:
+        is_new = book.is_new  # asked once: another process may make the file while this one plans
+        ledger = None if is_new else stack.enter_context(book.open(known, delta, first.protection))
+        earlier = None
+        if ledger is not None and first.profile.is_wanted:
+            earlier = reusable_profile(ledger, rows, first.protection, first.target)
+        if len(candidates) > 1:
+            search = _plan_search(rows, candidates, run, compared, earlier)
+            plan = search.best
+        else:
+            n_models = first.problems(rows.n_classes)
+            plan = make_plan(first.task_of(rows, earlier), method=first.method, problems=n_models)
+            check_spec(plan.spec, sampler.is_secure)  # noise that cannot be drawn is refused now
+        notes = on_plan(plan)
+        if is_new:  # made when everything is planned
+            ledger = stack.enter_context(book.open(known, delta, first.protection))
+        if ledger is None and book.is_wanted:
+            raise LedgerError("A ledger was asked for, but none is open. Nothing was spent. Fit again.")
+        if search is None:
+            outcome = carry_out(plan, rows, sampler, ledger, progress, earlier=earlier)
+        else:
+            outcome = carry_out_search(search, rows, sampler, ledger, run, earlier)
+        try:
+            spending = None if ledger is None else spending_of(ledger.ledger, book.name)
+        except LedgerError as problem:  # whatever keeps it from being read, the paid model must be kept
+            unread = problem
+    silos = rows.names or [f"silo {i}" for i in range(1, len(rows.parts) + 1)]  # those of groups may be people's
+    title = f"{schema.label.name} from {plural(len(silos), 'silo')}" if title is None else title
+    cost = None if search is None else _search_cost(search, outcome, names)
+    model = released_model(outcome, schema, silos, title, spending, notes, cost)
+    return Trained(model, outcome, search, unread)
+
+
+def _plan_search(
+    rows: RawSilos,
+    candidates: Sequence[ResolvedSettings],
+    run: str,
+    compared: int | None,
+    earlier: ReusedProfile | None,
+) -> SearchPlan:
+    """Plan all candidates, and refuse what would cost more than the budget or cannot be released."""
+    tasks = [each.task_of(rows, earlier) for each in candidates]
+    asked = {each.problems(rows.n_classes) or 1 for each in candidates}  # left to the planner: one model
+    if len(asked) > 1:
+        raise InputError("Some candidates train one model and others one for each class. Search them apart.")
+    methods = [each.method for each in candidates]
+    made = plan_search(tasks, methods, run, problems=asked.pop(), compared=compared)
+    made.check(earlier)
+    return made
+
+
+def _chosen(search: SearchPlan, outcome: PlanOutcome) -> int:
+    return search.trained[0 if outcome.search is None else outcome.search.chosen]
+
+
+def _search_cost(search: SearchPlan, outcome: PlanOutcome, names: Sequence[str]) -> SearchCost:
+    """Return what the choice between candidates cost: the scores by themselves, nothing where simulations chose."""
+    chosen = names[_chosen(search, outcome)]
+    epsilon = outcome.costs.get(CandidateScores.name)
+    return SearchCost(candidates=tuple(names), trained=len(search.trained), chosen=chosen, epsilon=epsilon)
