@@ -14,6 +14,7 @@ ROOMS = [
     "federation",
     "federation.admin",
     "core",
+    "queries",
     "methods",
     "methods.fixed_point",
     "noise",
@@ -28,6 +29,7 @@ ROOMS = [
     "privacy.ledger",
     "problems",
     "networks",
+    "testing",
 ]
 """The rooms in the order of the page; a test finds the missing ones."""
 

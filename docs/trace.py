@@ -2,8 +2,8 @@
 
     python docs/trace.py fit          # `dpadmm fit` on two files
     python docs/trace.py estimator    # PrivateLogisticRegression.fit on two silos
-    python docs/trace.py recorded     # `dpadmm fit` again, recorded in a new ledger
-    python docs/trace.py draw         # that one as docs/pictures/way.svg
+    python docs/trace.py masked       # `dpadmm fit` with a new ledger, for an observer who sees only sums of messages
+    python docs/trace.py draw         # the last one as docs/pictures/way.svg
 
 All plan with an empty cache, in a temporary home. Imports and compilation do not count.
 """
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -81,9 +81,9 @@ def fit(place: Path, *more: str) -> Callable[[], object]:
     return lambda: app([*words.split(), *more, "--json"], standalone_mode=False)
 
 
-def recorded(place: Path) -> Callable[[], object]:
-    """The same, recorded in a new ledger."""
-    return fit(place, "--ledger", "data.ledger", "--budget", "2")
+def masked(place: Path) -> Callable[[], object]:
+    """The same with masks between the silos, recorded in a new ledger."""
+    return fit(place, "--ledger", "data.ledger", "--budget", "2", "--view", "aggregate", "--colluders", "0")
 
 
 def estimator(_: Path) -> Callable[[], object]:
@@ -96,7 +96,7 @@ def estimator(_: Path) -> Callable[[], object]:
     return lambda: model.fit(X, y, groups)
 
 
-WAYS = {"fit": fit, "estimator": estimator, "recorded": recorded}
+WAYS = {"fit": fit, "estimator": estimator, "masked": masked}
 
 
 def trace(way: str) -> list[str]:
@@ -114,56 +114,111 @@ def trace(way: str) -> list[str]:
             os.chdir(before)
 
 
-WORDS = {
-    "cli": "the command's options",
-    "front": "the one path of a fit, from Python and the command line alike",
-    "estimators": "what was asked for, checked before a row is read",
-    "data": "a file becomes rows of bounded norm: read, screened, encoded by the schema",
-    "problems": "rows become each silo's function f_i, with its public constants",
-    "planner": "public facts alone become a plan: method, rounds, ridge, noise",
-    "methods": "one round of the method; it says what it releases, and what one record can move",
-    "privacy": "a certificate bounds that; the ledger records the cost before any noise is drawn",
-    "noise": "exact noise of the certified size",
-    "networks": "who hears whom",
-    "core": "the one loop over the rounds",
-    "solvers": "each silo's own minimisation in a round",
-    "reporting": "the released model: predictions, statement, file and report",
-}
-"""What happens to a vector in each room, in the order of its way; what belongs to no room is not drawn."""
+class Stage(NamedTuple):
+    """A part of the picture: what is done about privacy there, whose modules it shows, and its words."""
+
+    title: str
+    tag: str
+    rooms: str
+    words: tuple[str, ...]
+
+
+STAGES = (
+    Stage(
+        "what was asked, and rows",
+        "",
+        "cli front estimators settings checks parsing data",
+        ("Settings are checked before a row is read. Tables are read and screened; nothing is encoded yet.",),
+    ),
+    Stage(
+        "core/spec, core/budget",
+        "bounded",
+        "planner privacy queries noise/plan noise/promises noise/simulated",
+        (
+            "Public facts alone become steps. Each has certificates, which bound what one record can move,",
+            "and noise for its part of the budget: here the counts of the columns, then the rounds of a method.",
+        ),
+    ),
+    Stage(
+        "core/release",
+        "paid for",
+        "privacy/ledger privacy/accounting privacy/records codec atomic",
+        ("The noise of all steps is reserved in the ledger at once. Nothing else can be drawn.",),
+    ),
+    Stage(
+        "core/training",
+        "",
+        "data/profile data/encoding problems planner/carrying",
+        ("Step 1: noisy counts are the column profile. By it all silos encode their rows, which become f_i(x).",),
+    ),
+    Stage(
+        "core/loop",
+        "released",
+        "methods solvers networks noise",
+        (
+            "Step 2, in every round: local_step makes a vector of the silo's rows and the last broadcast.",
+            "PlannedNoise adds the silo's share of the noise and its masks: this leaves the silo.",
+            "exchange reads the sum over all silos, in which the masks cancel; the next broadcast follows from it.",
+        ),
+    ),
+    Stage(
+        "Outcome",
+        "",
+        "reporting",
+        ("The released model, its statement, file and report: post-processing.",),
+    ),
+)
+"""What happens in which file of core, in order."""
 
 PICTURE = Path(__file__).parent / "pictures" / "way.svg"
-_WIDTH, _LINE, _GAP, _LETTERS = 760, 17, 14, 104
+_WIDTH, _LINE, _GAP, _LETTERS = 760, 17, 16, 116
+
+
+def stages(found: list[str]) -> list[list[str]]:
+    """Return the modules of each stage: the one that names the module, else the one that names its room."""
+    placed: list[list[str]] = [[] for _ in STAGES]
+    for name in found:
+        fits = [(len(room), i) for i, stage in enumerate(STAGES) for room in stage.rooms.split() if _is_in(name, room)]
+        if fits:
+            placed[max(fits)[1]].append(name)
+        elif "/" in name and not name.startswith("core/"):
+            raise ValueError(f"{name} has no place in the picture: add its room to a stage")
+    return placed
+
+
+def _is_in(name: str, room: str) -> bool:
+    return name == room or name.startswith(f"{room}/")
 
 
 def picture(found: list[str]) -> str:
-    """Return the rooms of a trace as SVG, from the file (top) to the model (bottom), with the modules visited."""
-    rooms = {room: [name.split("/", 1)[1] for name in found if name.startswith(f"{room}/")] for room in WORDS}
+    """Return the stages as SVG, from the table (top) to the model (bottom), with the modules that took part."""
     parts, top = [], 10
-    for room, modules in rooms.items():
-        if not modules:
-            continue
-        lines = textwrap.wrap(", ".join(modules), _LETTERS)
-        height = 38 + _LINE * len(lines)
+    for stage, modules in zip(STAGES, stages(found), strict=True):
+        shown = textwrap.wrap(", ".join(modules), _LETTERS, break_on_hyphens=False)
+        height = 36 + _LINE * (len(stage.words) + len(shown))
         if parts:
             parts.append(f'<path class="arrow" d="M {_WIDTH / 2:g} {top - _GAP} v {_GAP - 4}"/>')
         parts.append(f'<rect x="10" y="{top}" width="{_WIDTH - 20}" height="{height}" rx="6"/>')
-        parts.append(f'<text class="room" x="24" y="{top + 21}">{room}</text>')
-        parts.append(f'<text x="136" y="{top + 21}">{escape(WORDS[room])}</text>')
+        parts.append(f'<text class="stage" x="24" y="{top + 22}">{stage.title}</text>')
+        if stage.tag:
+            parts.append(f'<text class="tag" x="{_WIDTH - 24}" y="{top + 22}" text-anchor="end">{stage.tag}</text>')
+        lines = [*((line, "") for line in stage.words), *((line, ' class="module"') for line in shown)]
         parts += [
-            f'<text class="module" x="136" y="{top + 42 + _LINE * i}">{escape(line)}</text>'
-            for i, line in enumerate(lines)
+            f'<text{kind} x="24" y="{top + 42 + _LINE * i}">{escape(line)}</text>'
+            for i, (line, kind) in enumerate(lines)
         ]
         top += height + _GAP
-    return "\n".join([_HEAD.format(width=_WIDTH, height=top), *parts, "</svg>", ""])
+    return "\n".join([_HEAD.format(width=_WIDTH, height=top - _GAP + 10), *parts, "</svg>", ""])
 
 
 _HEAD = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"
  font-family="sans-serif" font-size="13">
-<title>The way of one vector from a silo's file to the released model, room by room</title>
+<title>The way of a vector from a silo's rows to the released model, file by file of core</title>
 <style>
 rect {{ fill: #f4f6fa; stroke: #3f51b5; }}
 text {{ fill: #222; }}
-.room {{ font-weight: bold; fill: #3f51b5; }}
+.stage {{ font-weight: bold; fill: #3f51b5; }}
+.tag {{ font-weight: bold; fill: #b71c1c; }}
 .module {{ font-size: 11.5px; fill: #555; }}
 .arrow {{ stroke: #3f51b5; stroke-width: 2; marker-end: url(#head); }}
 </style>
@@ -176,7 +231,7 @@ def main() -> None:
     if len(sys.argv) != 2 or sys.argv[1] not in (*WAYS, "draw"):
         sys.exit(f"usage: python docs/trace.py {'|'.join(WAYS)}|draw")
     if sys.argv[1] == "draw":
-        PICTURE.write_text(picture(trace("recorded")))
+        PICTURE.write_text(picture(trace("masked")))
         return
     found = trace(sys.argv[1])
     rooms = Counter(name.split("/")[0] for name in found)

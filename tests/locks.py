@@ -22,10 +22,14 @@ import numpy as np
 import pandas as pd
 
 from dpadmm.settings import TrainingOptions
-from grouped import grouped
 
-FOLDER = Path(__file__).parent / "golden" / "locks"
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from tests.grouped import grouped  # noqa: E402 - a script's own folder is all that is searched
+
+sys.path.pop(0)
+
+FOLDER = ROOT / "tests" / "golden" / "locks"
 CHANGING = {
     "created", "first_time", "last_time",
     "run", "digest", "head", "time", "at", "since", "version_since", "data_since", "package", "key", "salt",

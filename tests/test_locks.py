@@ -2,15 +2,9 @@
 
 import json
 import math
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-from locks import FOLDER, SCENARIOS, computed
-
-sys.path.pop(0)
+from tests.locks import FOLDER, SCENARIOS, computed
 
 ROUNDING = 1e-7
 """Processors sum in different orders; a change of the code shows in more than that."""

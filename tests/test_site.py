@@ -74,7 +74,7 @@ def test_doctests_are_code_and_parameters_a_list(site):
     page = (site / "api.html").read_text()
     assert "<blockquote>" not in page
     assert "<li><code>epsilon</code>: float" in page
-    assert any("[3, 2, 2]" in block and ">>> " in block for block in code_of(site / "api.html"))
+    assert any("[25.0, 50.0, 100.0]" in block and ">>> " in block for block in code_of(site / "api.html"))
 
 
 def test_docstrings_become_markdown():

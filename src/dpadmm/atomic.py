@@ -12,7 +12,8 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o666, *, may_replace: 
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}")
     try:
-        with os.fdopen(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, mode), "wb") as file:
+        draft.unlink(missing_ok=True)  # of a process that had this number and was killed
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -2,8 +2,8 @@
 
 A record is an object of its fields. One of several kinds (a union, or a base class with `register_union`) also has its
 class name under `"kind"`. Tuples are lists, enums are their values, bytes are base64, infinite numbers are words, and
--0.0 is 0.0. Reading is strict: no unknown or missing field, no number for a text, no NaN. Whatever does not fit is an
-`InputError` that names the place and quotes no text.
+-0.0 is 0.0. Reading is strict: no unknown field, none missing that has no default, no number for a text, no NaN.
+Whatever does not fit is an `InputError` that names the place and quotes no text.
 
 Equal records have equal canonical texts, hence equal digests. Both are made by the standard library alone, so that no
 other library's number format can change a digest.
@@ -119,14 +119,7 @@ def _converter() -> "Converter":
         def write(value: Any) -> dict[str, Any]:
             return {name: _at(f".{name}", conv.unstructure, getattr(value, name), hints[name]) for name in names}
 
-        def whole(value: Any) -> Any:
-            given = _typed(value, dict, "an object")
-            for name in names:  # with a default or without: what was written has every field
-                if name not in given:
-                    raise _Misfit("is missing", f".{name}")
-            return read(given, kind)
-
-        return write, whole
+        return write, lambda value: read(_typed(value, dict, "an object"), kind)
 
     def sequence(kind: Any) -> _Form:
         kinds = get_args(kind)
@@ -313,9 +306,11 @@ def _problem(cause: BaseException) -> str:
     from cattrs import ForbiddenExtraKeysError
 
     if isinstance(cause, _Misfit):
-        return f"{cause.place} {cause.what}."
+        return f" {cause.what}."
     if isinstance(cause, InputError):
         return f": {cause}"
+    if isinstance(cause, KeyError):
+        return " is missing."
     if isinstance(cause, ForbiddenExtraKeysError):
         return f" has unknown fields: {', '.join(map(shown, sorted(cause.extra_fields)))}."
     return f" cannot be read ({type(cause).__name__})."

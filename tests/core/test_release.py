@@ -1,6 +1,7 @@
 """Reserve, draw, account: nothing is drawn but what was reserved, once, and all of it."""
 
 from dataclasses import dataclass, replace
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from dpadmm.problems.silos import Silos
 DELTA, N = 1e-5, 50
 TARGET = Target(1.0, DELTA)
 FACTS = ReleaseFacts((N,), ONE_RECORD, is_pooled=True)
+PUBLIC = Protection(view=View.PUBLIC)
 DATA = (SiloColumns("all", {"x": np.arange(float(N))}),)
 
 
@@ -79,8 +81,7 @@ def draw(release, part, times=1):
 
 @pytest.fixture
 def book(tmp_path):
-    public, budget = Protection(view=View.PUBLIC), Budget(epsilon=5.0, delta=DELTA)
-    with Ledger.create(tmp_path / "a.ledger", DATA, budget, protection=public) as ledger:
+    with Ledger.create(tmp_path / "a.ledger", DATA, Budget(epsilon=5.0, delta=DELTA), protection=PUBLIC) as ledger:
         yield ledger.confirm(DATA)
 
 
@@ -136,6 +137,8 @@ class TestNothingButWhatWasReserved:
             pass
         with pytest.raises(InputError, match="drew noise for 0"), opened(plan, sampler) as release:
             release.noise(plan)
+        with pytest.raises(InputError, match="drew noise for 0"), opened(plan.repeated(2), sampler) as release:
+            _ = draw(release, plan), release.noise(plan)
 
 
 class TestTheLedger:
@@ -168,11 +171,67 @@ class TestTheLedger:
         assert caught.value.__context__ is None
         assert book.ledger.statement().releases == 1
 
+    def test_no_way_leads_from_an_interrupt_to_a_state(self):
+        """Not through the frames of its traceback either: those of a context manager hold what they were given."""
+
+        def train():
+            state = "bare"
+            try:
+                raise RuntimeError(state)
+            except RuntimeError:
+                again(state)
+
+        def again(state):
+            raise KeyboardInterrupt(state)
+
+        with pytest.raises(KeyboardInterrupt, match="stays spent") as caught, opened(planned()):
+            train()
+        shown, queue, seen = [], [caught.value], set()
+        while queue:
+            found = queue.pop()
+            if id(found) in seen:
+                continue
+            seen.add(id(found))
+            if isinstance(found, BaseException):
+                queue += [found.__traceback__, found.__context__, found.__cause__]
+            elif isinstance(found, TracebackType):
+                shown.append((found.tb_frame.f_code.co_name, dict(found.tb_frame.f_locals)))
+                queue += [found.tb_next, *found.tb_frame.f_locals.values()]
+        assert "open_release" in {name for name, _ in shown}
+        assert [held for name, held in shown if name in ("train", "again") and held] == []
+
+
+def problem_of(dimension=2):
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (N, dimension))
+    return Problem.of(EmpiricalRisk(Silos.from_parts([rows], [np.sign(rows[:, 0])], 1.0), Logistic()))
+
+
+class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
+    def run(self):
+        return RunSpec(NoisyGradients(step=0.5), RunSetting(problem_of(), 2, protection=PUBLIC), TARGET)
+
+    @pytest.mark.parametrize("found", [[problem_of(3)], [problem_of()] * 2, InputError("not the one: no such column")])
+    def test_rows_that_are_encoded_by_nothing_released(self, book, found):
+        class Rows:
+            def problems(self, run, released):
+                if isinstance(found, Exception):
+                    raise found
+                return found
+
+        with pytest.raises(InputError, match=r"not the one|is for 1 problem"):
+            run_training(TrainingSpec.of(self.run()), Rows(), SecureSampler(), book, label="x")
+        assert book.ledger.statement().releases == 0
+
+    def test_a_profile_of_rows_that_came_encoded(self, book):
+        spec = TrainingSpec.of(Count(round=0), self.run())
+        with pytest.raises(InputError, match="already encoded"):
+            run_training(spec, Problems([problem_of()]), SecureSampler(), book, label="x")
+        assert book.ledger.statement().releases == 0
+
 
 def test_a_step_that_plans_anew_gets_the_noise_of_its_first_plan():
     """A query is asked for its noise once, before anything is released: what it would say later counts for nothing."""
-    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (N, 2))
-    problem = Problem.of(EmpiricalRisk(Silos.from_parts([rows], [np.sign(rows[:, 0])], 1.0), Logistic()))
+    problem = problem_of()
     run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 2), TARGET)
     query = Count(growing=[])
     spec = TrainingSpec.of(run, query)

@@ -95,6 +95,15 @@ class TestProfiles:
         with pytest.raises(InputError, match="Nothing was spent"):
             carry_out(plan_, self.raw(**change), Mute(), progress=False)
 
+    @pytest.mark.parametrize("change", [{"n_numeric": 3}, {"sizes": (80, 50, 41)}])
+    def test_without_a_profile_others_are_refused_before_anything_is_spent(self, monkeypatch, change):
+        rows = self.raw()
+        table, rule = TableShape.of(rows.form), ProfileRule(is_wanted=False)
+        plan_ = made(dimension=rows.encoder.dimension, table=table, profile=rule, sizes=rows.sizes)
+        monkeypatch.setattr("dpadmm.core.training.open_release", lambda *_, **__: pytest.fail("reserved"))
+        with pytest.raises(InputError, match="Plan again"):
+            carry_out(plan_, self.raw(**change), SecureSampler(), progress=False)
+
     def test_rows_with_an_encoding_of_their_own(self):
         rows = self.raw()
         with pytest.raises(InputError, match="already encoded"):

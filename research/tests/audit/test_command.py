@@ -49,7 +49,7 @@ def test_a_broken_build_is_told_release_by_release(cli, monkeypatch):
     """Too little noise in one round: no attack sees it at so few runs, the check does."""
     right = SimulatedSampler.perturb
 
-    def soft(self, values, releases, draw, *, out=None):
+    def soft(self, values, releases, draw):
         drawn = right(self, values, releases, draw)
         factor = 0.7 if draw.round == 2 else 1.0
         return replace(drawn, values=values + factor * (drawn.values - values))

@@ -7,6 +7,7 @@ and anything else is refused. It does not end before all of it was drawn.
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from traceback import clear_frames
 
 import numpy as np
 
@@ -130,13 +131,21 @@ def open_release(
     is_interrupted = False
     try:
         yield release
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         if not sampler.is_secure:
             raise
+        _forget(interrupt)
         is_interrupted = True
     if is_interrupted:  # raised here, not in the handler: the traceback there holds states without noise
         raise_alone(KeyboardInterrupt(INTERRUPTED.format(run)))
     release.check_drawn()
+
+
+def _forget(error: BaseException | None) -> None:
+    """Empty an exception's frames: what is raised in its place leads to it through the context manager's own."""
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 def noisy_values(query: SumQuery, plan: NoisePlan, values: Floats, noise: NoiseHook) -> Floats:

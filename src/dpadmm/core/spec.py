@@ -1,7 +1,7 @@
 """What a training will release, fixed before any record is touched: an ordered list of steps, and the noise of each.
 
 A step is the rounds of one method (`RunSpec`) or one noisy sum over the silos (`SumQuery`). One reservation pays for
-all steps of a `TrainingSpec`, and `dpadmm.core.train.run_training` walks them.
+all steps of a `TrainingSpec`, and `dpadmm.core.training.run_training` walks them.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -105,9 +105,11 @@ def run_training(
     secure, released, number = sampler.is_secure, dict[str, Any](), count()
     plan = check_spec(spec, secure)
     ledger = ledger and ledger.for_run(spec.facts.sizes, spec.facts.protection.relation)
-    if isinstance(source, Problems):  # what came encoded is checked before anything is reserved
+    if isinstance(spec.steps[0], RunSpec):  # rows that no release encodes are checked before anything is reserved
         for each in spec.runs:
-            each.check(source.given)
+            each.check(source.problems(each, released))
+    elif isinstance(source, Problems) and spec.steps[0].round == 0:
+        source.counts()  # refused: nothing is left to count
     with open_release(plan, sampler, ledger, label=label, n_agents=len(spec.facts.sizes), run=run) as release:
         for step in spec.steps:
             part = spec.part(step, secure)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.atomic import write_atomic
 from dpadmm.checks import setting, shown
 from dpadmm.codec import canonical, register_form
 from dpadmm.data.schema import Schema
@@ -127,19 +128,9 @@ def check_room(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write all or nothing: a new file beside the old one, synced, then renamed over it; never over a ledger."""
+    """Write durably and all or nothing; never over a ledger."""
     check_no_ledger(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".dpadmm-new-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_atomic(path, content)
 
 
 def write_or_keep(path: Path, content: bytes) -> Path:
@@ -152,12 +143,6 @@ def write_or_keep(path: Path, content: bytes) -> Path:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         return Path(name)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 register_form(Schema, lambda schema: json.loads(schema.to_json()), lambda plain: Schema.from_json(json.dumps(plain)))

@@ -406,7 +406,10 @@ class ReleasedModel:
         """Read a saved model; `InputError` for anything else, and nothing in the file is ever executed."""
         place = Path(path)
         try:
-            model: ReleasedModel = decode(cls, read_facts(place), str(place))
+            facts = read_facts(place)
+            model: ReleasedModel = decode(cls, facts, str(place))
+            if encode(model.loss, ReleasedLoss) != facts["loss"]:
+                raise InputError(f"{place}.loss must state every parameter: what was fitted is never a default.")
         except InputError as problem:
             if str(place) in str(problem):
                 raise

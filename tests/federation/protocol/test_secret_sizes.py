@@ -123,7 +123,7 @@ def test_the_certificate_is_half_of_that_for_replaced_records(worlds, tmp_path):
         next(iter(agreed_run(each).plan)).certificate for each in (terms, replace(terms, relation="replace-one"))
     )
     assert added.bound == pytest.approx(replaced.bound / 2, rel=1e-6)
-    assert (added.relation, added.view) == (Relation.ADD_OR_REMOVE, View.PUBLIC)
+    assert (added.protection.relation, added.protection.view) == (Relation.ADD_OR_REMOVE, View.PUBLIC)
 
 
 def test_the_relation_of_terms_is_read_back(worlds, tmp_path):
