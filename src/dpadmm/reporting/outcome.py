@@ -17,7 +17,7 @@ from dpadmm.planner.plan import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.loss_records import ReleasedLoss
-from dpadmm.problems.regularisers import ElasticNet, Regulariser
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate
@@ -167,6 +167,7 @@ def wiring_of(plan: Plan) -> Wiring:
 
 def choice_of(plan: Plan) -> MethodChoice:
     """Return the plan in words."""
+    penalty = plan.run.setting.problem.regulariser
     return MethodChoice(
         method=plan.method,
         summary=by_name()[plan.method].about.summary,
@@ -174,7 +175,7 @@ def choice_of(plan: Plan) -> MethodChoice:
         settings=(
             *numbers_of(plan.algorithm),
             ("ridge", f"{plan.mu:.3g}"),
-            ("further penalty", _penalty_words(plan.run.setting.problem.regulariser)),
+            ("further penalty", "none" if penalty == ElasticNet() else repr(penalty)),
             ("noise", schedule_words(plan.run.schedule)),
             ("released", plan.run.output.value),
         ),
@@ -183,10 +184,6 @@ def choice_of(plan: Plan) -> MethodChoice:
         is_hopeless=plan.is_hopeless,
         expected=plan.expected,
     )
-
-
-def _penalty_words(penalty: Regulariser) -> str:
-    return "none" if penalty == ElasticNet() else repr(penalty)
 
 
 def numbers_of(algorithm: Any) -> tuple[tuple[str, str], ...]:
