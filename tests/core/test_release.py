@@ -301,3 +301,15 @@ def test_a_step_that_plans_anew_gets_the_noise_of_its_first_plan():
     assert len(query.growing) == 1
     (release,) = done.spec.part(query, is_secure=False)
     assert release.noise_std == pytest.approx(next(iter(planned(is_secure=False))).noise_std)
+
+
+def test_the_sums_that_are_kept_are_the_noisy_ones():
+    """A curvature's gradient is made of them, and leaves."""
+    problem = problem_of()
+    run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 3), TARGET)
+    done = run_training(TrainingSpec.of(run, Count()), Problems([problem]), SecureSampler(), label="x")
+    (found,) = done.runs(run)
+    kept = [float(np.linalg.norm(each)) for each in found.sums]
+    assert kept == [row.norms[0] for row in found.history]
+    assert len(kept) == 3
+    assert min(kept) > 0
