@@ -16,6 +16,7 @@ from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Unit, View
+from dpadmm_research.audit import column_profile
 from dpadmm_research.audit.attacks import Afresh
 from dpadmm_research.audit.audit import STANDARD, audit, examine
 from dpadmm_research.audit.column_profile import SCHEMA, profile_subjects
@@ -93,7 +94,7 @@ def test_a_noise_for_half_the_bound():
 def test_a_plan_for_another_number_of_columns(monkeypatch):
     """Only the numbers are paid for."""
     assert not attacked(SUBJECTS[1]).is_violation
-    monkeypatch.setattr(ProfileForm, "n_categorical", 0)
+    monkeypatch.setattr(column_profile, "COUNTED", replace(column_profile.COUNTED, n_categorical=0))
     assert is_caught(attacked(SUBJECTS[1], runs=80_000))
 
 
