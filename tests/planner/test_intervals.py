@@ -125,7 +125,7 @@ def test_a_federation_has_none():
 
 def test_a_bought_profile_leaves_its_share():
     task = task_of()
-    rule = task.profile.with_bought("earlier", 0.1)
+    rule = task.profile.with_earlier("earlier", 0.1)
     made = plan(replace(task, profile=rule))
     m = float(m_of(1.0, 1e-5))
     whole = made.spec.statement().curve.m

@@ -53,7 +53,7 @@ def test_profile_and_problems_spend_the_whole_budget_and_no_more(problems, share
     "facts",
     [
         {"profile": ProfileRule(is_wanted=False)},
-        {"profile": ProfileRule(bought_from="run")},
+        {"profile": ProfileRule(earlier_run="run")},
         {"table": None},
         {"target": Target(0.001, 1e-5)},
     ],
@@ -97,20 +97,22 @@ def test_rows_have_the_form_that_the_plan_gives_them():
     assert form_of(replace(TASK, table=None), PADMM, 0.0) == STANDARD
     assert form_of(TASK, PADMM, 0.0).noise is None
     assert form_of(TASK, PADMM, 0.04).noise == pytest.approx(profile_noise(TASK, PADMM) / 0.2)
-    earlier = ProfileRule(bought_from="run", bought_m=0.3 * float(m_of(1.0, 1e-5)))
+    earlier = ProfileRule(earlier_run="run", earlier_m=0.3 * float(m_of(1.0, 1e-5)))
     assert form_of(replace(TASK, profile=earlier), PADMM, 0.0).noise == pytest.approx(form_of(TASK, PADMM, 0.09).noise)
     assert form_of(TASK, PADMM, 0.1).reach == reach_of(TASK) == 0.6
 
 
-@pytest.mark.parametrize(("without", "is_bought"), [(0.45, True), (0.395, True), (0.37, False)])
-def test_the_worlds_may_overrule_the_rule_for_a_profile_but_not_for_little(monkeypatch, without, is_bought):
+@pytest.mark.parametrize(("without", "is_released"), [(0.45, True), (0.395, True), (0.37, False)])
+def test_the_worlds_may_overrule_the_rule_for_a_profile_but_not_for_little(monkeypatch, without, is_released):
     monkeypatch.setattr(
         planner, "run_simulation", lambda simulation, _: scores(0.4 if simulation.form.noise is not None else without)
     )
     made = plan(TASK)
-    assert (made.profile is not None) == is_bought
-    assert any(("pays for a column profile" if is_bought else "no column profile") in reason for reason in made.reasons)
-    if not is_bought:
+    assert (made.profile is not None) == is_released
+    assert any(
+        ("pays for a column profile" if is_released else "no column profile") in reason for reason in made.reasons
+    )
+    if not is_released:
         asked = plan(replace(TASK, profile=ProfileRule(share=0.05)))
         assert asked.profile is not None
 

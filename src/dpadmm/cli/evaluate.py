@@ -140,7 +140,7 @@ def evaluate(
     Example: dpadmm evaluate model.json new.csv --epsilon 0.2 --delta 1e-6 --ledger new.ledger --budget 1 --by sex
     """
     with clear_failures():
-        from dpadmm.cli.evaluation import Questions, bought, keep, measurement_of, show
+        from dpadmm.cli.evaluation import Questions, evaluate_privately, keep, measurement_of, show
         from dpadmm.cli.scoring import labelled_rows
         from dpadmm.cli.terminal import print_json, print_line, print_reading
         from dpadmm.codec import encode
@@ -202,7 +202,7 @@ def evaluate(
             if persons is not None:
                 persons.check_silos(protection.silos_per_person)
             if asked.fit(saved):
-                evaluation = keep(bought(saved, tables, policies, words, books, by, persons), model, asked)
+                evaluation = keep(evaluate_privately(saved, tables, policies, words, books, by, persons), model, asked)
                 found = measurement_of(evaluation.figures, is_recorded=ledger is not None)
             else:
                 found, matrix = _private(saved, tables, policies, words, books, persons)

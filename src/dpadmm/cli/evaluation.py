@@ -128,7 +128,7 @@ def counted_tables(tables: Mapping[str, SiloTable], persons: Persons | None) -> 
 
 
 @without_python_words()
-def bought(
+def evaluate_privately(
     model: ReleasedModel,
     tables: Mapping[str, SiloTable],
     screening: Screening,

@@ -361,7 +361,7 @@ class ResolvedSettings:
             regulariser=self.penalty,
             row_norm=row_norm,
             table=None if form is None else TableShape.of(form),
-            profile=self.profile if earlier is None else self.profile.with_bought(earlier.counts.run, earlier.m),
+            profile=self.profile if earlier is None else self.profile.with_earlier(earlier.counts.run, earlier.m),
             aim=self.aim,
             prevalence=said.prevalence,
             expected_auc=said.expected_auc,

@@ -75,7 +75,7 @@ def neighbour_inbox(terms: AgreedRun, request: Step) -> Floats | None:
     """Return the sum of the neighbours' messages of the round before (1, d, 1), each with its own signature.
 
     The relay can drop messages but neither change nor invent them. Added in increasing order of the neighbours, so
-    that the sum is bit for bit that of the in-process engine. None in round 1: everyone starts at zero.
+    that the sum is bit for bit that of a run in one process. None in round 1: everyone starts at zero.
     """
     if request.inbox.size:
         raise MessageError("A method on a graph takes relayed messages, not a coordinator's vector.")

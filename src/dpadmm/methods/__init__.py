@@ -1,7 +1,7 @@
 """The methods, one file each, that read like their pseudo-code: frozen hyper-parameters, a state, pure steps.
 
 A method says what it releases, what one record can move and whom it hides (`Method`, `About`); `by_name` lists all of
-them. The loop over rounds and the noise are the engine's. How to add one: `docs/adding.md`.
+them. The loop over rounds is `dpadmm.core.loop`, which hands in the noise. How to add one: `docs/adding.md`.
 """
 
 from dpadmm import _offer

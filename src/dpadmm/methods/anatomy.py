@@ -7,8 +7,8 @@ axis and a trailing replica axis. A round is
     inbox    = exchange(...)        what the network or the coordinator makes of the messages
     state    = update(...)          each participating agent, without its data
 
-The algorithm neither loops over rounds nor draws noise; the engine does, and hands the noise in. A silo that runs
-alone calls the same functions with `Agents` of length one.
+The algorithm neither loops over rounds nor draws noise; `dpadmm.core.loop` does, and hands the noise in. A silo that
+runs alone calls the same functions with `Agents` of length one.
 """
 
 from dataclasses import dataclass, replace
@@ -100,7 +100,7 @@ class Agents:
 
 
 class NoiseHook(Protocol):
-    """Where noise enters a step; the engine supplies it."""
+    """Where noise enters a step; the loop hands it in."""
 
     def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
         """Return `values` (agents, d, R) with the noise of round k for this slot added."""

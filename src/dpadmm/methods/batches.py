@@ -47,7 +47,7 @@ class Batches:
         the drawn size would let one record change every other record's term.
     seed: whole number >= 0, for simulation. Privacy by sampling holds only while nobody knows the batches, and batches
         that served one run are known to whoever learns of another: a release takes `Batches.secret`, which has no seed;
-        the engine draws one for every run and forgets it.
+        the loop draws one for every run and forgets it.
     kind: Poisson (default) or fixed size.
 
     >>> Batches(10, seed=1).sampling(1000)
@@ -101,7 +101,7 @@ class Batches:
     def key(self, step: int) -> NDArray[np.uint64]:
         """Return the generator's key for one step of a round."""
         if self.is_secret:
-            raise InputError("Secret batches are drawn by the engine, for one run. Run the method through an engine.")
+            raise InputError("Secret batches are drawn for one run. Run the method by `dpadmm.run`.")
         text = f"dpadmm batches 1|{self.seed}|{step}"
         return np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), dtype="<u4").astype(np.uint64)
 

@@ -40,8 +40,8 @@ class Neighbourhood(Protocol):
 class Setting:
     """The public facts a certificate rests on: sizes, weights, constants, the graph, the number of rounds.
 
-    `tolerance` is the gradient norm to which the engine solves (C7); None leaves it out of the bounds, which then hold
-    up to solver error. `protection` says who is protected from whom; its unit and view are a method's own to certify.
+    `tolerance` is the gradient norm to which subproblems are solved (C7); None leaves it out of the bounds, which then
+    hold up to solver error. `protection` says who is protected from whom; its unit and view are a method's own to certify.
     `rounding` takes the tolerance's place where gradients are computed and nothing is solved; None is what is proved
     of the package's sums (C7).
     """
@@ -94,8 +94,8 @@ class Setting:
     def local(self, agent: int, tolerance: float | None = None, is_clipped: bool = False) -> LocalFunction:
         """Return the public side of one agent's function, with its share g/N of a ridge regulariser.
 
-        `tolerance` is the error of what it computes, the engine's if left out. Where gradients are clipped, the loss
-        need not bound them.
+        `tolerance` is the error of what it computes, that of the solver if left out. Where gradients are clipped, the
+        loss need not bound them.
         """
         problem, weight = self.problem, float(self.problem.weights[agent])
         share = problem.regulariser.strong_convexity / problem.n_agents

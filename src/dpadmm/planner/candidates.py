@@ -288,8 +288,8 @@ def form_of(task: Task, method: type[Method], share: float) -> RowForm:
     """Return how rows will be encoded if a profile gets this share of m^2, or by the one that was bought before."""
     if task.table is None:
         return STANDARD
-    if task.profile.bought_m > 0:
-        share = (task.profile.bought_m / float(m_of(task.target.epsilon, task.target.delta))) ** 2
+    if task.profile.earlier_m > 0:
+        share = (task.profile.earlier_m / float(m_of(task.target.epsilon, task.target.delta))) ** 2
     return RowForm(reach_of(task), profile_noise(task, method) / math.sqrt(share) if share else None)
 
 
@@ -300,7 +300,7 @@ def profile_share(task: Task, method: type[Method]) -> float:
     of `_MOST_PROFILE_NOISE` on them, nothing would be, and the public encoding serves better.
     """
     rule, table = task.profile, task.table
-    if table is None or not rule.is_wanted or rule.is_bought or not method.about.has_gaussian_noise:
+    if table is None or not rule.is_wanted or rule.has_earlier or not method.about.has_gaussian_noise:
         return 0.0
     return rule.share if rule.share is not None else usual_share(profile_noise(task, method))
 

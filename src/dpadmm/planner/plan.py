@@ -205,7 +205,7 @@ class Plan:
             )
         if task.aim.wants_intervals:
             raise InputError("Silos of a federation release no curvature, so no intervals (C14). Plan to predict.")
-        if task.profile.is_bought:
+        if task.profile.has_earlier:
             raise InputError("A federation releases its own column profile. Plan without an earlier one.")
         loss, slope_bound = loss_words(task.loss)
         l1, ridge = penalty_words(self.run.setting.problem.regulariser)
@@ -298,8 +298,8 @@ class Plan:
             return []
         if self.profile is not None:
             return [f"by a column profile (noisy counts), released first for epsilon {self.profile.target.epsilon:.3g}"]
-        if self.task.profile.is_bought:
-            return [f"by the column profile that run {self.task.profile.bought_from!r} released, at no further cost"]
+        if self.task.profile.has_earlier:
+            return [f"by the column profile that run {self.task.profile.earlier_run!r} released, at no further cost"]
         return ["by public bounds and categories alone"]
 
     def _interval_words(self) -> list[str]:
@@ -375,7 +375,7 @@ def reasons_of(chosen: Candidate, n_tried: int, share: float) -> tuple[str, ...]
     said = []
     if share:
         said.append(f"a share of {share:.2g} of the squared budget pays for a column profile, to centre and scale rows")
-    elif task.table is not None and task.profile.is_wanted and not task.profile.is_bought:
+    elif task.table is not None and task.profile.is_wanted and not task.profile.has_earlier:
         said.append("no column profile: its noise would hide too much to be worth the cost")
     if isinstance(task.loss, Logistic | Softmax) and task.loss.cap < 1:
         cap = f"{task.loss.cap:g} instead of 1"

@@ -278,7 +278,7 @@ def _left(task: Task, method: type[Method]) -> Target:
     Where the noise is on samples or gives pure epsilon, epsilons and deltas are added up instead: their costs do not
     add up in squares.
     """
-    whole, earlier = task.target, task.profile.bought_m
+    whole, earlier = task.target, task.profile.earlier_m
     if earlier == 0:
         return whole
     if Family.SAMPLED in method.about.noise or not method.about.has_gaussian_noise:

@@ -145,13 +145,13 @@ def _compared(
     whole, rule, profile = lead.whole, tasks[0].profile, lead.profile
     m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
     if profile is not None:
-        rule = rule.with_bought(run, float(m_of(profile.target.epsilon, profile.target.delta)))
-    elif not rule.is_bought:
+        rule = rule.with_earlier(run, float(m_of(profile.target.epsilon, profile.target.delta)))
+    elif not rule.has_earlier:
         rule = replace(rule, is_wanted=False, share=None)
-    left = (1 - share) * m**2 - rule.bought_m**2
+    left = (1 - share) * m**2 - rule.earlier_m**2
     if left <= 0:
         raise InputError(f"The column profile of an earlier run leaves nothing of epsilon {whole.epsilon:g}.")
-    each = _target(math.sqrt(rule.bought_m**2 + left / number), delta)
+    each = _target(math.sqrt(rule.earlier_m**2 + left / number), delta)
     plans = tuple(
         _gaussian(make_plan(replace(task, target=each, profile=rule), method=name, problems=problems))
         for task, name in zip(tasks, methods, strict=True)
@@ -247,7 +247,7 @@ def carry_out_search(
     chosen = search.spec.runs[found.chosen]
     plan = search.plans[search.trained[found.chosen]]
     if search.profile is not None:  # it is this run's own, whatever the candidates were told
-        rule = replace(plan.task.profile, bought_from=None, bought_m=0.0)
+        rule = replace(plan.task.profile, earlier_run=None, earlier_m=0.0)
         spec = TrainingSpec.of(search.profile, plan.run)
         plan = replace(plan, spec=spec, task=replace(plan.task, profile=rule))
     return PlanOutcome.of(plan, done, done.runs(chosen), source, earlier, found)

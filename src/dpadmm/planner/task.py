@@ -68,36 +68,36 @@ class ProfileRule:
     """Whether a column profile may be released before training, for how much, or whether there is one already.
 
     share: part of the squared budget m^2, in (0, 1); None leaves it to the planner, which may do without.
-    bought_from: name of the run that released the one there is, at no further cost; None where there is none.
-    bought_m: what that one cost, as m of C0. A model tells what its profile tells, so of the budget asked for it only
+    earlier_run: name of the run that released the one there is, at no further cost; None where there is none.
+    earlier_m: what that one cost, as m of C0. A model tells what its profile tells, so of the budget asked for it only
         what is left beside that is spent on training; the ledger is charged for the training alone.
     """
 
     is_wanted: bool = True
     share: float | None = None
-    bought_from: str | None = None
-    bought_m: float = 0.0
+    earlier_run: str | None = None
+    earlier_m: float = 0.0
 
     @property
-    def is_bought(self) -> bool:
+    def has_earlier(self) -> bool:
         """Whether there is a profile already."""
-        return self.bought_from is not None
+        return self.earlier_run is not None
 
     def __post_init__(self) -> None:
         """Check the share."""
         if self.share is not None:
             checks.open_unit("profile_share", self.share)
 
-    def with_bought(self, run: str, m: float) -> "ProfileRule":
+    def with_earlier(self, run: str, m: float) -> "ProfileRule":
         """Return the rule where this run has released a profile already, for m of C0."""
-        return replace(self, bought_from=run, bought_m=m)
+        return replace(self, earlier_run=run, earlier_m=m)
 
     @classmethod
     def of(cls, word: Any, share: Any = None) -> "ProfileRule":
         """Return the rule that the words of options and parameters name.
 
         >>> ProfileRule.of("auto", 0.05)
-        ProfileRule(is_wanted=True, share=0.05, bought_from=None, bought_m=0.0)
+        ProfileRule(is_wanted=True, share=0.05, earlier_run=None, earlier_m=0.0)
         """
         if not isinstance(word, str) or word not in _PROFILE_WORDS:
             raise InputError(

@@ -126,7 +126,7 @@ def now() -> str:
 
 def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = (), search: SearchCost | None = None) -> Guarantee:
     """Return what the run's statement certifies at the task's delta."""
-    plan, run = outcome.plan, outcome.plan.task.profile.bought_from
+    plan, run = outcome.plan, outcome.plan.task.profile.earlier_run
     earlier = f"rows are encoded by the column profile that run {run!r} released earlier; the epsilon includes it"
     return Guarantee.of(
         outcome.statement,
@@ -148,7 +148,7 @@ def _profile_cost(outcome: PlanOutcome) -> ProfileCost | None:
         columns=len(outcome.profile.columns),
         epsilon=outcome.costs[ColumnProfile.name],
         run_epsilon=outcome.done.plan.statement().curve.epsilon(outcome.plan.whole.delta),
-        earlier_run=outcome.plan.task.profile.bought_from,
+        earlier_run=outcome.plan.task.profile.earlier_run,
     )
 
 

@@ -213,7 +213,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
 
 def test_a_plan_that_counts_on_an_earlier_profile_is_refused():
     with pytest.raises(InputError, match="releases its own column profile"):
-        terms_of(planned(**(COUNTED | {"profile": ProfileRule().with_bought("an earlier run", 0.1)})))
+        terms_of(planned(**(COUNTED | {"profile": ProfileRule().with_earlier("an earlier run", 0.1)})))
 
 
 @pytest.mark.parametrize("noise", list(NoiseOrigin))
