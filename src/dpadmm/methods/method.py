@@ -41,7 +41,8 @@ class Setting:
     """The public facts a certificate rests on: sizes, weights, constants, the graph, the number of rounds.
 
     `tolerance` is the gradient norm to which subproblems are solved (C7); None leaves it out of the bounds, which then
-    hold up to solver error. `protection` says who is protected from whom; its unit and view are a method's own to certify.
+    hold up to solver error. `protection` says who is protected from whom; its unit and view are a method's own to
+    certify.
     `rounding` takes the tolerance's place where gradients are computed and nothing is solved; None is what is proved
     of the package's sums (C7).
     """
