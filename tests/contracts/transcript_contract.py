@@ -63,6 +63,9 @@ def worst_c1_ratio(method, tries=30, rounds=4, loss=None):
         np.testing.assert_array_equal(ends[0].models, ends[1].models)
         np.testing.assert_array_equal(ends[0].estimate, ends[1].estimate)
         np.testing.assert_array_equal(ends[0].tail_average, ends[1].tail_average)
+        for name, *values in zip(ends[0].state._fields, ends[0].state, ends[1].state, strict=True):
+            if name != "guess":  # where the next solve starts; all else that agents remember is made of broadcasts
+                np.testing.assert_array_equal(*values)
     return worst
 
 
