@@ -32,10 +32,9 @@ from dpadmm.data.tables import screen_cells
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planner.carrying import carry_out
 from dpadmm.planner.planner import plan
-from dpadmm.planner.task import TableShape, Task
+from dpadmm.planner.task import Aim, TableShape, Task
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import Protection, Relation, View
-from dpadmm.problems.aims import Aim
 from dpadmm.problems.losses import Logistic
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate, interval_rows
 

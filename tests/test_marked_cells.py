@@ -321,12 +321,17 @@ def tidy(ear: Ear) -> None:
 
 
 def leaks(ear: Ear, table: str, commands: dict[str, tuple[str, ...]], *more: str) -> dict[str, list[str]]:
+    """Return the marks that each command lets out; what does so is run again, as drawn digits show a mark by chance."""
     found = {}
     for name, words in commands.items():
-        heard = ear.run(*(table if word == "TABLE" else word for word in words), *more)
-        if marks_in(heard):
-            found[name] = marks_in(heard)
-        tidy(ear)
+        given, marks = [table if word == "TABLE" else word for word in words], set(MARKS)
+        for _ in range(2):
+            marks &= set(marks_in(ear.run(*given, *more)))
+            tidy(ear)
+            if not marks:
+                break
+        else:
+            found[name] = sorted(marks)
     return found
 
 
@@ -397,9 +402,8 @@ def test_a_training_and_all_that_follows_leaves_no_cell_behind(ear: Ear, suffix:
     """Patients are the users: their names are cells too, wherever silos are named."""
     model, _ = f"m.{suffix}", ear.put("good.csv", csv_of(ROWS))
     train = ("fit", "good.csv", *RUN, "--split-by", "patient", "--unit", "user", "--out", model, "--report", "r.html")
-    heard = ear.run(*train, "--ledger", "l", "--budget", "9")
-    assert ear.exit_code == 0, heard
-    for words in (
+    steps = (
+        (*train, "--ledger", "l", "--budget", "9"),
         (*train, "--force", "--json", "--ledger", "l"),
         ("predict", model, "good.csv"),
         ("predict", model, "good.csv", "--json"),
@@ -409,10 +413,17 @@ def test_a_training_and_all_that_follows_leaves_no_cell_behind(ear: Ear, suffix:
         ("ledger", "show", "l", "--json"),
         ("ledger", "export", "l", "export.json"),
         ("ledger", "verify", "l"),
-    ):
-        heard = ear.run(*words)
-        assert ear.exit_code == 0, (words, heard[:2000])
-        assert marks_in(heard) == [], words
+    )
+    for attempt in range(2):  # drawn digits may show a mark by chance, but not twice
+        found = {}
+        for words in steps:
+            heard = ear.run(*words)
+            assert ear.exit_code == 0, (words, heard[:2000])
+            found |= {words: marks_in(heard)} if marks_in(heard) else {}
+        if not found:
+            break
+        assert attempt == 0, found
+        tidy(ear)
     assert ear.folder.joinpath("r.html").stat().st_size > 1000
     if suffix == "json":
         assert [silo["name"] for silo in json.loads(Path(model).read_text())["model"]["silos"]][:2] == [

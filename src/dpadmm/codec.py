@@ -3,7 +3,7 @@
 A record is an object of its fields. One of several kinds (a union, or a base class with `register_union`) also has its
 class name under `"kind"`. Tuples are lists, enums are their values, bytes are base64, infinite numbers are words, and
 -0.0 is 0.0. Reading is strict: no unknown field, none missing that has no default, no number for a text, no NaN.
-Whatever does not fit is an `InputError` that names the place and quotes no text.
+Whatever does not fit is an `InputError` that names the place; it quotes no value, only unknown names, kinds and keys.
 
 Equal records have equal canonical texts, hence equal digests. Both are made by the standard library alone, so that no
 other library's number format can change a digest.

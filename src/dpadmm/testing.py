@@ -31,8 +31,8 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
+from dpadmm.solvers.row_blocks import available_threads, one_blas_thread
 from dpadmm.solvers.solution import DEFAULT_TOLERANCE
-from dpadmm.solvers.threads import available_threads, one_blas_thread
 
 
 class Ending(Enum):
@@ -233,7 +233,7 @@ class LocalEngine:
         stopping: Stopping,
         tick: Callable[[], None],
     ) -> RecordedRun:
-        history, ending, first = History(), Ending.ROUNDS, max(method.tail_from(stopping.rounds), 1)
+        history, ending, first = History(), Ending.ROUNDS, method.tail_from(stopping.rounds)
         tail, before = np.zeros((agents.dimension, self.replicas)), None
         for k, state, inbox in done:
             last = method.estimate(state, inbox)
@@ -311,6 +311,8 @@ def run_private(
     plan = check_spec(training, sampler.is_secure)
     spec.check([problem])
     if sampler.is_secure:
+        if engine.replicas != 1:
+            raise InputError(f"A release has one replica, got {engine.replicas}. Nothing was spent.")
         engine = replace(engine, recording=Recording(every=0), is_release=True)
     if ledger is not None:
         ledger = ledger.for_run(training.facts.sizes, protection.relation)

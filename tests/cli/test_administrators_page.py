@@ -98,15 +98,15 @@ def machines(programs, tmp_path):
         each.process.stdin.close()
 
 
-def run(words: list[str]) -> str:
-    """Run a command to its end."""
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, f"{words}: {done.stderr}{done.stdout}"
-    return done.stdout
-
-
-def test_the_page_from_the_invitation_to_the_model_and_after(machines):
+def test_the_page_from_the_invitation_to_the_model_and_after(machines, cli):
     words, owner = machines
+
+    def run(words: list[str]) -> str:
+        """Run a command to its end."""
+        done = cli.run(*words[1:])
+        assert done.exit_code == 0, f"{words}: {done.output}"
+        return done.stdout
+
     invite, serve, join, federate, check, status, doctor, statuses, new_data, rotate = documented()
     run(words(invite))
     coordinator = owner(serve)
@@ -162,11 +162,7 @@ def test_the_page_from_the_invitation_to_the_model_and_after(machines):
     assert new != told["clinic"]
     with open_for_reading("clinic/ledger") as ledger:
         assert ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-6)  # of the earlier table, still
-    check_next_study(words, owner, invite, join)
-
-
-def check_next_study(words, owner, invite: str, join: str) -> None:
-    """Another silo comes; the one with the new key and the new table joins with what it has."""
+    # Another silo comes; the one with the new key and the new table joins with what it has.
     run(words(invite.replace("asthma-2026", "asthma-2027").replace("--silo north", "--silo west")))
     shutil.copy("coordinator/studies/asthma-2027/clinic.invite", "clinic.invite")
     again = owner(join.replace(" --data patients.csv", ""))

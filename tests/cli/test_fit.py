@@ -23,8 +23,8 @@ from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.privacy.ledger import Ledger, open_for_reading
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.reporting import files
-from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.statement import Custody
 from dpadmm.settings import TrainingOptions
 
 

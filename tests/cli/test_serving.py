@@ -35,7 +35,7 @@ def federation(place):
     return prepared(place, tables, schema, p_admm_terms(schema, 3, 1.0), rehearsal_policy, (2.0, 1e-5))
 
 
-def test_everybody_may_end_at_any_time_and_come_back(federation, programs):
+def test_everybody_may_end_at_any_time_and_come_back(federation, programs, cli):
     """The run rests while somebody is away, and goes on when nobody watches it."""
     start, wait, end = programs.start, programs.wait, programs.end
     port = free_port()
@@ -65,12 +65,12 @@ def test_everybody_may_end_at_any_time_and_come_back(federation, programs):
     wait(served, "run 'rehearsal': round 3 of 3 is complete")
     wait(south, "answered: round 3 of 3, run 'rehearsal'; epsilon 1 so far")
     for running, words in ((served, coordinator), (north, silo["north"])):
-        again = programs.run(*words)
-        assert again.returncode == 2
+        again = cli.run(*words)
+        assert again.exit_code == 2
         assert "is already running" in again.stderr
         assert running.is_alive
-    done = programs.run(*federate, "--out", "model.json", "--schema", "schema.json")
-    assert done.returncode == 0, done.stderr
+    done = cli.run(*federate, "--out", "model.json", "--schema", "schema.json")
+    assert done.exit_code == 0, done.stderr
     assert "Done after 3 rounds" in done.stdout
     assert ReleasedModel.load("model.json").choice.rounds == 3
     assert end(south, signal.SIGINT) == 0
@@ -90,8 +90,8 @@ def test_a_silo_waits_for_its_owners_approval(place, cli, programs):
     programs.wait(north, "silo 'north' ends")
 
 
-def test_refusals_before_anything_is_served(federation, programs):
-    silo, coordinator = partial(programs.run, "silo", "run"), partial(programs.run, "coordinator", "run")
+def test_refusals_before_anything_is_served(federation, cli):
+    silo, coordinator = partial(cli.run, "silo", "run"), partial(cli.run, "coordinator", "run")
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         for done, said in (
@@ -103,7 +103,7 @@ def test_refusals_before_anything_is_served(federation, programs):
             (coordinator("nowhere"), "nowhere is no coordinator's directory."),
             (coordinator("coordinator", "--port", str(port)), f"port {port}: Address already in use"),
         ):
-            assert done.returncode == 2
+            assert done.exit_code == 2
             assert said in done.stderr
             assert done.stdout == ""
     assert "1<=x<=65535" in coordinator("coordinator", "--port", "65536").stderr

@@ -31,7 +31,7 @@ from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.privacy.protection import Protection, Relation, View
+from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, Weighting
@@ -147,6 +147,28 @@ def test_every_run_draws_its_own_secret_batches(one_silo, monkeypatch):
     big = DPSGD(step=0.5, batches=Batches(10, seed=2**127))
     with pytest.raises(InputError, match=r"Batches\.secret"):
         run_private(big, one_silo, 1, TARGET, SecureSampler(), engine=QUIET)
+
+
+@pytest.mark.usefixtures("planned_once")
+def test_every_model_of_a_training_draws_its_own_secret_batches(one_silo, monkeypatch):
+    seeds, key = set(), Batches.key
+    monkeypatch.setattr(Batches, "key", lambda batches, step: (seeds.add(batches.seed), key(batches, step))[1])
+    run = RunSpec(DPSGD(step=0.5, batches=Batches.secret(10)), RunSetting(one_silo, 1), TARGET, n_models=2)
+    run_training(TrainingSpec.of(run), Problems([one_silo] * 2), SecureSampler(), label="x")
+    assert None not in seeds
+    assert len(seeds) == 2
+
+
+def test_a_training_fails_by_public_numbers(problem):
+    run = RunSpec(PADMM(eta=0.01), RunSetting(problem, 3, network=ring(4)), Target(1e-8, 1e-12))
+    with pytest.raises(SolverError, match="public numbers"):
+        run_training(TrainingSpec.of(run), Problems([problem]), SecureSampler(), label="x")
+
+
+@pytest.mark.parametrize("protection", [Protection(view=View.AGGREGATE), Protection(unit=Unit.FUNCTION)])
+def test_a_method_that_is_not_certified_for_a_protection_is_refused(problem, protection):
+    with pytest.raises(InputError, match=r"messages one by one|not per function"):
+        RunSpec(PADMM(eta=0.01), RunSetting(problem, 2, network=ring(4), protection=protection), TARGET).noise_plan()
 
 
 def test_a_secure_run_shows_no_figure_that_read_the_data():

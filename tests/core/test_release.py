@@ -1,5 +1,8 @@
 """Reserve, draw, account: nothing is drawn but what was reserved, once, and all of it."""
 
+import pickle
+from contextlib import nullcontext
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
@@ -15,6 +18,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.planned import PlannedNoise
 from dpadmm.planner.simulations import scaled
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
@@ -23,6 +27,7 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.queries.curvature import Curvature
 
 DELTA, N = 1e-5, 50
 TARGET = Target(1.0, DELTA)
@@ -42,6 +47,7 @@ class Count:
     slot: Slot = COUNT
     round: int = 7
     rounds_first: bool = True
+    reads: tuple = ()
     growing: Any = None
 
     def noise_plan(self, facts, is_secure):
@@ -139,6 +145,8 @@ class TestNothingButWhatWasReserved:
             release.noise(plan)
         with pytest.raises(InputError, match="drew noise for 0"), opened(plan.repeated(2), sampler) as release:
             _ = draw(release, plan), release.noise(plan)
+        with pytest.raises(InputError, match="drew noise for 1"), opened(plan.repeated(2), sampler) as release:
+            draw(release, plan.repeated(2))
 
 
 class TestTheLedger:
@@ -160,6 +168,14 @@ class TestTheLedger:
         assert book.ledger.statement().releases == 0
 
     def test_a_name_serves_one_run(self, book):
+        with opened(planned(), ledger=book, run="one") as release:
+            draw(release, planned())
+        with pytest.raises(ResumeError, match="already recorded"), opened(planned(), ledger=book, run="one"):
+            pytest.fail("opened")
+
+    def test_a_name_serves_one_of_two_processes(self, book, monkeypatch):
+        """Both find it free, then both reserve the same: the second is given the receipt of the first, at no cost."""
+        monkeypatch.setattr(Ledger, "newest_round", lambda *_: None)
         with opened(planned(), ledger=book, run="one") as release:
             draw(release, planned())
         with pytest.raises(ResumeError, match="already recorded"), opened(planned(), ledger=book, run="one"):
@@ -201,9 +217,21 @@ class TestTheLedger:
         assert [held for name, held in shown if name in ("train", "again") and held] == []
 
 
-def problem_of(dimension=2):
-    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (N, dimension))
-    return Problem.of(EmpiricalRisk(Silos.from_parts([rows], [np.sign(rows[:, 0])], 1.0), Logistic()))
+@pytest.mark.parametrize("copied", [copy, deepcopy, pickle.dumps])
+def test_no_copy_draws_what_is_paid_for_once(copied):
+    with opened(planned()) as release:
+        noise = release.noise(planned())
+        for one in (release, noise):
+            with pytest.raises(InputError, match="not copied"):
+                copied(one)
+        noise.total(COUNT, 7, np.zeros((1, 2, 1)))
+    copied(PlannedNoise(planned(), SimulatedSampler(0)))
+
+
+def problem_of(dimension=2, sizes=(N,)):
+    tables = [np.random.default_rng(n).uniform(-0.5, 0.5, (n, dimension)) for n in sizes]
+    labels = [np.sign(rows[:, 0]) for rows in tables]
+    return Problem.of(EmpiricalRisk(Silos.from_parts(tables, labels, 1.0), Logistic()))
 
 
 class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
@@ -222,8 +250,42 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
             run_training(TrainingSpec.of(self.run()), Rows(), SecureSampler(), book, label="x")
         assert book.ledger.statement().releases == 0
 
+    @pytest.mark.parametrize("sizes", [(N - 10,), (N - 10, 20)])
+    def test_a_ledger_of_other_rows(self, book, sizes):
+        problem = problem_of(sizes=sizes)
+        run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 2, protection=PUBLIC), TARGET)
+        with pytest.raises(InputError, match="was confirmed with"):
+            run_training(TrainingSpec.of(run), Problems([problem]), SecureSampler(), book, label="x")
+        assert book.ledger.statement().releases == 0
+
+    def test_a_person_who_is_spread_over_agents(self, tmp_path):
+        """The ledger knows one silo, the run splits it in two: a person's two records may be one with each."""
+        people, problem = replace(PUBLIC, records_per_person=2), problem_of(sizes=(N // 2, N // 2))
+        budget, other = Budget(epsilon=5.0, delta=DELTA), replace(people, silos_per_person=2)
+        with Ledger.create(tmp_path / "b.ledger", DATA, budget, protection=people) as ledger:
+            for who, releases in ((people, 0), (other, 2)):
+                run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 2, protection=who), TARGET)
+                given = TrainingSpec.of(run), Problems([problem]), SecureSampler(), ledger.confirm(DATA)
+                with pytest.raises(InputError, match="with a different agent") if releases == 0 else nullcontext():
+                    run_training(*given, label="x")
+                assert ledger.statement().releases == releases
+
+    def test_steps_that_share_a_place(self):
+        other = replace(self.run(), name="other")
+        with pytest.raises(InputError, match="of another step"):
+            TrainingSpec.of(self.run(), other).noise_plan()
+        assert len(list(TrainingSpec.of(self.run(), replace(other, prefix="other: ")).noise_plan())) == 4
+
+    def test_a_sum_that_is_certified_for_another_run(self):
+        """Its noise is for that run's constants, its values are of this one's rows."""
+        run, twin = self.run(), self.run()
+        for steps in ((run, Count(reads=(twin,))), (Count(reads=(run,)), run), (run, Curvature(twin, TARGET))):
+            with pytest.raises(InputError, match="not among the steps before it"):
+                TrainingSpec.of(*steps)
+        assert TrainingSpec.of(run, Curvature(run, TARGET)).sums[0].reads == (run,)
+
     def test_a_profile_of_rows_that_came_encoded(self, book):
-        spec = TrainingSpec.of(Count(round=0), self.run())
+        spec = TrainingSpec.of(Count(name="profile", round=0), self.run())
         with pytest.raises(InputError, match="already encoded"):
             run_training(spec, Problems([problem_of()]), SecureSampler(), book, label="x")
         assert book.ledger.statement().releases == 0

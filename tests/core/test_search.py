@@ -23,7 +23,7 @@ from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
-from dpadmm.queries.candidate_scores import CandidateScores, score_sums
+from dpadmm.queries.candidate_scores import CandidateScores, score_sums, shortened
 
 DELTA = 1e-5
 SCORE = Target(0.3, DELTA)
@@ -266,3 +266,11 @@ def test_every_candidate_has_noise_of_its_own():
 
     run_search(search_of(mus=same, scorer=scorer), SimulatedSampler(0), mus=same)
     assert not np.allclose(seen[0], seen[1])
+
+
+@pytest.mark.parametrize("loss", [np.nan, np.inf, -np.inf, 1e308, 0.7])
+@pytest.mark.parametrize("reach", [1e-3, 0.5, 2.0])
+def test_no_record_reaches_further_than_is_certified(loss, reach):
+    """Whatever a model makes of a record: a difference that is no number would be a whole number of any size."""
+    found = shortened(np.array([[loss, 1.0, 0.0], [loss, loss, 2.0], [0.0, 3.0, 9.0]]), reach)
+    assert np.all(np.linalg.norm(found, axis=1) <= reach)

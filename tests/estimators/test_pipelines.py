@@ -93,7 +93,7 @@ def test_a_target_regressor_left_out_is_an_exact_one():
     (found,) = check_pipeline(TransformedTargetRegressor()).findings
     assert (found.place, found.step) == ("regressor", "LinearRegression")
     assert "without noise" in found.problem
-    assert check_pipeline(TransformedTargetRegressor(PrivateLinearRegression())).is_clean
+    assert check_pipeline(TransformedTargetRegressor(PrivateLinearRegression(1.0, 1e-5))).is_clean
 
 
 class Called:
@@ -131,7 +131,9 @@ def test_functions_that_look_at_all_rows_are_found(step, words):
 
 
 def test_a_function_of_the_targets_is_looked_at_too():
-    target = TransformedTargetRegressor(PrivateLinearRegression(), func=preprocessing.scale, inverse_func=np.exp)
+    target = TransformedTargetRegressor(
+        PrivateLinearRegression(1.0, 1e-5), func=preprocessing.scale, inverse_func=np.exp
+    )
     assert "mean and spread" in check_pipeline(target).findings[0].problem
 
 

@@ -207,3 +207,15 @@ class TestRefusals:
         for sampler in (SimulatedSampler(1), SecureSampler()):
             with pytest.raises(InputError, match="finite"):
                 PlannedNoise(plan_of(), sampler).total(BROADCAST, 1, messages_of() * np.inf)
+
+
+@pytest.mark.parametrize("has_masks", [False, True])
+def test_the_history_shows_the_noisy_sum_and_nothing_of_a_silo(has_masks):
+    masks = pairwise_masks(5, b"run") if has_masks else None
+    noise, messages = PlannedNoise(plan_of(), SecureSampler(), masks=masks), messages_of()
+    for k in (1, 2):
+        total = noise.total(BROADCAST, k, messages)[0, :, 0]
+        shown = noise.history[-1]
+        assert shown.norms == (float(np.linalg.norm(total)),)
+        assert shown.disagreement == 0.0
+    assert len(noise.history) == 2

@@ -12,16 +12,17 @@ from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.losses import Logistic
-from dpadmm.reporting.facts import (
+from dpadmm.reporting.measurement import Basis, Measurement
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.statement import (
+    Guarantee,
     MethodChoice,
+    NoiseSummary,
     RoundCurve,
     SiloFacts,
     Spending,
     Wiring,
 )
-from dpadmm.reporting.measurement import Basis, Measurement
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Guarantee, NoiseSummary
 
 
 def curve(name: str, values: np.ndarray) -> RoundCurve:

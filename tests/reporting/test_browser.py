@@ -9,11 +9,11 @@ import pytest
 
 from dpadmm.data.columns import Categorical, Numeric
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
-from dpadmm.problems.aims import Aim
+from dpadmm.planner.task import Aim
 from dpadmm.queries.curvature import ReleasedCurvature
-from dpadmm.reporting.facts import SiloFacts
 from dpadmm.reporting.intervals import CurvatureFacts
 from dpadmm.reporting.page import report_page
+from dpadmm.reporting.statement import SiloFacts
 
 LEAST_CONTRAST = """() => {
           const light = (colour) => { const c = colour.match(/[\\d.]+/g).slice(0, 3).map((v) => { v /= 255;

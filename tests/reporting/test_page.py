@@ -13,10 +13,9 @@ from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planner.planner import UtilityPoint
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.privacy.records import Origin
-from dpadmm.reporting.facts import Accountability, Custody
 from dpadmm.reporting.measurement import Basis, OtherFigure
 from dpadmm.reporting.page import best_guess, observers, report_page
-from dpadmm.reporting.statement import Collusion, merged
+from dpadmm.reporting.statement import Accountability, Collusion, Custody, merged
 
 
 def text(page: str) -> str:

@@ -23,9 +23,8 @@ from dpadmm.solvers.closed_forms import RankOneSolver, SquaredSolver
 from dpadmm.solvers.columns import SingleColumns
 from dpadmm.solvers.majoriser import MajoriserSolver
 from dpadmm.solvers.matrix_free import MatrixFreeSolver
-from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import conjugate_gradients
-from dpadmm.solvers.solution import Spectrum, Subproblem, largest_term, prepare, prepare_release
+from dpadmm.solvers.solution import Metric, Spectrum, Subproblem, largest_term, prepare, prepare_release
 from dpadmm.testing import LocalEngine, Stopping
 
 

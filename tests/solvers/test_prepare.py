@@ -17,6 +17,7 @@ from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.solvers.closed_forms import QuadraticSolver, RankOneSolver, SquaredSolver
 from dpadmm.solvers.majoriser import MajoriserSolver
+from dpadmm.solvers.row_blocks import available_threads, over_blocks
 from dpadmm.solvers.solution import (
     DEFAULT_TOLERANCE,
     Solution,
@@ -25,7 +26,6 @@ from dpadmm.solvers.solution import (
     prepare,
     require_converged,
 )
-from dpadmm.solvers.threads import available_threads, over_blocks
 
 
 class TestPrepare:
@@ -136,7 +136,7 @@ class TestThreads:
         """Where more are allowed, in all libraries, even if more of SciPy is imported after they were looked for."""
         program = (
             "from threadpoolctl import threadpool_info\n"
-            "from dpadmm.solvers.threads import one_blas_thread\n"
+            "from dpadmm.solvers.row_blocks import one_blas_thread\n"
             "def threads():\n"
             "    return [pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas']\n"
             "with one_blas_thread():\n"

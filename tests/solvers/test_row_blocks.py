@@ -25,10 +25,9 @@ from dpadmm.solvers.columns import SingleColumns
 from dpadmm.solvers.dense_kernel import dense_sum
 from dpadmm.solvers.majoriser import MajoriserSolver
 from dpadmm.solvers.matrix_free import MatrixFreeSolver
-from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.passes import slope_sum, softmax_sum
-from dpadmm.solvers.row_blocks import block_gram, row_bounds, summed
-from dpadmm.solvers.threads import over_blocks
+from dpadmm.solvers.row_blocks import block_gram, over_blocks, row_bounds, summed
+from dpadmm.solvers.solution import Metric
 from dpadmm.testing import LocalEngine, Stopping
 
 SIZES = (301, 45, 60)

@@ -17,8 +17,7 @@ Command: TypeAlias = Callable[..., None]
 def takes(**records: type[SettingsRecord] | tuple[type[SettingsRecord], str]) -> Callable[[Command], Command]:
     """Give a command the options of these records; it takes each record as one value, by the name given here.
 
-    A pair is a record and the names of those of its settings that become options, or of the records in it; without a
-    name that begins with a minus.
+    A pair is a record and the names of the settings to offer, all of them if none is named; `-name` leaves one out.
     """
 
     def give(command: Command) -> Command:

@@ -277,8 +277,8 @@ def _show_outcome(outcome: "FederationOutcome") -> None:
 def _write(
     outcome: "FederationOutcome", schema: "Schema", out: Path | None, page: Path | None, *, is_rehearsal: bool
 ) -> None:
-    from dpadmm.reporting.facts import Custody
     from dpadmm.reporting.federation import federation_model
+    from dpadmm.reporting.statement import Custody
 
     model = federation_model(outcome, schema, Custody.ONE_PLACE if is_rehearsal else Custody.FEDERATED)
     place = None if out is None else model.save(out)

@@ -46,8 +46,7 @@ def fit(files: options.Files, settings: FitSettings, json: options.Json = False)
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
     with clear_failures(), ExitStack() as stack:
-        from dpadmm.front.passes import cluster_workers
-        from dpadmm.front.sources import Streaming
+        from dpadmm.front.sources import Streaming, cluster_workers
         from dpadmm.front.training import Training
         from dpadmm.privacy.protection import Unit
 

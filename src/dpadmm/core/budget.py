@@ -64,7 +64,9 @@ class ReusedProfile:
     @property
     def m(self) -> float:
         """What it cost, as m of C0."""
-        return math.sqrt((self.release.cost.m_squared or 0.0) * self.release.count)
+        cost = self.release.cost.m_squared
+        assert cost is not None  # of Gaussian noise it is known
+        return math.sqrt(cost * self.release.count)
 
     def epsilon(self, delta: float) -> float:
         """Return what it cost the worst person by itself."""

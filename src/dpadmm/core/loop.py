@@ -19,7 +19,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.planned import PlannedNoise, PublicRound
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.solvers.threads import available_threads, one_blas_thread
+from dpadmm.solvers.row_blocks import available_threads, one_blas_thread
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,14 +104,14 @@ def run_rounds(
         tail = np.zeros((agents.dimension, replicas))
         for k, state, inbox in rounds(method, agents, problem, setting.network, noise, setting.rounds, replicas):
             last = method.estimate(state, inbox)
-            if k >= max(first, 1):
+            if k >= first:
                 tail = tail + last
             if k > 0:
                 tick()
     return Run(
         models=method.models(state, inbox),
         last=last,
-        tail_average=tail / (setting.rounds + 1 - max(first, 1)),
+        tail_average=tail / (setting.rounds + 1 - first),
         plan=noise.plan,
         history=tuple(noise.history),
         sums=tuple(noise.sums),
@@ -120,7 +120,7 @@ def run_rounds(
 
 @contextmanager
 def progress_bar(
-    title: str, total: int, *, done: int = 0, is_wanted: bool = True, console: "Console | None" = None
+    title: str, total: int, *, is_wanted: bool = True, console: "Console | None" = None
 ) -> Iterator[Callable[[], None]]:
     """Yield a function that advances the bar; the bar goes to stderr and vanishes when the work ends."""
     if not is_wanted:
@@ -135,5 +135,5 @@ def progress_bar(
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=total, completed=done)
+        task = bar.add_task(title, total=total)
         yield lambda: bar.advance(task)

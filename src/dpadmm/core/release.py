@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from traceback import clear_frames
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,10 @@ class OpenRelease:
             for place, row in plan.releases.items()
             for agent, release in row.items()
         }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse to be copied: every copy would lend what was reserved once."""
+        raise InputError("An open reservation is not copied, nor sent elsewhere: its noise would be drawn twice.")
 
     def noise(
         self, part: NoisePlan, *, number: int = 0, prefix: str = "", replicas: int = 1, keeps_sums: bool = False
@@ -121,12 +126,15 @@ def open_release(
     run = run if run is not None else f"{label}-{uuid.uuid4()}"
     receipts: tuple[Receipt, ...] = ()
     if ledger is not None:
-        if ledger.ledger.newest_round(run) is not None:
+        is_known = ledger.ledger.newest_round(run) is not None
+        if not is_known:
+            receipts = (ledger.reserve(plan.by(range(n_agents)), run=run, algorithm=label, origin=Origin.SECURE),)
+            is_known = not all(receipts[0].fresh)  # another process has reserved it meanwhile, and draws by that
+        if is_known:
             raise ResumeError(
                 f"The run {run!r} is already recorded. Its messages are not stored here, so they cannot be sent "
                 "again, and fresh noise would be a new release: choose another name."
             )
-        receipts = (ledger.reserve(plan.by(range(n_agents)), run=run, algorithm=label, origin=Origin.SECURE),)
     release = OpenRelease(plan, sampler, run, receipts)
     is_interrupted = False
     try:

@@ -194,6 +194,7 @@ class SumQuery(Protocol):
 
     slot, round: where its noise is drawn; no other release of the slot is in that round. target: what it alone may
     spend. rounds_first: every silo's values are rounded to the grid before they are added up, so that sums are exact.
+    reads: the runs before it that its values are computed from, whose problems its certificate is about.
     """
 
     @property
@@ -214,6 +215,11 @@ class SumQuery(Protocol):
     @property
     def rounds_first(self) -> bool:
         """Whether silos' values are rounded before they are added up."""
+        ...
+
+    @property
+    def reads(self) -> tuple[RunSpec, ...]:
+        """The runs that it is computed from."""
         ...
 
     def noise_plan(self, facts: ReleaseFacts, is_secure: bool) -> NoisePlan:
@@ -250,6 +256,14 @@ class TrainingSpec:
                 f"{self.facts.protection} at first. Compare methods that add noise at the same place. Nothing was "
                 "spent."
             )
+        before: list[Step] = []
+        for step in self.steps:
+            if not isinstance(step, RunSpec) and any(all(run is not each for each in before) for run in step.reads):
+                raise InputError(
+                    f"The sum {step.name!r} is certified for a run that is not among the steps before it. Give it that "
+                    "very run. Nothing was spent."
+                )
+            before.append(step)
 
     @classmethod
     def of(cls, *steps: Step | None) -> "TrainingSpec":
@@ -285,6 +299,11 @@ class TrainingSpec:
             part = self.part(step, is_secure)
             if isinstance(step, RunSpec):
                 part = part.repeated(step.n_models).prefixed(step.prefix)
+            if everything.keys() & part.releases.keys():
+                raise InputError(
+                    f"The step {step.name!r} releases something in a slot and round of another step, so only one of "
+                    "them would be paid for. Give every run a prefix of its own. Nothing was spent."
+                )
             everything |= part.releases
         return NoisePlan(everything)
 

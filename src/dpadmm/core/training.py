@@ -1,6 +1,6 @@
-"""From a training's specification and its rows to what was released: every flow is `run_training`.
+"""From a training's specification and its rows to what was released: `run_training`.
 
-It is the only place where rows and noise meet: one step after the other, each with the noise that was reserved for it.
+Here the rows and the noise of a training meet: one step after the other, each with the noise reserved for it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,9 +72,9 @@ class Outcome:
     spec: TrainingSpec
     released: Mapping[str, Any] = field(repr=False)
     plan: NoisePlan = field(repr=False)
-    origin: Origin = Origin.SIMULATED
-    receipts: tuple[Receipt, ...] = ()
-    name: str = ""
+    origin: Origin
+    receipts: tuple[Receipt, ...]
+    name: str
 
     @property
     def is_private_release(self) -> bool:
@@ -100,22 +100,27 @@ def run_training(
     """Reserve all that the training releases, then take its steps.
 
     label: what the ledger calls the work; run: its name there. Raises `InputError` if the parts do not fit,
-    `BudgetError` if the ledger refuses; no noise was drawn then. On Ctrl-C what was reserved stays spent.
+    `BudgetError` if the ledger refuses; no noise was drawn then. Only rows that a profile encodes are checked after it
+    was drawn. Whatever happens afterwards, Ctrl-C included, what was reserved stays spent.
     """
     secure, released, number = sampler.is_secure, dict[str, Any](), count()
     plan = check_spec(spec, secure)
     ledger = ledger and ledger.for_run(spec.facts.sizes, spec.facts.protection.relation)
+    ready: dict[str, Sequence[Problem]] = {}
     if isinstance(spec.steps[0], RunSpec):  # rows that no release encodes are checked before anything is reserved
         for each in spec.runs:
-            each.check(source.problems(each, released))
-    elif isinstance(source, Problems) and spec.steps[0].round == 0:
+            ready[each.name] = source.problems(each, released)
+            each.check(ready[each.name])
+    elif spec.steps[0].name == "profile" and isinstance(source, Problems):
         source.counts()  # refused: nothing is left to count
     with open_release(plan, sampler, ledger, label=label, n_agents=len(spec.facts.sizes), run=run) as release:
         for step in spec.steps:
             part = spec.part(step, secure)
             if isinstance(step, RunSpec):
-                problems = source.problems(step, released)  # rows are encoded here, by what was released before
-                step.check(problems)
+                if step.name not in ready:  # rows are encoded here, by what was released before
+                    ready[step.name] = source.problems(step, released)
+                    step.check(ready[step.name])
+                problems = ready.pop(step.name)
                 hooks = (
                     release.noise(part, number=next(number), prefix=step.prefix, keeps_sums=bool(spec.sums))
                     for _ in problems
@@ -127,7 +132,7 @@ def run_training(
             else:
                 noisy, noise_std = release.total(step, part, step.values(source, released))
                 released[step.name] = step.read(noisy, noise_std, released)
-                if ledger is not None and step.round == 0:
+                if ledger is not None and step.name == "profile":
                     keep_profile(ledger, source.subject(), release.run, noisy, noise_std)
     return Outcome(spec, released, plan, release.origin, release.receipts, release.run)
 

@@ -32,7 +32,7 @@ from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.plan import NoisePlan, check_reach, summed
 from dpadmm.noise.secure import SecureSampler, grid_for
 from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.planner.reasons import large_delta_words
+from dpadmm.planner.plan import large_delta_words
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import Shares, masked_sum

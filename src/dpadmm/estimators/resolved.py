@@ -26,10 +26,9 @@ from dpadmm.noise.promises import Family
 from dpadmm.noise.secure import SecureSampler
 from dpadmm.noise.simulated import SimulatedSampler
 from dpadmm.planner.plan import Plan
-from dpadmm.planner.task import AUTO, ProfileRule, TableShape, Task, nominal_sizes
+from dpadmm.planner.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
-from dpadmm.problems.aims import Aim, aim_of
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.problems.softmax import AnyLoss, Softmax
@@ -246,7 +245,7 @@ class ResolvedSettings:
             privacy.colluders,
             privacy.neighbours,
         )
-        aim, method = aim_of(settings.aim), method_name(settings.method)
+        aim, method = checks.member("aim", settings.aim, Aim), method_name(settings.method)
         problems_of(training.multi_class, method or _AUTO, 2)  # refuses a method that does not fit
         if isinstance(training.topology, str) and training.topology not in _TOPOLOGIES:
             network_of(training.topology, 2)  # refuses other words

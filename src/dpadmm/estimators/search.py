@@ -88,7 +88,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
     def fit(self, X: Any, y: Any, groups: Any = None, persons: Any = None, **others: Any) -> Self:
         """Choose, train and release; X, y, groups and persons as in `PrivateLogisticRegression.fit`.
 
-        Everything is checked and, with a ledger, recorded before anything is computed from the data.
+        Everything is checked and, with a ledger, recorded before noise is drawn.
         """
         check_fit_arguments(others, self.get_params())
         number, proposed = self._number(), _proposed(self.estimator, self.param_grid)

@@ -14,8 +14,8 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import batch_kernels, column_kernel, kernels  # noqa: F401 - before a round is paid for, not in it
+from dpadmm.solvers.row_blocks import available_threads, one_blas_thread
 from dpadmm.solvers.solution import prepare_release
-from dpadmm.solvers.threads import available_threads, one_blas_thread
 
 State = tuple[Floats, ...]
 

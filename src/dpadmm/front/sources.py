@@ -1,8 +1,10 @@
-"""Where tables of Python's callers come from, files or data frames, and what is publicly known about their columns."""
+"""Where tables come from, files or data frames, who reads them, and what is publicly known about their columns."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -221,3 +223,22 @@ def _label(name: str, known: Any, *, is_real: bool) -> Label:
         return RealLabel(name, *known)
     yes, no = (tuple(each) if isinstance(each, list | tuple) else (each,) for each in known)
     return BinaryLabel(name, positive=yes, negative=no)
+
+
+@contextmanager
+def cluster_workers(cluster: Any, tell: Callable[[str], None]) -> Iterator[Workers | None]:
+    """Yield the workers of a cluster, connected and checked, and None without one. tell: says what is to be known."""
+    if cluster is None:
+        yield None
+        return
+    if find_spec("distributed") is None:
+        raise InputError(
+            f"{setting('cluster')} needs the extra `cluster`, which is not installed: run pip install '.[cluster]' in "
+            "a checkout of dpadmm, here and on the machines of the cluster."
+        )
+    from dpadmm.data.cluster.dask_workers import connected
+
+    with connected(cluster) as workers:
+        if workers.warning is not None:
+            tell(workers.warning)
+        yield workers

@@ -15,9 +15,8 @@ from dpadmm.estimators.notices import (
     NoLedgerWarning,
     SimulatedNoiseWarning,
 )
-from dpadmm.front.passes import cluster_workers
 from dpadmm.front.planning import PublicFacts
-from dpadmm.front.sources import AnyTables, Streaming, public_schema, source_of
+from dpadmm.front.sources import AnyTables, Streaming, cluster_workers, public_schema, source_of
 from dpadmm.front.training import Training
 from dpadmm.planner.plan import Plan
 from dpadmm.reporting.model import ReleasedModel

@@ -11,9 +11,9 @@ from dpadmm.checks import setting
 from dpadmm.data.persons import Persons
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.streamed import StreamedSilos, StreamedTable
+from dpadmm.data.streamed import StreamedSilos
 from dpadmm.data.tables import SiloTable, check_split, screen_cells
-from dpadmm.errors import InputError, LedgerError
+from dpadmm.errors import InputError, LedgerError, raise_alone
 from dpadmm.estimators.data import counted_by_class
 from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.resolved import ResolvedSettings
@@ -24,10 +24,10 @@ from dpadmm.planner.plan import Plan
 from dpadmm.planner.planner import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.planner.task import Task
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.reporting.facts import Accountability
 from dpadmm.reporting.files import check_apart, check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names
+from dpadmm.reporting.statement import Accountability
 from dpadmm.settings import FitSettings
 
 
@@ -100,20 +100,6 @@ def prepare(
     return Prepared(rows, tuple(note for part in parts for note in part.notes))
 
 
-def prepare_streamed(
-    schema: Schema,
-    tables: Mapping[str, StreamedTable],
-    screening: Screening,
-    names: Sequence[str] | None = None,
-    nominal_records: int | None = None,
-) -> Prepared:
-    """As `prepare`, in one pass over every table."""
-    called = list(tables) if names is None else names
-    rows = StreamedSilos.of_tables(schema, list(tables.values()), screening, called)
-    notes = [note for part in rows.streamed for note in part.check(may_be_empty=nominal_records is not None)]
-    return Prepared(rows, tuple(notes))
-
-
 def check_outputs(out: Path | None, report: Path | None, *, may_replace: bool) -> None:
     """Refuse, before anything is spent, places where a model or its report could not be written."""
     for place in (out, report):
@@ -121,14 +107,6 @@ def check_outputs(out: Path | None, report: Path | None, *, may_replace: bool) -
             check_writable(place, may_replace=may_replace)
     if out is not None:
         checked_suffix(out)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +129,8 @@ class Training:
         settings = ResolvedSettings.of(said, ledger.protection, has_persons=said.person is not None)
         own = said.training.stated("row_norm", "threshold")
         if own:
-            raise InputError(f"{own[0]} is for estimators. For tables, the schema states row_norm. Leave it out.")
+            instead = " For tables, the schema states it." if own[0] == "row_norm" else ""
+            raise InputError(f"{own[0]} is for estimators.{instead} Leave it out.")
         schema = public_schema(said.schema, said.target, is_real=said.training.loss == "huber")
         schema = schema.with_intercept(said.training.fit_intercept)
         check_split(said.split_by, schema.columns, schema.label)
@@ -185,19 +164,18 @@ class Training:
         if self.ledger.path is not None:
             check_room(self.ledger.path)
         names = public_names(list(tables), self.settings.protection.unit)
-        return replace(self._prepared(tables, names, persons), data=data)
-
-    def _prepared(self, tables: AnyTables, names: Sequence[str], persons: Persons | None) -> Prepared:
-        streamed, nominal = in_files(tables), self.settings.nominal_records
-        if streamed:
-            made = prepare_streamed(self.schema, streamed, self.settings.screening, names, nominal)
+        streamed, nominal, screening = in_files(tables), self.settings.nominal_records, self.settings.screening
+        if streamed:  # in one pass over every table
+            rows = StreamedSilos.of_tables(self.schema, list(streamed.values()), screening, names)
+            notes = [note for part in rows.streamed for note in part.check(may_be_empty=nominal is not None)]
+            made = Prepared(rows, tuple(notes), data)
         else:
-            made = prepare(self.schema, in_memory(tables), self.settings.screening, names, nominal, persons)
+            made = replace(prepare(self.schema, in_memory(tables), screening, names, nominal, persons), data=data)
         weights = self.settings.class_weights(self.schema)
-        if weights is not None:
-            rows, note = counted_by_class(made.rows, self.schema.label.classes, weights)
-            made = replace(made, rows=rows, assumed=(note,))
-        return made
+        if weights is None:
+            return made
+        counted, note = counted_by_class(made.rows, self.schema.label.classes, weights)
+        return replace(made, rows=counted, assumed=(note,))
 
     def _check_texts(self, tables: AnyTables) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
@@ -212,8 +190,10 @@ class Training:
             "The name of a silo or a file": "".join((*tables, *(table.where for table in tables.values()))),
         }
         for what, text in words.items():
-            if not _is_utf8(text):
-                raise InputError(f"{what} contains characters that are not UTF-8. Nothing was spent. Rename it.")
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise_alone(InputError(f"{what} contains characters that are not UTF-8. Nothing was spent. Rename it."))
 
     def train(self, prepared: Prepared, tell: Callable[[Plan], None]) -> Saved:
         """Plan, tell, reserve, run and save; refuse a hopeless target unless told otherwise: nothing is spent then."""

@@ -1,4 +1,4 @@
-"""The engine's noise hook: draws what a plan says, as often as it says, and sums under masks where that is planned."""
+"""The noise hook of a run: draws what a plan says, as often as it says, and sums under masks where that is planned."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class PublicRound:
 
 
 class PlannedNoise:
-    """The engine's noise hook: draws what the plan says, for each group of replicas by its own plan.
+    """The noise hook of a run: draws what the plan says, for each group of replicas by its own plan.
 
     Secure noise is handed out only as often as the plan pays for it: `count` times in a slot, round and agent. A second
     value under the same name would be a second release. Seeded noise may be drawn again, it is the same. Whoever lets
@@ -71,6 +71,14 @@ class PlannedNoise:
         self.sampler = sampler
         self._drawn: defaultdict[tuple[str, int], list[NDArray[np.int64]]] = defaultdict(list)  # who, draw by draw
         self._origins: set[Origin] = set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Refuse copies of secure noise: every one would draw what is paid for once."""
+        if self.sampler.is_secure:
+            raise InputError(
+                "Secure noise is not copied, nor sent elsewhere: what is paid for once would be drawn twice."
+            )
+        return vars(self).copy()
 
     @property
     def plan(self) -> NoisePlan:

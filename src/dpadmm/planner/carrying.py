@@ -170,8 +170,6 @@ def carry_out(
     source: RowSource | Problems
     if isinstance(silos, RawSilos):
         source = RowSource.of({plan.run.name: plan}, silos, earlier)
-    elif plan.profile is not None:
-        raise InputError("The plan counts columns before training, but the rows are already encoded.")
     else:
         source = Problems([plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)])
     done = run_training(plan.spec, source, sampler, ledger, label=plan.method, run=run, progress=progress)

@@ -28,8 +28,7 @@ from dpadmm.planner.candidates import (
 )
 from dpadmm.planner.forecast import Extent, Forecast, ScoreKind, SignalForecast, judged_signal, signals_of
 from dpadmm.planner.intervals import interval_budget, no_sum_words
-from dpadmm.planner.plan import Plan, run_of
-from dpadmm.planner.reasons import reasons, warnings
+from dpadmm.planner.plan import Plan, reasons_of, run_of, warnings_of
 from dpadmm.planner.signals import SIGNAL_WORLDS, n_drawn, run_signal, signal_simulation
 from dpadmm.planner.simulations import SimulatedScores, run_apart, run_simulation, simulation_of
 from dpadmm.planner.task import Task
@@ -325,9 +324,9 @@ def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems
         reasons=(
             "the method was asked for" if is_forced else best.candidate.settings.method.about.why,
             *compared(rivals),
-            *reasons(best.candidate, sum(map(len, tried)), budget.share),
+            *reasons_of(best.candidate, sum(map(len, tried)), budget.share),
         ),
-        warnings=warnings(fitted, settings.method, is_hopeless, expected),
+        warnings=warnings_of(fitted, settings.method, is_hopeless, expected),
         is_hopeless=is_hopeless,
     )
 

@@ -18,7 +18,7 @@ from functools import cached_property
 from dpadmm import checks
 from dpadmm.core.budget import ReusedProfile, epsilon_of_part, statement_with
 from dpadmm.core.spec import TrainingSpec
-from dpadmm.core.training import run_training
+from dpadmm.core.training import check_spec, run_training
 from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Sampler
@@ -95,7 +95,7 @@ class SearchPlan:
 
     def check(self, earlier: ReusedProfile | None = None) -> None:
         """Refuse what would cost more than the budget, or cannot be released; from public facts alone."""
-        everything = self.spec.noise_plan(is_secure=True)
+        everything = check_spec(self.spec, is_secure=True)
         if self.scores is None:
             return
         said = everything.statement() if earlier is None else statement_with(everything, earlier.release)

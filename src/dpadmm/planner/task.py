@@ -1,6 +1,7 @@
 """What a plan is made from: public facts about the silos, the loss and the budget. No record is among them."""
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.calibration import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.aims import Aim
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, risk_of
 from dpadmm.problems.regularisers import Regulariser
@@ -23,6 +23,18 @@ from dpadmm.problems.streams import SiloStream, StreamedRisk
 _LEAST = 1e-100
 _PROFILE_WORDS = ("auto", "off")
 _USUAL_BINS = 21  # of a column of numbers
+
+
+class Aim(Enum):
+    """To predict as well as noise allows, or to tell coefficients with confidence intervals (C14)."""
+
+    PREDICTION = "prediction"
+    INFERENCE = "inference"
+
+    @property
+    def wants_intervals(self) -> bool:
+        """Whether coefficients are to be told with intervals."""
+        return self is Aim.INFERENCE
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,20 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.problems.arrays import Floats, Ints, Matrix, as_numbers
+from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.functions import Constants, LocalFunctions, MeanLosses, linear_constants
 from dpadmm.problems.losses import LabelKind, Loss
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
-from dpadmm.problems.rows import gram_sum, row_block, row_products, row_squares, row_sums, scaled_rows, scores
+from dpadmm.problems.rows import (
+    as_numbers,
+    gram_sum,
+    row_block,
+    row_products,
+    row_squares,
+    row_sums,
+    scaled_rows,
+    scores,
+)
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk, check_softmax
 

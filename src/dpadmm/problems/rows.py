@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.centred import CentredRows
 
@@ -205,3 +205,14 @@ def row_products(rows: Matrix, w: Floats) -> Floats:
         return row_products(rows.stored, rows.extended(w))
     columns = range(w.shape[2])
     return np.stack([np.asarray(rows.multiply(w[:, :, r]).sum(axis=1)).ravel() for r in columns], 1)
+
+
+def as_numbers(name: str, values: Any) -> Floats:
+    """Return an array of finite numbers, in C order."""
+    try:
+        array = np.asarray(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise_alone(InputError(f"{name} must hold numbers, got something else."))
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} must hold finite numbers, got NaN or infinite values.")
+    return array

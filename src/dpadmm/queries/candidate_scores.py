@@ -60,6 +60,11 @@ class CandidateScores:
     rounds_first: ClassVar[bool] = True
 
     @property
+    def reads(self) -> tuple[RunSpec, ...]:
+        """Those of all candidates."""
+        return self.runs
+
+    @property
     def round(self) -> int:
         """The one after the last of all runs."""
         return 1 + max(run.setting.rounds for run in self.runs)
@@ -117,7 +122,7 @@ def shortened(losses: Floats, reach: float) -> Floats:
     >>> shortened(np.array([[0.1, 0.3], [9.0, 1.0]]), 0.5).round(4).tolist()
     [[-0.1, 0.1], [0.3536, -0.3536]]
     """
-    finite = np.clip(np.nan_to_num(losses, nan=0.0), 0.0, _WORST)
+    finite = np.clip(np.nan_to_num(losses, nan=_WORST), 0.0, _WORST)
     vectors = finite - finite.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(vectors, axis=1)
     factors = np.minimum(1.0, reach * _WITHIN / np.maximum(norms, np.finfo(float).tiny))

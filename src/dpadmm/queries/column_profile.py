@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpadmm.core.spec import ReleaseFacts, plan_sum
+from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
 from dpadmm.errors import InputError
 from dpadmm.noise.draws import Slot
 from dpadmm.noise.plan import NoisePlan
@@ -36,6 +36,7 @@ class ColumnProfile:
     slot: ClassVar[Slot] = PROFILE
     round: ClassVar[int] = 0
     rounds_first: ClassVar[bool] = True
+    reads: ClassVar[tuple[RunSpec, ...]] = ()
 
     def check(self, form: "ProfileForm | None", sizes: tuple[int, ...], facts: ReleaseFacts) -> None:
         """Refuse rows with other columns, or in other numbers, than are paid for; from public facts alone."""

@@ -63,6 +63,11 @@ class Curvature:
             raise InputError("The curvature is released after noisy-gradients, for one model of two classes (C14).")
 
     @property
+    def reads(self) -> tuple[RunSpec, ...]:
+        """Its run."""
+        return (self.run,)
+
+    @property
     def round(self) -> int:
         """The one after the last."""
         return self.run.setting.rounds + 1

@@ -19,10 +19,20 @@ from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.records import Origin
 from dpadmm.problems.loss_records import released_loss
 from dpadmm.queries.column_profile import PROFILE
-from dpadmm.reporting.facts import Custody, MethodChoice, RoundCurve, SiloCost, SiloFacts, Wiring
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
-from dpadmm.reporting.statement import Collusion, Guarantee, NoiseSummary, ProfileCost
+from dpadmm.reporting.statement import (
+    Collusion,
+    Custody,
+    Guarantee,
+    MethodChoice,
+    NoiseSummary,
+    ProfileCost,
+    RoundCurve,
+    SiloCost,
+    SiloFacts,
+    Wiring,
+)
 
 
 def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> ReleasedModel:

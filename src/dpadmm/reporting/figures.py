@@ -17,8 +17,8 @@ from dpadmm.planner.forecast import ScoreKind
 from dpadmm.planner.planner import UtilityPoint
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import DEVIATIONS
-from dpadmm.reporting.facts import RoundCurve
 from dpadmm.reporting.files import write_file
+from dpadmm.reporting.statement import RoundCurve
 
 # Okabe-Ito: distinguishable for most people with colour-vision deficiencies.
 BLUE, ORANGE, GREEN, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#8a8a8a", "#222222"

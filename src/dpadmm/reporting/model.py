@@ -23,21 +23,11 @@ from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.planner.planner import UtilityPoint
-from dpadmm.problems.aims import Aim
+from dpadmm.planner.task import Aim
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.loss_records import ReleasedLoss, loss_description
 from dpadmm.problems.losses import LabelKind, Logistic
 from dpadmm.problems.softmax import Softmax
-from dpadmm.reporting.facts import (
-    NOT_STATED,
-    Accountability,
-    Custody,
-    MethodChoice,
-    RoundCurve,
-    SiloFacts,
-    Spending,
-    Wiring,
-)
 from dpadmm.reporting.files import (
     checked_suffix,
     digest_of,
@@ -49,7 +39,17 @@ from dpadmm.reporting.files import (
 from dpadmm.reporting.intervals import CoefficientTable, CurvatureFacts
 from dpadmm.reporting.measurement import Measurement
 from dpadmm.reporting.rows import ModelRows, PlainColumns
-from dpadmm.reporting.statement import Guarantee
+from dpadmm.reporting.statement import (
+    NOT_STATED,
+    Accountability,
+    Custody,
+    Guarantee,
+    MethodChoice,
+    RoundCurve,
+    SiloFacts,
+    Spending,
+    Wiring,
+)
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from dpadmm import __version__
 from dpadmm.data.schema import Schema
@@ -16,22 +16,24 @@ from dpadmm.planner.carrying import PlanOutcome
 from dpadmm.planner.plan import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.problems.loss_records import released_loss
-from dpadmm.problems.regularisers import ElasticNet, Regulariser
+from dpadmm.problems.loss_records import ReleasedLoss
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature
-from dpadmm.reporting.facts import (
+from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.rows import PlainColumns
+from dpadmm.reporting.statement import (
     Custody,
+    Guarantee,
     MethodChoice,
+    ProfileCost,
     RoundCurve,
+    SearchCost,
     SiloFacts,
     Spending,
     Wiring,
 )
-from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainColumns
-from dpadmm.reporting.statement import Guarantee, ProfileCost, SearchCost
 
 _NUMBERS = {
     "eta": "penalty between neighbours (eta)",
@@ -79,7 +81,7 @@ def released_model(
         created=now(),
         package=f"dpadmm {__version__}",
         run=outcome.done.name,
-        loss=released_loss(plan.task.loss),
+        loss=cast(ReleasedLoss, plan.task.loss),
         coefficients=_coefficients(outcome, schema, curvature),
         schema=schema,
         encoding=outcome.encoding,
@@ -165,6 +167,7 @@ def wiring_of(plan: Plan) -> Wiring:
 
 def choice_of(plan: Plan) -> MethodChoice:
     """Return the plan in words."""
+    penalty = plan.run.setting.problem.regulariser
     return MethodChoice(
         method=plan.method,
         summary=by_name()[plan.method].about.summary,
@@ -172,7 +175,7 @@ def choice_of(plan: Plan) -> MethodChoice:
         settings=(
             *numbers_of(plan.algorithm),
             ("ridge", f"{plan.mu:.3g}"),
-            ("further penalty", _penalty_words(plan.run.setting.problem.regulariser)),
+            ("further penalty", "none" if penalty == ElasticNet() else repr(penalty)),
             ("noise", schedule_words(plan.run.schedule)),
             ("released", plan.run.output.value),
         ),
@@ -181,10 +184,6 @@ def choice_of(plan: Plan) -> MethodChoice:
         is_hopeless=plan.is_hopeless,
         expected=plan.expected,
     )
-
-
-def _penalty_words(penalty: Regulariser) -> str:
-    return "none" if penalty == ElasticNet() else repr(penalty)
 
 
 def numbers_of(algorithm: Any) -> tuple[tuple[str, str], ...]:

@@ -15,11 +15,10 @@ from dpadmm.planner.planner import UtilityPoint
 from dpadmm.privacy.ledger.statement import version_words
 from dpadmm.privacy.protection import COVERED, Protection, View, covers
 from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panel, percent, plain_words
-from dpadmm.reporting.facts import Custody, RoundCurve, Spending
 from dpadmm.reporting.intervals import INTERCEPT, CoefficientTable
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import merged
+from dpadmm.reporting.statement import Custody, RoundCurve, Spending, merged
 
 
 @dataclass(frozen=True)

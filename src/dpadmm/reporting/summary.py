@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from dpadmm import checks
 from dpadmm.data.columns import Numeric
 from dpadmm.errors import InputError
-from dpadmm.problems.aims import Aim
+from dpadmm.planner.task import Aim
 from dpadmm.reporting.intervals import (
     CoefficientEstimate,
     CoefficientRow,

@@ -8,9 +8,8 @@ from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.rows import dense, scaled_rows
 from dpadmm.solvers import kernels
-from dpadmm.solvers.row_blocks import block_gram
+from dpadmm.solvers.row_blocks import block_gram, over_blocks
 from dpadmm.solvers.solution import AgentSolver, Solution, Spectrum, Subproblem, require_converged
-from dpadmm.solvers.threads import over_blocks
 
 _EPS = float(np.finfo(np.float64).eps)
 # Agents per task of the thread pool.

@@ -14,11 +14,9 @@ from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.rows import row_block
 from dpadmm.solvers.column_kernel import advance, block_sum, slope_at, solve_column
-from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton import NewtonColumns
-from dpadmm.solvers.row_blocks import over_agents, row_bounds
-from dpadmm.solvers.solution import AgentSolver, Solution, Subproblem, require_converged
-from dpadmm.solvers.threads import over_blocks
+from dpadmm.solvers.row_blocks import over_agents, over_blocks, row_bounds
+from dpadmm.solvers.solution import AgentSolver, Metric, Solution, Subproblem, require_converged
 
 # Pairs of a solve. Kept for the next one they would save every sixth pass or fewer, and no time where d is large; that
 # it depends on its arguments alone is worth more: a resumed run, or a silo that starts again, has the same bits.

@@ -19,10 +19,9 @@ import numpy as np
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.rows import row_block
 from dpadmm.solvers.columns import ColumnSolver, LastSolve
-from dpadmm.solvers.metrics import Metric
 from dpadmm.solvers.newton_kernel import newton_steps
 from dpadmm.solvers.passes import slope_sum
-from dpadmm.solvers.solution import Spectrum, Subproblem
+from dpadmm.solvers.solution import Metric, Spectrum, Subproblem
 
 # A quasi-Newton step is kept if it shrinks the squared gradient (in the norm of P^-1) at least by this factor.
 _ENOUGH = 0.8

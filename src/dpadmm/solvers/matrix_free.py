@@ -11,8 +11,7 @@ import numpy as np
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.rows import row_block
 from dpadmm.solvers.columns import ColumnSolver, LastSolve
-from dpadmm.solvers.metrics import Metric
-from dpadmm.solvers.solution import Subproblem
+from dpadmm.solvers.solution import Metric, Subproblem
 
 _FAST_PASSES = 400
 _NEWTON_STEPS = 200

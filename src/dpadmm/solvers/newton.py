@@ -14,8 +14,7 @@ import numpy as np
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.rows import scaled_rows
-from dpadmm.solvers.metrics import Metric
-from dpadmm.solvers.solution import Spectrum
+from dpadmm.solvers.solution import Metric, Spectrum
 
 _HALVINGS = 60
 # A shortened step ends where the slope along it is still negative, but has lost nine tenths of its size.

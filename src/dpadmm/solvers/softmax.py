@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.softmax import SoftmaxRisk
+from dpadmm.solvers.row_blocks import over_blocks
 from dpadmm.solvers.solution import AgentSolver, Solution, Subproblem, require_converged
-from dpadmm.solvers.threads import over_blocks
 
 _MOST_STEPS = 1000
 _MOST_PRODUCTS = 250  # of conjugate gradients, in one step

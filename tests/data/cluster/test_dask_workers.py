@@ -19,7 +19,7 @@ from dpadmm.data.cluster.dask_workers import DaskWorkers, connected
 from dpadmm.data.parquet import ParquetTable
 from dpadmm.errors import ClusterError, InputError
 from dpadmm.estimators import SimulatedNoiseWarning
-from dpadmm.front.passes import cluster_workers
+from dpadmm.front.sources import cluster_workers
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

@@ -15,9 +15,9 @@ from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.reporting.facts import Custody
 from dpadmm.reporting.federation import federation_model
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.statement import Custody
 
 
 def test_without_the_extra_there_is_a_clear_error(tmp_path):

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.curves import GaussianCurve, PureCurve, m_of
 from dpadmm.privacy.ledger import Budget, Ledger
-from dpadmm.privacy.ledger.spending import Meter, Pile, Piles
-from dpadmm.privacy.protection import Norm, Protection, Strength, Unit
+from dpadmm.privacy.ledger.spending import Mechanism, Meter, Pile, Piles, gaussian_square
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm, Protection, Relation, Strength, Unit
 from dpadmm.privacy.records import (
     CoordinateLaplaceRelease,
     GaussianRelease,
@@ -175,3 +176,25 @@ def test_with_the_real_accountant(path, tools):
         assert statement.spent_epsilon == pytest.approx(direct, rel=1e-6)
         assert 1.993091 < statement.spent_epsilon < 2.5
         assert not statement.holds_adaptively
+
+
+@pytest.mark.parametrize("relation", Relation)
+def test_a_sampled_step_costs_a_person_with_several_records_what_it_costs_alone(relation):
+    """A person is in a batch with a chance that grows with their records, which the ledger must not forget."""
+    people = Protection(relation=relation, records_per_person=3)
+    certificate = Certificate(bound=1.0, protection=people, theorem="C4", assumptions=("bounded",))
+    sampling = PoissonSampling(rate=0.1)
+    release = SampledGaussianRelease(certificate=certificate, noise_std=2.0, sampling=sampling, agent=0, round=1)
+    counted = Mechanism.of(release, people).release
+    assert counted.cost == release.cost
+    assert counted.cost.step.rate == pytest.approx(1 - 0.9**3)
+
+
+def test_discrete_noise_is_charged_for_its_grid():
+    """Discrete noise is a little less than Gaussian (C8): m grows by `1 + grid^2/(4 noise_std^2)`."""
+    certificate = Certificate(bound=1.0, protection=ONE_RECORD, theorem="C1", assumptions=("bounded",))
+    plain = GaussianRelease(certificate=certificate, noise_std=2.0, agent=0, round=1)
+    coarse = replace(plain, certificate=replace(certificate, grid=2.0**-4, grid_dimension=1))
+    ratio = gaussian_square(coarse) / gaussian_square(plain)
+    assert float(ratio) == pytest.approx((1 + (2.0**-4 / 4) ** 2) ** 2, rel=1e-12)
+    assert ratio > Fraction(1)

@@ -18,7 +18,7 @@ from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.accounting import statement
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
-from dpadmm.solvers.threads import one_blas_thread
+from dpadmm.solvers.row_blocks import one_blas_thread
 from dpadmm.testing import Ending, History, LocalEngine, RecordedRun, Recording, Stopping
 from dpadmm_research.reproduction.table import Reading
 

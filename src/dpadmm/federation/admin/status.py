@@ -230,6 +230,8 @@ class SiloView:
         return found
 
     def _state(self, terms: Agreement, last: int | None, *, is_ended: bool, is_last: bool) -> RunState:
+        if not is_last and self.store.rows("SELECT 1 FROM closed WHERE digest = ?", terms.digest):
+            return RunState.ENDED
         if last is not None:
             return RunState.ENDED if is_ended else RunState.FINISHED if is_last else RunState.RUNNING
         is_joined = self.store.rows("SELECT 1 FROM joined WHERE digest = ?", terms.digest)

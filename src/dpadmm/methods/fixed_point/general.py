@@ -24,8 +24,9 @@ from dpadmm.methods.method import About, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.promises import Family, Promise
 from dpadmm.privacy.certificates.gradients import general_constraint
-from dpadmm.problems.arrays import Floats, as_numbers
+from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.rows import as_numbers
 
 _MOST_STEPS = 20_000
 # z is made of public values; it is solved as far as double precision goes.

@@ -19,7 +19,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents, OneNoise
 from dpadmm.noise.draws import Slot
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.solvers.threads import one_blas_thread
+from dpadmm.solvers.row_blocks import one_blas_thread
 from dpadmm_research.papers.consensus.bench import TOLERANCE, Bench
 
 _KICK = 1e-3
