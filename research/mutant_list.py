@@ -567,7 +567,7 @@ ALGORITHMS = (
         "core/loop.py",
         "is_release=is_release\n",
         "is_release=False\n",
-        ("front/test_arrays.py", "-k", "public_numbers"),
+        ("core/test_private.py", "-k", "public_numbers"),
         "an audit attacks runs that end; extreme records are for tests",
     ),
     Mutant(

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.grouped import grouped
 
 import dpadmm
 from dpadmm.data.columns import Numeric, RealLabel
@@ -602,7 +603,7 @@ def groupings() -> dict[str, Any]:
 def build(kind: Any, **options: Any) -> Any:
     public = {"target_bounds": (0, 1e7)} if kind is PrivateLinearRegression else {}
     bounds = {"feature_bounds": ((0, 0), (2e6, 1e18))}
-    return kind(**{"epsilon": 5.0, "delta": 1e-5, **bounds, **public, **options})
+    return kind(**grouped(**{"epsilon": 5.0, "delta": 1e-5, **bounds, **public, **options}))
 
 
 def heard_from(call: Any) -> str:

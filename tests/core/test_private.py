@@ -71,6 +71,9 @@ def test_a_release_fails_by_public_numbers(problem):
     """With messages beyond what 64-bit numbers can solve beside, whatever the records are."""
     with pytest.raises(SolverError, match="public numbers"):
         run_private(PADMM(eta=0.01), problem, 3, Target(1e-8, 1e-12), SecureSampler(), ring(4), engine=QUIET)
+    spec = RunSpec(PADMM(eta=0.01), RunSetting(problem, 3, network=ring(4)), Target(1e-8, 1e-12))
+    with pytest.raises(SolverError, match="public numbers"):
+        train(spec, [problem], SecureSampler())
 
 
 @pytest.mark.parametrize(
