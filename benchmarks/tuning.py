@@ -27,7 +27,7 @@ from sklearn.metrics import log_loss
 
 from accuracy_sets import DELTA, HELD_OUT, SETS, _loaded, schema_of
 from dpadmm import PrivateLogisticRegression, PrivateSearchCV
-from dpadmm.estimators import parameters
+from dpadmm.estimators import train
 from dpadmm.planner import search
 
 FIRST_SEED = 60_000
@@ -83,7 +83,7 @@ def main() -> int:
     wanted = parser.parse_args()
     warnings.simplefilter("ignore")  # every fit would say that its noise is simulated
     # A plan is a function of public facts alone, so runs that differ in their noise share it.
-    parameters.make_plan = search.make_plan = lru_cache(maxsize=256)(parameters.make_plan)
+    train.make_plan = search.make_plan = lru_cache(maxsize=256)(train.make_plan)
     begin = time.perf_counter()
     for name, epsilon in product(wanted.sets, wanted.epsilons):
         runs = [one_run(Rows(name, i), epsilon, FIRST_SEED + i, wanted.compared) for i in range(wanted.runs)]

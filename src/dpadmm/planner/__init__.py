@@ -11,9 +11,10 @@ from dpadmm.planner.forecast import Forecast, ScoreKind
 from dpadmm.planner.plan import Plan
 from dpadmm.planner.planner import UtilityPoint, plan, utility_curve
 from dpadmm.planner.search import SearchPlan, carry_out_search, plan_search
-from dpadmm.planner.task import Task
+from dpadmm.planner.task import Aim, Task
 
 __all__ = [
+    "Aim",
     "Forecast",
     "Plan",
     "PlanOutcome",

@@ -7,7 +7,6 @@ them. `Silos` holds the rows; `Problem` is what a method runs on.
 from dpadmm import _offer
 
 _NAMES = {
-    "aims": "Aim",
     "functions": "Constants LocalFunctions",
     "losses": "Huber LabelKind LinkedLoss Logistic Loss SmoothedHinge Squared",
     "problem": "EmpiricalRisk Problem PublicFunctions Weighting",
