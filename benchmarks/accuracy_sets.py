@@ -26,7 +26,7 @@ from dpadmm.data.draft import ColumnType, draft_schema
 from dpadmm.data.partition import Rows, iid
 from dpadmm.data.schema import Schema
 from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning
-from dpadmm.estimators import train as order_of_a_fit
+from dpadmm.estimators import train as one_fit
 from dpadmm_research.datasets import adult, heart, nist_acs
 from dpadmm_research.datasets.splits import split
 
@@ -149,7 +149,7 @@ def _loaded(name: str) -> tuple[pd.DataFrame, NDArray[Any]]:
     return table, SETS[name].silos(table)
 
 
-_planned = lru_cache(maxsize=16)(order_of_a_fit.make_plan)
+_planned = lru_cache(maxsize=16)(one_fit.make_plan)
 
 
 def measure(name: str, trust: str, epsilon: float, run: int) -> dict[str, float]:
@@ -157,7 +157,7 @@ def measure(name: str, trust: str, epsilon: float, run: int) -> dict[str, float]
 
     A plan is a function of public facts alone, so runs that differ in their noise share it.
     """
-    order_of_a_fit.make_plan = _planned
+    one_fit.make_plan = _planned
     (table, silo), chosen = _loaded(name), SETS[name]
     schema = schema_of(chosen.known)
     labels, found = table[schema.label.name], {}

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from peers.sets import Loaded, load
 
 from dpadmm import Privacy, PrivateLogisticRegression
-from dpadmm.estimators import train as order_of_a_fit
+from dpadmm.estimators import train
 
 
 def nominal(records: int) -> int:
@@ -41,7 +41,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # noise is simulated, and the planner warns at the smallest budgets
     name, jobs, answers = sys.argv[1:4]
     # A plan is a function of public facts alone, so runs that differ in their noise share it; the first one pays.
-    order_of_a_fit.make_plan = lru_cache(maxsize=None)(order_of_a_fit.make_plan)
+    train.make_plan = lru_cache(maxsize=None)(train.make_plan)
     data = load(name)
     for job in jobs_of(jobs):
         answer(job, Path(answers), partial(fit, job, data))
