@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.cli.evaluation import bought
+from dpadmm.cli.evaluation import evaluate_privately
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError
@@ -118,7 +118,7 @@ def test_the_rows_that_are_measured_are_the_first_of_each_person(cli, clinics):
     tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None, protection=None)
     budgeted = FitSettings(epsilon=1e5, delta=1e-5)
     asked = ResolvedSettings(settings=budgeted, protection=Protection(unit=Unit.PERSON))
-    found = bought(model, tables, Screening(), asked, LedgerFile(), None, persons_of(tables, "patient"))
+    found = evaluate_privately(model, tables, Screening(), asked, LedgerFile(), None, persons_of(tables, "patient"))
     first = [(table.frame.groupby("patient", sort=False).head(1), table.where) for table in tables.values()]
     exact = ScoredRows.of(model, first, Screening(), None).counts(np.arange(250))
     np.testing.assert_allclose(found.counts, exact, atol=0.5)

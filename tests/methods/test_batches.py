@@ -192,7 +192,7 @@ class TestFacts:
         assert pickle.loads(pickle.dumps(secret)).seed is None
         assert len({secret.drawn().seed for _ in range(8)}) == 8
         assert secret.drawn().seed >= 2**64 or secret.drawn().seed >= 2**64  # 128 bits; both below: 2^-128
-        with pytest.raises(InputError, match="engine"):
+        with pytest.raises(InputError, match="drawn for one run"):
             secret.key(0)
         known = Batches(5, seed=3)
         assert known.drawn() is known
