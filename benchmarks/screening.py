@@ -54,7 +54,7 @@ def screen():
     judged = {{each.name: screening.judge(each, frame[each.name], findings) for each in (*columns, label)}}
     for name, found in judged.items():
         screening._apply(name, found, screening.Screening(), findings)
-{_TURNS}"""
+{_TURNS}""".replace("dpadmm.data", "dpadmm.datasets")  # as the package was called
 
 
 def table(rows: int) -> pd.DataFrame:
