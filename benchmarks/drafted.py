@@ -25,7 +25,7 @@ from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import SiloFiles
 from dpadmm.planner.drafting import draft
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.reporting.federation import federation_model
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm_research.datasets import heart

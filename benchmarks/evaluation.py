@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from dpadmm.estimators import PrivateLogisticRegression, private_evaluation
-from dpadmm.privacy.calibration import Target, calibrate_gaussian
+from dpadmm.privacy.accounting import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation import PrivateEvaluation

@@ -4,11 +4,11 @@ import time
 
 import numpy as np
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from logistic import ETA, TOLERANCE, N, problem, scipy_loop
 from table import Row

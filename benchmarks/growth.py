@@ -18,8 +18,8 @@ from scipy import sparse
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.noise.draws import Sampler
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.sampler import Sampler
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.arrays import Matrix
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem

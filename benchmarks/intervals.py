@@ -29,11 +29,11 @@ from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner.carrying import carry_out
 from dpadmm.planner.planner import plan
 from dpadmm.planner.task import Aim, TableShape, Task
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate, interval_rows

@@ -10,11 +10,10 @@ from functools import partial
 import numpy as np
 
 from dpadmm.noise import Draw, Recipients, SecureSampler, Slot, grid_for
-from dpadmm.noise.masks import MaskKey, PairwiseMasks
-from dpadmm.noise.sums import masked, to_words
+from dpadmm.noise.masks import MaskKey, PairwiseMasks, masked, to_words
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-from dpadmm.privacy.records import SummedGaussianRelease
+from dpadmm.privacy.releases import SummedGaussianRelease
 from table import Row
 
 SILOS, DIMENSIONS = (5, 20, 100), {104: 30, 100_000: 5}

@@ -12,7 +12,7 @@ import opendp.prelude as dp
 
 from dpadmm.noise import Draw, Recipients, Sampler, SecureSampler, SimulatedSampler, Slot, grid_for
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
-from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, SphericalLaplaceRelease
+from dpadmm.privacy.releases import CoordinateLaplaceRelease, GaussianRelease, SphericalLaplaceRelease
 from table import Row
 
 REPETITIONS = 15

@@ -127,13 +127,13 @@ STAGES = (
     Stage(
         "what was asked, and rows",
         "",
-        "cli front estimators settings checks parsing data",
+        "cli front estimators settings checks files data",
         ("Settings are checked before a row is read. Tables are read and screened; nothing is encoded yet.",),
     ),
     Stage(
         "core/spec, core/budget",
         "bounded",
-        "planner privacy queries noise/plan noise/promises noise/simulated",
+        "planner privacy queries noise/plan noise/mechanisms noise/sampler",
         (
             "Public facts alone become steps. Each has certificates, which bound what one record can move,",
             "and noise for its part of the budget: here the counts of the columns, then the rounds of a method.",
@@ -142,7 +142,7 @@ STAGES = (
     Stage(
         "core/release",
         "paid for",
-        "privacy/ledger privacy/accounting privacy/records codec atomic",
+        "privacy/ledger privacy/accounting privacy/releases codec",
         ("The noise of all steps is reserved in the ledger at once. Nothing else can be drawn.",),
     ),
     Stage(

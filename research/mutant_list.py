@@ -362,7 +362,7 @@ NOISE = (
     Mutant(
         "noise",
         "a fifth too little in round 2",
-        "noise/planned.py",
+        "core/release.py",
         "out[:, :, columns] = drawn.values",
         "out[:, :, columns] = part + (0.8 if k == 2 else 1.0) * (drawn.values - part)",
         ("research/tests/audit/test_checks.py", "-k", "everything and p-admm"),
@@ -371,7 +371,7 @@ NOISE = (
     Mutant(
         "noise",
         "every silo gets the noise that the first one needs",
-        "noise/draws.py",
+        "noise/sampler.py",
         "np.array([record.level for record in noisy])",
         "np.array([noisy[0].level for _ in noisy])",
         ("research/tests/audit/test_checks.py", "-k", "everything and p-admm"),
@@ -380,7 +380,7 @@ NOISE = (
     Mutant(
         "noise",
         "even rounds use the noise of the round before (simulated)",
-        "noise/simulated.py",
+        "noise/sampler.py",
         "return np.array([draw.round, low, high]",
         "return np.array([draw.round - (draw.round % 2 == 0), low, high]",
         ("noise/test_simulated.py",),
@@ -398,7 +398,7 @@ NOISE = (
     Mutant(
         "noise",
         "half of the secure noise",
-        "noise/secure.py",
+        "noise/sampler.py",
         "exact.draw(law, ratio, whole.size)",
         "exact.draw(law, ratio / 2, whole.size)",
         ("noise/test_secure.py",),
@@ -407,7 +407,7 @@ NOISE = (
     Mutant(
         "noise",
         "silos of different sizes get the least secure noise among them",
-        "noise/secure.py",
+        "noise/sampler.py",
         "exact.draw(law, ratio, whole.size)",
         "exact.draw(law, min(each[2] for each in work), whole.size)",
         ("noise/test_secure.py",),
@@ -416,7 +416,7 @@ NOISE = (
     Mutant(
         "noise",
         "values are rounded to a grid 1024 times as coarse as is counted",
-        "noise/secure.py",
+        "noise/sampler.py",
         "multiples = np.rint(values / grid)",
         "multiples = np.rint(values / (1024 * grid)) * 1024",
         ("noise/test_secure.py", "-k", "edges"),
@@ -425,7 +425,7 @@ NOISE = (
     Mutant(
         "noise",
         "values are cut off at a grid 1024 times as coarse as is counted",
-        "noise/secure.py",
+        "noise/sampler.py",
         "multiples = np.rint(values / grid)",
         "multiples = np.floor(values / (1024 * grid)) * 1024",
         ("noise/test_secure.py", "-k", "edges"),
@@ -434,7 +434,7 @@ NOISE = (
     Mutant(
         "noise",
         "secure spherical noise has the length of one dimension less",
-        "noise/secure.py",
+        "noise/sampler.py",
         "lengths = -np.sum(np.log(_uniforms((n, d))), axis=1)",
         "lengths = -np.sum(np.log(_uniforms((n, max(d - 1, 1)))), axis=1)",
         ("noise/test_secure.py",),
@@ -443,7 +443,7 @@ NOISE = (
     Mutant(
         "noise",
         "secure spherical noise comes from 16 bits of entropy",
-        "noise/secure.py",
+        "noise/sampler.py",
         "words = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64).reshape(shape)",
         "words = np.random.default_rng(list(os.urandom(2))).integers(0, 2**64, shape, dtype=np.uint64)",
         ("noise/test_secure.py",),
@@ -506,7 +506,7 @@ NOISE = (
     Mutant(
         "noise",
         "a second value under one release gets its noise unpaid",
-        "noise/planned.py",
+        "core/release.py",
         "            if drawn.is_private_release:\n                self._check_paid(slot, k, agents, planned)\n"
         "            self._drawn",
         "            self._drawn",
@@ -516,7 +516,7 @@ NOISE = (
     Mutant(
         "noise",
         "of several agents that draw together, only the first is asked whether it has drawn before",
-        "noise/planned.py",
+        "core/release.py",
         "for agent, release in zip(agents.tolist(), paid, strict=True):",
         "for agent, release in list(zip(agents.tolist(), paid, strict=True))[:1]:",
         ("noise/test_plan_attacks.py", "-k", "second_value"),
@@ -552,7 +552,7 @@ NOISE = (
     Mutant(
         "noise",
         "one of several promised draws is enough for all of them",
-        "noise/planned.py",
+        "core/release.py",
         "        if drawn < release.count:",
         "        if drawn < 1:",
         ("noise/test_plan_attacks.py",),
@@ -729,7 +729,7 @@ LEDGER = (
     Mutant(
         "ledger",
         "whose rows they are does not tell data apart",
-        "privacy/ledger/silos.py",
+        "privacy/ledger/fingerprints.py",
         "        if self.persons is not None:\n            first_rows",
         "        if False:\n            first_rows",
         ("privacy/ledger/test_persons.py",),
@@ -783,7 +783,7 @@ LEDGER = (
     Mutant(
         "ledger",
         "what a run has cost is told as it was when somebody first asked",
-        "privacy/ledger/statement.py",
+        "privacy/ledger/spending.py",
         "self.last_time, self.drawn = time, None",
         "self.last_time = time",
         ("privacy/ledger/test_remembered.py", "-k", "read_back"),
@@ -792,7 +792,7 @@ LEDGER = (
     Mutant(
         "ledger",
         "simulated noise is recorded as a release",
-        "privacy/ledger/confirmed.py",
+        "privacy/ledger/ledger.py",
         "if Origin(origin) is not Origin.SECURE:",
         "if Origin(origin) is Origin.NONE:",
         ("privacy/ledger/test_reserve.py",),
@@ -856,7 +856,7 @@ LEDGER = (
     Mutant(
         "ledger",
         "names of silos are marked without the ledger's key",
-        "privacy/ledger/silos.py",
+        "privacy/ledger/fingerprints.py",
         'label=_mark(data.name.encode(), key, b"dpadmm silo"),',
         'label=_mark(data.name.encode(), bytes(32), b"dpadmm silo"),',
         ("privacy/ledger/test_silos.py",),
@@ -865,7 +865,7 @@ LEDGER = (
     Mutant(
         "ledger",
         "one column that is known vouches for a new combination of the others",
-        "privacy/ledger/silos.py",
+        "privacy/ledger/fingerprints.py",
         "not self.common.issuperset(common.values())",
         "self.common.isdisjoint(common.values())",
         ("privacy/ledger/test_silos.py",),
@@ -1002,7 +1002,7 @@ ESTIMATORS = (
     Mutant(
         "estimators",
         "history_ shows messages as they were before noise",
-        "noise/planned.py",
+        "core/release.py",
         "        self._see(slot, k, out)\n        return out\n\n    def total",
         "        self._see(slot, k, values)\n        return out\n\n    def total",
         ("core/test_private.py", "-k", "history"),
@@ -1013,7 +1013,7 @@ ESTIMATORS = (
         "secure noise comes from a fixed seed",
         "core/release.py",
         "hook = PlannedNoise(part, self.sampler.apart(number)",
-        "from dpadmm.noise.simulated import SimulatedSampler\n\n        hook = PlannedNoise(part, SimulatedSampler(1)",
+        "from dpadmm.noise.sampler import SimulatedSampler\n\n        hook = PlannedNoise(part, SimulatedSampler(1)",
         ("core/test_private.py",),
         PRODUCT,
     ),
@@ -1299,7 +1299,7 @@ MASKS = (
     Mutant(
         "masks",
         "C12: words leave without masks",
-        "noise/sums.py",
+        "noise/masks.py",
         "return sum_words([words, masks.words(slot, k, words.size)])",
         "return words",
         ("noise/test_sums.py", "noise/test_masks.py", "noise/test_shares.py"),
@@ -1308,7 +1308,7 @@ MASKS = (
     Mutant(
         "masks",
         "C12: shares count on colluders' noise",
-        "privacy/records.py",
+        "privacy/releases.py",
         "return self.noise_std / math.sqrt(self.honest)",
         "return self.noise_std / math.sqrt(self.silos)",
         ("privacy/test_aggregate.py", "noise/test_shares.py", "privacy/certificates/test_masked.py"),

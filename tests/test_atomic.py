@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from dpadmm.atomic import write_atomic
+from dpadmm.files import write_atomic
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -846,9 +846,9 @@ def test_objects_that_hold_records_do_not_print_them() -> None:
 def test_values_without_noise_are_not_in_messages() -> None:
     """A row above the norm, a value beyond the grid, a table of text: the refusals are told without the value."""
     from dpadmm.noise import Draw, Recipients, Slot
-    from dpadmm.noise.secure import SecureSampler, grid_for
+    from dpadmm.noise.sampler import SecureSampler, grid_for
     from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-    from dpadmm.privacy.records import GaussianRelease
+    from dpadmm.privacy.releases import GaussianRelease
     from dpadmm.problems.silos import Silos
     from dpadmm.solvers.solution import Solution, Subproblem, require_converged
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
-from dpadmm.parsing import MOST_DIGITS, MOST_LEVELS, parse_json, parse_toml, read_arrays, read_bytes, read_text
+from dpadmm.files import MOST_DIGITS, MOST_LEVELS, parse_json, parse_toml, read_arrays, read_bytes, read_text
 
 plain = st.recursive(
     st.none()

@@ -47,7 +47,7 @@ class _Misfit(ValueError):
 def encode(value: Any, declared: Any = None) -> Any:
     """Return a record as plain JSON values; `declared`: its union or base class, where its kind must be told.
 
-    >>> from dpadmm.privacy.calibration import PureTarget, Target
+    >>> from dpadmm.privacy.accounting import PureTarget, Target
     >>> encode(PureTarget(2), Target | PureTarget)
     {'kind': 'PureTarget', 'epsilon': 2.0}
     """
@@ -60,7 +60,7 @@ def encode(value: Any, declared: Any = None) -> Any:
 def decode(declared: type[_T] | Any, value: Any, where: str | None = None) -> _T:
     """Return the record of the declared type that `encode` wrote; otherwise `InputError`, which begins with `where`.
 
-    >>> from dpadmm.privacy.calibration import Target
+    >>> from dpadmm.privacy.accounting import Target
     >>> decode(Target, {"epsilon": 1.0})
     Traceback (most recent call last):
     dpadmm.errors.InputError: Target.delta is missing.

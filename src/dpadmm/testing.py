@@ -13,22 +13,20 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.core.loop import Round, progress_bar, rounds
-from dpadmm.core.release import open_release
+from dpadmm.core.release import PublicRound, open_release
 from dpadmm.core.spec import FinalModel, RunSetting, RunSpec, TrainingSpec
 from dpadmm.core.training import check_spec
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents, NoiseHook, Residuals, Silence, spread
 from dpadmm.methods.method import Method, check_fit
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import Sampler
+from dpadmm.noise.mechanisms import Schedule
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.planned import PublicRound
-from dpadmm.noise.promises import Schedule
-from dpadmm.privacy.accounting import Statement
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.noise.sampler import Sampler
+from dpadmm.privacy.accounting import PureTarget, Statement, Target
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
 from dpadmm.privacy.protection import ONE_RECORD, Protection
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.row_blocks import available_threads, one_blas_thread

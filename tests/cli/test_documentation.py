@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm_research.accounting.public_facts import one_agent
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"

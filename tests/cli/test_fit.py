@@ -381,7 +381,7 @@ def test_whatever_a_file_holds_there_is_a_message_and_nothing_is_spent(cli, stud
 
 
 def test_an_interrupted_run_says_what_it_cost(cli, study, tmp_path, monkeypatch):
-    from dpadmm.noise.secure import SecureSampler
+    from dpadmm.noise.sampler import SecureSampler
 
     def stop(*_args, **_more):
         raise KeyboardInterrupt

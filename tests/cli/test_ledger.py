@@ -14,7 +14,7 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns
 from dpadmm.privacy.protection import ONE_RECORD
-from dpadmm.privacy.records import GaussianRelease, Origin
+from dpadmm.privacy.releases import GaussianRelease, Origin
 from dpadmm_research.accounting.public_facts import one_agent
 
 DATA = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}),)

@@ -9,7 +9,7 @@ import pytest
 
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm_research.accounting.public_facts import one_agent
 

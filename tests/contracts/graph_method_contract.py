@@ -5,6 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from tests.contracts.random_network import random_network
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
@@ -12,7 +13,6 @@ from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.method import by_name
 from dpadmm.networks import complete, ring, star
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared

@@ -14,7 +14,7 @@ from tests.contracts.certificates import changed
 
 from dpadmm.noise import Draw, Recipients, Slot, grid_for
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm
-from dpadmm.privacy.records import (
+from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
     GaussianRelease,
     ObjectiveRelease,

@@ -14,8 +14,8 @@ from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.noise.promises import Constant
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.mechanisms import Constant
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, View

@@ -33,7 +33,7 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import plan
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpadmm.core import spec as spec_module
+from dpadmm.core.release import PlannedNoise
 from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
 from dpadmm.core.training import Problems, run_training
 from dpadmm.data import load_breast_cancer
@@ -27,12 +28,11 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete, path, ring
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.plan import calibrated, check_reach
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import ElasticNet

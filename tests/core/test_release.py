@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpadmm.core.release import open_release
+from dpadmm.core.release import PlannedNoise, open_release
 from dpadmm.core.spec import ReleaseFacts, RunSetting, RunSpec, TrainingSpec, plan_sum
 from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
-from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.planned import PlannedNoise
 from dpadmm.planner.simulations import scaled
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View

@@ -13,8 +13,8 @@ from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import path
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.noise.draws import COORDINATOR
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.mechanisms import COORDINATOR
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import Logistic

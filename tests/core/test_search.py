@@ -14,9 +14,8 @@ from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
 from dpadmm.core.training import run_training
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, View

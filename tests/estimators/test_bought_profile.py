@@ -9,12 +9,11 @@ import pytest
 from tests.grouped import grouped
 
 from dpadmm.core import training
-from dpadmm.core.release import OpenRelease
+from dpadmm.core.release import OpenRelease, PlannedNoise
 from dpadmm.data.columns import BinaryLabel, Numeric
 from dpadmm.data.schema import Schema
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data
-from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View

@@ -27,7 +27,7 @@ from dpadmm.estimators.owners import Owners
 from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.reporting.score_bins import WIDTH
 from dpadmm.settings import CellRules, TrainingOptions
 

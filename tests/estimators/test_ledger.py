@@ -18,7 +18,7 @@ from tests.grouped import grouped
 from dpadmm import PrivateSearchCV
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression, ledger_data, private_accuracy
-from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, Ledger

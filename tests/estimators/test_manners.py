@@ -28,7 +28,7 @@ from dpadmm.estimators import (
     SimulatedNoiseWarning,
 )
 from dpadmm.privacy.protection import Protection
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.settings import CellRules, Privacy, TrainingOptions
 
 simulated = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")

@@ -12,10 +12,10 @@ from sklearn.linear_model import LogisticRegression
 from dpadmm import estimators
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import PrivateLogisticRegression, SimulatedNoiseWarning, ledger_data
-from dpadmm.noise.secure import grid_for
+from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, View
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 
 # The models of these tests score each row by itself.
 private_accuracy = partial(estimators.private_accuracy, scores_rows_alone=True)

@@ -17,12 +17,12 @@ from dpadmm.errors import BudgetError, DpadmmError, InputError
 from dpadmm.estimators import PrivateLogisticRegression, private_accuracy
 from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.notices import LargeDeltaWarning
-from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.planner import Task, carry_out, plan, planner
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import TableShape, nominal_sizes
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.losses import Logistic

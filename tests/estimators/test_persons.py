@@ -10,7 +10,7 @@ from tests.grouped import grouped
 from dpadmm.data import BinaryLabel, Categorical, Numeric, Schema
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data, private_accuracy, private_evaluation
-from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.reporting.model import ReleasedModel

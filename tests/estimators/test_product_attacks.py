@@ -12,7 +12,7 @@ import pytest
 
 from dpadmm.errors import LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data, private_accuracy
-from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, Ledger, store
 from dpadmm.settings import TrainingOptions

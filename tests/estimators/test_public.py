@@ -8,9 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from dpadmm.noise.draws import Perturbed
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.privacy.records import Origin
+from dpadmm.noise.sampler import Perturbed, SecureSampler
+from dpadmm.privacy.releases import Origin
 from dpadmm.problems.silos import Silos
 
 NAMED = ("model.released_.run", "model.released_.created", "model.released_.profile.run")

@@ -14,8 +14,7 @@ import pytest
 from tests.grouped import grouped
 
 from dpadmm import PrivateLogisticRegression, PrivateSearchCV
-from dpadmm.noise.draws import promised_noise
-from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.sampler import SecureSampler, promised_noise
 from dpadmm.privacy.curves import m_of
 from dpadmm.reporting import outcome
 

@@ -11,8 +11,8 @@ from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import ledger_data
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks.graph import complete
-from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.sampler import SimulatedSampler
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Budget
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.losses import Logistic

@@ -15,14 +15,14 @@ import pytest
 from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
+from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.methods import method, registry
 from dpadmm.methods.dp_sgd import DPSGD
 from dpadmm.methods.method import About, Method, Topology
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.ps_admm import PSADMM
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.solvers.solution import WatchedSolver
 from dpadmm.testing import LocalEngine, Stopping
 
@@ -112,7 +112,7 @@ def test_noise_that_was_promised_and_not_drawn_is_no_release(package, kept):
     """Found before anything is spent: the planner tries the method on synthetic data."""
     from dpadmm.estimators import PrivateLogisticRegression
     from dpadmm.noise import SecureSampler
-    from dpadmm.privacy.calibration import Target
+    from dpadmm.privacy.accounting import Target
     from dpadmm.problems.losses import Logistic
     from dpadmm.problems.problem import EmpiricalRisk, Problem
     from dpadmm.problems.silos import Silos

@@ -18,7 +18,7 @@ from dpadmm.methods.batches import (
     correction_bound,
     whole_gradients,
 )
-from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
+from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents

@@ -16,7 +16,7 @@ from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.methods.registry import METHODS
 from dpadmm.networks import complete, ring
 from dpadmm.noise import SimulatedSampler
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem

@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.contracts.graph_method_contract import neighbours
 from tests.contracts.local_facts import of
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.data import random_quadratics
 from dpadmm.data.control import random_control
 from dpadmm.data.generators import logistic_table
@@ -19,13 +20,10 @@ from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.method import Setting, by_name
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Family
 from dpadmm.noise.plan import at_levels
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.promises import CaoOptimal, Family
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.privacy.accounting import by_agent, compose
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.noise.sampler import SecureSampler
+from dpadmm.privacy.accounting import PureTarget, Target, by_agent, compose
 from dpadmm.privacy.certificates.hidden_state import consensus_broadcast_records
 from dpadmm.privacy.protection import Protection, Strength, Unit, View
 from dpadmm.problems.losses import Logistic

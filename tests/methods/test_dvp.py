@@ -12,11 +12,11 @@ from dpadmm.methods.dvp import DVP, OBJECTIVE, SMOOTHING
 from dpadmm.methods.method import Setting
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.mechanisms import Custom, Promise
 from dpadmm.noise.plan import calibrated
-from dpadmm.noise.promises import Custom, Promise
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Strength
-from dpadmm.privacy.records import objective_epsilon
+from dpadmm.privacy.releases import objective_epsilon
 from dpadmm.problems.losses import Logistic, SmoothedHinge
 from dpadmm.problems.problem import Problem
 from dpadmm.testing import LocalEngine, Stopping, plan_noise, run_private

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
@@ -19,12 +20,10 @@ from dpadmm.methods.method import Setting
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.networks import complete, path, ring
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.promises import Family
-from dpadmm.privacy.accounting import by_agent
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.noise.mechanisms import Family
+from dpadmm.privacy.accounting import PureTarget, Target, by_agent
 from dpadmm.privacy.protection import Norm
-from dpadmm.privacy.records import CoordinateLaplaceRelease, SampledGaussianRelease
+from dpadmm.privacy.releases import CoordinateLaplaceRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents

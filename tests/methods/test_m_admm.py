@@ -11,7 +11,7 @@ from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.dvp import DVP, OBJECTIVE
 from dpadmm.methods.m_admm import MADMM
 from dpadmm.networks import ring, star
-from dpadmm.privacy.calibration import PureTarget
+from dpadmm.privacy.accounting import PureTarget
 from dpadmm.privacy.certificates.objective import m_admm_linear_rate
 from dpadmm.problems.problem import Problem
 from dpadmm.testing import Stopping, plan_noise

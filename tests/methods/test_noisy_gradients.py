@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
@@ -14,13 +15,12 @@ from dpadmm.methods.anatomy import BROADCAST, Agents, OneNoise
 from dpadmm.methods.method import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.masks import pairwise_masks
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.mechanisms import COORDINATOR
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.local import TRUSTED_SUM
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.privacy.records import GaussianRelease, SummedGaussianRelease
+from dpadmm.privacy.releases import GaussianRelease, SummedGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box, ElasticNet

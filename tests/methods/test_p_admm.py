@@ -9,8 +9,8 @@ from dpadmm.errors import InputError
 from dpadmm.methods.method import Setting
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
-from dpadmm.noise.promises import Geometric
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.noise.mechanisms import Geometric
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Strength
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem

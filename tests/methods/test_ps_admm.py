@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
@@ -24,11 +25,9 @@ from dpadmm.methods.ps_admm import (
     PSState,
 )
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.privacy.accounting import by_agent
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target, by_agent
 from dpadmm.privacy.protection import Protection, Strength
-from dpadmm.privacy.records import GaussianRelease, SampledGaussianRelease
+from dpadmm.privacy.releases import GaussianRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic

@@ -11,7 +11,7 @@ from dpadmm.methods.method import by_name
 from dpadmm.methods.r_admm import RADMM, BareRADMM
 from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.networks import ring, star
-from dpadmm.privacy.calibration import PureTarget
+from dpadmm.privacy.accounting import PureTarget
 from dpadmm.problems.problem import Problem
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.spectrum import laplacian, signless_laplacian

@@ -9,7 +9,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.networks import star
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.problem import Problem
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.spectrum import laplacian, signless_laplacian

@@ -22,8 +22,8 @@ from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.linearised import LinearisedADMM
 from dpadmm.methods.method import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.noise.promises import Family
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.mechanisms import Family
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Strength, Unit
 from dpadmm.problems.centred import CentredRows

@@ -15,7 +15,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.problem import Problem, PublicFunctions
 from dpadmm.problems.silos import PersonRows, Silos

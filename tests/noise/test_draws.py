@@ -8,7 +8,7 @@ from tests.contracts.noise_contract import certificate, gaussian, laplace, messa
 
 from dpadmm.errors import InputError
 from dpadmm.noise import COORDINATOR, Draw, Recipients, SecureSampler, SimulatedSampler, Slot, family_of
-from dpadmm.privacy.records import BareRelease, CoordinateLaplaceRelease
+from dpadmm.privacy.releases import BareRelease, CoordinateLaplaceRelease
 
 SAMPLERS = [SimulatedSampler(1), SecureSampler()]
 

@@ -7,7 +7,7 @@ import pytest
 
 from dpadmm.noise import Draw, Recipients, SecureSampler, Slot, grid_for
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-from dpadmm.privacy.records import GaussianRelease, SphericalLaplaceRelease
+from dpadmm.privacy.releases import GaussianRelease, SphericalLaplaceRelease
 
 GRID = grid_for(2.0)
 CERTIFICATE = Certificate(

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from dpadmm.errors import InputError
-from dpadmm.noise.masks import MaskKey, PairwiseMasks, pairwise_masks
-from dpadmm.noise.sums import sum_words
+from dpadmm.noise.masks import MaskKey, PairwiseMasks, pairwise_masks, sum_words
 
 PRIME = 2**255 - 19
 KEYS = [MaskKey.of(hashlib.sha256(f"test key {i}".encode()).digest()) for i in range(12)]

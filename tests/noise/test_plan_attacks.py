@@ -7,19 +7,17 @@ import numpy as np
 import pytest
 from tests.contracts.local_facts import of
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
-from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, Row
 from dpadmm.noise.plan import at_levels, calibrated
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.accounting import by_agent, compose
-from dpadmm.privacy.calibration import PureTarget, Target, calibrate_gaussian
+from dpadmm.privacy.accounting import PureTarget, Target, by_agent, calibrate_gaussian, compose
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.certificates.local import p_admm
 from dpadmm.privacy.certificates.objective import dvp
 from dpadmm.privacy.curves import GaussianCurve, m_of
-from dpadmm.privacy.records import Origin, PoissonSampling
+from dpadmm.privacy.releases import Origin, PoissonSampling
 
 MESSAGE, OTHER = Slot("message"), Slot("other")
 TARGET = Target(epsilon=1.0, delta=1e-5)

@@ -23,11 +23,11 @@ from tests.contracts.noise_contract import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.noise import SecureSampler, grid_for, secure
+from dpadmm.noise import SecureSampler, grid_for, sampler
 from dpadmm.noise.exact import GAUSSIAN, LAPLACE
 from dpadmm.privacy.certificates.gradients import full_gradient
 from dpadmm.privacy.protection import secure_grid
-from dpadmm.privacy.records import GaussianRelease, Origin
+from dpadmm.privacy.releases import GaussianRelease, Origin
 
 DISCRETE = [gaussian, sampled_gaussian, laplace]
 SAMPLER = SecureSampler()
@@ -51,7 +51,7 @@ def test_results_are_multiples_of_the_grid(make):
 @pytest.mark.parametrize("scale", [SCALE, 1e-3])
 def test_values_at_both_sides_of_cell_edges_go_to_the_nearest_multiple(make, scale, monkeypatch):
     """With the noise taken away: no coarser grid, no cutting off, by so much as a bit."""
-    monkeypatch.setattr(secure.exact, "draw", lambda law, scale, count: np.zeros(count, dtype=np.int64))
+    monkeypatch.setattr(sampler.exact, "draw", lambda law, scale, count: np.zeros(count, dtype=np.int64))
     grid = grid_for(scale)
     edges = grid * (np.array([0, 1, -7, 2**9, 2**23, -(2**30), 3**20]) + 0.5)
     values = np.concatenate([np.nextafter(edges, -np.inf), np.nextafter(edges, np.inf), edges - grid / 2])
@@ -107,7 +107,7 @@ def test_the_scale_reaches_the_exact_sampler_unrounded(make, law, monkeypatch):
         asked.append(given)
         return np.arange(given[-1]) * 3**30
 
-    monkeypatch.setattr(secure.exact, "draw", draw)
+    monkeypatch.setattr(sampler.exact, "draw", draw)
     found = SAMPLER.perturb(np.full((2, 4, 1), 0.25), make(scale, dimension=4), message(agents=2)).values
     grid = grid_for(scale)
     assert asked == [(law, scale / grid, 8)]
@@ -123,7 +123,7 @@ def test_spherical_noise_is_made_of_entropy_alone(make, monkeypatch):
         taken.append(draw(size))
         return taken[-1]
 
-    monkeypatch.setattr(secure.os, "urandom", urandom)
+    monkeypatch.setattr(sampler.os, "urandom", urandom)
     released = SAMPLER.perturb(np.zeros((2, 5, 1)), make(), message(agents=2)).values[:, :, 0]
     words = np.frombuffer(b"".join(taken), dtype=np.uint64)
     radius, angle, length = ((words >> 12) / 2.0**52 + 2.0**-53).reshape(3, 2, 5)

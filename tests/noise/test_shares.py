@@ -8,20 +8,18 @@ import pytest
 from scipy.stats import kstest, norm
 from tests.contracts.certificates import changed
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import BROADCAST
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
-from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.masks import pairwise_masks
+from dpadmm.noise.masks import from_words, pairwise_masks, sum_words
+from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, Row
 from dpadmm.noise.plan import NoisePlan, calibrated, check_reach
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.noise.sums import from_words, sum_words
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 
 ONE = Target(epsilon=1.0, delta=1e-5)
 PLAIN = Certificate(

@@ -20,7 +20,7 @@ from tests.contracts.noise_contract import (
 
 from dpadmm.errors import InputError
 from dpadmm.noise import COORDINATOR, Draw, Recipients, SimulatedSampler, Slot, kernels
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 
 LARGEST = 2**32 - 2
 

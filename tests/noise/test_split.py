@@ -8,14 +8,13 @@ from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
 from dpadmm.noise import Slot
+from dpadmm.noise.mechanisms import Family, Geometric, Promise, Row
 from dpadmm.noise.plan import calibrated
-from dpadmm.noise.promises import Family, Geometric, Promise, Row
 from dpadmm.noise.split import best_split, is_free_split
-from dpadmm.privacy.accounting import by_agent
-from dpadmm.privacy.calibration import PureTarget, Target, calibrate_scale
+from dpadmm.privacy.accounting import PureTarget, Target, by_agent, calibrate_scale
 from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import in_l1_norm
-from dpadmm.privacy.records import CoordinateLaplaceRelease, FixedSizeSampling, PoissonSampling
+from dpadmm.privacy.releases import CoordinateLaplaceRelease, FixedSizeSampling, PoissonSampling
 
 DELTA = 1e-5
 

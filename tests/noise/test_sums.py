@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dpadmm.errors import InputError
-from dpadmm.noise.sums import MOST_MULTIPLE, from_words, masked, sum_words, to_words
+from dpadmm.noise.masks import MOST_MULTIPLE, from_words, masked, sum_words, to_words
 
 quick = settings(deadline=None, derandomize=True, max_examples=100)
 multiples = st.integers(-(2**52), 2**52)

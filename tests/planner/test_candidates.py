@@ -29,7 +29,7 @@ from dpadmm.planner.candidates import (
 from dpadmm.planner.plan import run_of, solver_tolerance
 from dpadmm.planner.simulations import run_simulation, scaled, simulation_of
 from dpadmm.planner.worlds import WORLDS
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import ElasticNet

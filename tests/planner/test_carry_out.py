@@ -15,10 +15,10 @@ from dpadmm.errors import BudgetError, InputError, ResumeError
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.planner import Task, carry_out, plan
 from dpadmm.planner.task import ProfileRule, TableShape
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.regularisers import ElasticNet
 

@@ -10,7 +10,7 @@ from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED
 from dpadmm.federation.terms import agreed_run
 from dpadmm.planner.drafting import draft
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm_research.datasets.heart import SCHEMA
 
 SIZES = (303, 261, 46, 130)

@@ -13,7 +13,7 @@ from dpadmm.planner import Task, plan
 from dpadmm.planner.forecast import Extent
 from dpadmm.planner.signals import MOST_SIGNAL_ROUNDS
 from dpadmm.planner.simulations import MOST_RECORDS, MOST_WIDTH, score_models
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.softmax import Softmax
 

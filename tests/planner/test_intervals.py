@@ -10,7 +10,7 @@ from dpadmm.networks import ring
 from dpadmm.planner.intervals import CURVATURE_SHARE, least_records
 from dpadmm.planner.planner import plan
 from dpadmm.planner.task import Aim, TableShape, Task
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge

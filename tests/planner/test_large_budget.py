@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpadmm.noise import SecureSampler
 from dpadmm.planner import Task, carry_out, plan
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import ElasticNet

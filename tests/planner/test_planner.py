@@ -12,7 +12,7 @@ from dpadmm.networks import complete, ring
 from dpadmm.planner import Task, plan, planner, utility_curve
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import ElasticNet

@@ -15,7 +15,7 @@ from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import ProfileRule, TableShape
 from dpadmm.planner.worlds import STANDARD
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.problems.losses import Huber, Logistic
 

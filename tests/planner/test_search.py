@@ -14,7 +14,7 @@ from dpadmm.planner.planner import plan
 from dpadmm.planner.search import plan_search, reach_of_scores, score_share, shortlist
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import TableShape, Task
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge

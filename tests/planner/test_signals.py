@@ -19,7 +19,7 @@ from dpadmm.planner.signals import SIGNAL_WORLDS, _calibrated, _drawn, _labels_a
 from dpadmm.planner.simulations import Simulation, simulation_of
 from dpadmm.planner.task import TableShape
 from dpadmm.planner.worlds import STANDARD
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber, LabelKind, Logistic
 from dpadmm.problems.softmax import Softmax
 

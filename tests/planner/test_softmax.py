@@ -24,7 +24,7 @@ from dpadmm.planner.simulations import (
 )
 from dpadmm.planner.task import TableShape
 from dpadmm.planner.worlds import WORLDS, draw
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import LabelKind, Logistic
 from dpadmm.problems.softmax import Softmax
 

@@ -8,7 +8,7 @@ import pytest
 from dpadmm.errors import InputError
 from dpadmm.networks import ring
 from dpadmm.planner import Task, plan
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions

@@ -24,7 +24,7 @@ from dpadmm.data.tables import encode_table, screen_cells
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, carry_out, plan
 from dpadmm.planner.task import TableShape
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic, log_loss_of
 from dpadmm_research.datasets import adult, heart

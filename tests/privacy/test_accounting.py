@@ -10,17 +10,18 @@ from tests.contracts.certificates import changed
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import (
+    Target,
     by_agent,
+    calibrate_gaussian,
     compose,
     statement,
     weakest_strength,
     with_lookers,
     worst_person,
 )
-from dpadmm.privacy.calibration import Target, calibrate_gaussian
 from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, PureCurve
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm, Protection, Relation, Strength, Unit, View
-from dpadmm.privacy.records import (
+from dpadmm.privacy.releases import (
     BareRelease,
     CoordinateLaplaceRelease,
     FixedSizeSampling,

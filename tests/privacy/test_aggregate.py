@@ -6,12 +6,12 @@ import pytest
 
 from dpadmm.core.budget import statement_with
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-from dpadmm.privacy.records import GaussianRelease, Origin, SphericalLaplaceRelease, SummedGaussianRelease
+from dpadmm.privacy.releases import GaussianRelease, Origin, SphericalLaplaceRelease, SummedGaussianRelease
 
 DATA = tuple(SiloColumns(name, {"x": [i + 0.5, 1.0]}) for i, name in enumerate("abcde"))
 OTHERS = [view for view in View if view is not View.AGGREGATE]

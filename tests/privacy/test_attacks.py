@@ -18,7 +18,7 @@ from dpadmm.privacy.certificates.hidden_state import (
 )
 from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, delta_of_epsilon, epsilon_of_delta
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-from dpadmm.privacy.records import (
+from dpadmm.privacy.releases import (
     BareRelease,
     FixedSizeSampling,
     GaussianRelease,

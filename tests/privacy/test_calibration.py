@@ -11,20 +11,21 @@ from scipy.optimize import minimize
 from tests.contracts.certificates import changed
 
 from dpadmm.errors import InputError
-from dpadmm.privacy.accounting import compose, worst_person
-from dpadmm.privacy.calibration import (
+from dpadmm.privacy.accounting import (
     PureTarget,
     Target,
     calibrate_gaussian,
     calibrate_laplace,
     calibrate_objective,
     calibrate_scale,
+    compose,
     objective_rate,
     optimal_gaussian_shape,
     optimal_pure_rates,
+    worst_person,
 )
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Relation, Unit, View
-from dpadmm.privacy.records import (
+from dpadmm.privacy.releases import (
     BareRelease,
     CoordinateLaplaceRelease,
     FixedSizeSampling,

@@ -10,7 +10,7 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.stats import norm
 
 from dpadmm.privacy.curves import GaussianCurve, PureCurve, delta_of_epsilon
-from dpadmm.privacy.records import SampledStep, Scheme
+from dpadmm.privacy.releases import SampledStep, Scheme
 from dpadmm.privacy.sampled import _as_one_gaussian, compose_losses
 
 X = np.linspace(-40, 40, 400_001)

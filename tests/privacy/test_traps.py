@@ -12,7 +12,7 @@ from dp_accounting.rdp import RdpAccountant
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.curves import GaussianCurve, delta_of_epsilon, epsilon_of_delta
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-from dpadmm.privacy.records import GaussianRelease, PoissonSampling, SampledGaussianRelease, SphericalLaplaceRelease
+from dpadmm.privacy.releases import GaussianRelease, PoissonSampling, SampledGaussianRelease, SphericalLaplaceRelease
 from dpadmm.privacy.sampled import compose_losses, fft_slack
 
 pytestmark = pytest.mark.skipif(version("dp-accounting") != "0.6.0", reason="shows the behaviour of version 0.6.0")

@@ -10,7 +10,7 @@ from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.data.schema import Schema
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.privacy.protection import Protection, Strength
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel

@@ -12,7 +12,7 @@ import pytest
 
 from dpadmm.data.columns import Categorical, Numeric
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.reporting.column_charts import FIRST_SHOWN, category_bars, column_panel, number_bars, percent
 from dpadmm.reporting.page import environment, largest_effects, report_page
 from dpadmm.reporting.statement import ProfileCost

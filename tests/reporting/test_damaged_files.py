@@ -9,7 +9,7 @@ from tests.contracts import damage
 
 from dpadmm.data.schema import Schema
 from dpadmm.privacy.protection import Protection, Strength
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.files import digest_of
 from dpadmm.reporting.model import ReleasedModel

@@ -12,10 +12,10 @@ from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
 from dpadmm.cli.evaluation import measurement_of, text_of
 from dpadmm.errors import InputError
-from dpadmm.privacy.calibration import Target, calibrate_gaussian
+from dpadmm.privacy.accounting import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.protection import Protection, Strength
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import DEVIATIONS
 from dpadmm.reporting.figures import draw_evaluation

@@ -16,7 +16,7 @@ from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel
 from dpadmm.data.encoding import RowEncoding, TargetScale
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.rows import dense
 from dpadmm.problems.softmax import Softmax

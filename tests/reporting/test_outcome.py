@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpadmm.codec import encode
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner import Task, carry_out, plan
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
 from dpadmm.reporting.outcome import choice_of, guarantee_of, wiring_of

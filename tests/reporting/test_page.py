@@ -12,7 +12,7 @@ import pytest
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planner.planner import UtilityPoint
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.reporting.measurement import Basis, OtherFigure
 from dpadmm.reporting.page import best_guess, observers, report_page
 from dpadmm.reporting.statement import Accountability, Collusion, Custody, merged

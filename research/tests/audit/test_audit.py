@@ -5,7 +5,7 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.methods.registry import METHODS
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
 from dpadmm_research.audit import neighbours
 from dpadmm_research.audit.audit import STANDARD, audit, audit_all, examine, number_of_results

@@ -8,9 +8,9 @@ from tests.contracts.noise_contract import gaussian, laplace, message, spherical
 
 from dpadmm.methods.consensus_dp import GaussianConsensusADMM
 from dpadmm.methods.p_admm import PADMM
-from dpadmm.noise import SimulatedSampler, exact, secure
-from dpadmm.noise.draws import Perturbed
+from dpadmm.noise import SimulatedSampler, exact, sampler
 from dpadmm.noise.masks import PairwiseMasks
+from dpadmm.noise.sampler import Perturbed
 from dpadmm.privacy.protection import Certificate
 from dpadmm_research.audit import batch_checks
 from dpadmm_research.audit.audit import STANDARD, examine, gather
@@ -264,8 +264,8 @@ class TestRounding:
 
     @pytest.mark.parametrize("cut", [np.rint, np.floor])
     def test_a_coarser_grid(self, monkeypatch, cut):
-        right = secure._multiples
-        monkeypatch.setattr(secure, "_multiples", lambda v, grid: right(cut(v / (128 * grid)) * 128 * grid, grid))
+        right = sampler._multiples
+        monkeypatch.setattr(sampler, "_multiples", lambda v, grid: right(cut(v / (128 * grid)) * 128 * grid, grid))
         finding = check_rounding()
         assert finding.worst < FALSE_ALARM
         assert "128 grids" in finding.where

@@ -14,7 +14,7 @@ from dpadmm.data.profile import NumberBins, ProfileForm
 from dpadmm.data.raw import RawSilos
 from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Unit, View
 from dpadmm_research.audit import column_profile
 from dpadmm_research.audit.attacks import Afresh

@@ -7,7 +7,7 @@ import pytest
 
 from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
 from dpadmm.queries import curvature
 from dpadmm.queries.curvature import curvature_messages

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.release import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
-from dpadmm.noise import exact, secure
-from dpadmm.noise.planned import PublicRound
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise import exact, sampler
+from dpadmm.privacy.accounting import Target
 from dpadmm_research.audit.estimators import PRODUCTS, audit_product, gather_fits, messages
 from dpadmm_research.audit.findings import Check
 
@@ -59,7 +59,7 @@ def test_noise_that_two_rounds_share(monkeypatch):
 @EACH
 def test_every_released_message_is_read_off_what_is_public(product, monkeypatch):
     """What the attacker reconstructs is what the sampler gave out, to the last bits."""
-    given, right = [], secure._with_discrete
+    given, right = [], sampler._with_discrete
 
     def tapped(law, values, noise):
         drawn = right(law, values, noise)
@@ -67,7 +67,7 @@ def test_every_released_message_is_read_off_what_is_public(product, monkeypatch)
             given.append(drawn.copy())
         return drawn
 
-    monkeypatch.setattr(secure, "_with_discrete", tapped)
+    monkeypatch.setattr(sampler, "_with_discrete", tapped)
     found = gather_fits(product, LARGE, fits=40)
     rounds = len(found.runs[0].events)
     told = np.stack([event.sent[:, 0] for event in found.runs[0].events])  # rounds, senders, fits

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import SolverError
 from dpadmm.noise import SecureSampler
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
-from dpadmm.privacy.records import CoordinateLaplaceRelease
+from dpadmm.privacy.releases import CoordinateLaplaceRelease
 from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.softmax import SoftmaxRisk

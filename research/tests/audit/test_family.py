@@ -5,7 +5,7 @@ import pytest
 
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.curves import GaussianCurve
-from dpadmm.privacy.records import SampledGaussianRelease
+from dpadmm.privacy.releases import SampledGaussianRelease
 from dpadmm_research.audit.audit import STANDARD, audit, examine
 from dpadmm_research.audit.catalogue import subjects_of
 from dpadmm_research.audit.estimates import Advantage, How, family_bound, gdp_bound

@@ -11,12 +11,11 @@ import pytest
 
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.masks import pairwise_masks
-from dpadmm.noise.sums import sum_words
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.masks import pairwise_masks, sum_words
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import GaussianCurve, epsilon_of_delta
 from dpadmm.privacy.protection import View
-from dpadmm.privacy.records import SummedGaussianRelease
+from dpadmm.privacy.releases import SummedGaussianRelease
 from dpadmm.problems.problem import Weighting
 from dpadmm_research.audit import transcripts
 from dpadmm_research.audit.audit import audit, examine, gather

@@ -13,7 +13,7 @@ from dpadmm.networks import complete
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-from dpadmm.privacy.records import (
+from dpadmm.privacy.releases import (
     BareRelease,
     CoordinateLaplaceRelease,
     FixedSizeSampling,

@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.curves import epsilon_of_delta
-from dpadmm.privacy.records import GaussianRelease
+from dpadmm.privacy.releases import GaussianRelease
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.data import load_breast_cancer, random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import BROADCAST, MESSAGE, Agents
@@ -13,9 +14,8 @@ from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring, star
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.promises import Family
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.mechanisms import Family
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet

@@ -3,7 +3,7 @@
 import pytest
 
 from dpadmm.noise import SecureSampler
-from dpadmm.privacy.records import CoordinateLaplaceRelease
+from dpadmm.privacy.releases import CoordinateLaplaceRelease
 from dpadmm_research.audit.attacks import Afresh
 from dpadmm_research.audit.audit import STANDARD, examine
 from dpadmm_research.audit.catalogue import all_subjects, subjects_of

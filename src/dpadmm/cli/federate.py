@@ -62,7 +62,7 @@ def draft(
         from dpadmm.federation.coordinator_files import CoordinatorFiles
         from dpadmm.federation.entry import SiloEntry
         from dpadmm.planner.drafting import draft as make_draft
-        from dpadmm.privacy.calibration import Target
+        from dpadmm.privacy.accounting import Target
         from dpadmm.reporting.files import check_apart, check_writable
 
         check_apart({"--out": out}, [*entries, schema])
@@ -234,7 +234,7 @@ def _rehearse(
     from dpadmm.methods.p_admm import PADMM
     from dpadmm.planner.candidates import profile_share, reach_of
     from dpadmm.planner.task import TableShape, Task
-    from dpadmm.privacy.calibration import Target
+    from dpadmm.privacy.accounting import Target
     from dpadmm.problems.losses import Logistic
 
     shares = shares_of(schema.label, weights)

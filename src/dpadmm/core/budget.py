@@ -10,14 +10,13 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.noise.draws import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.accounting import Statement
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Statement, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
 from dpadmm.privacy.protection import Protection, View
-from dpadmm.privacy.records import GaussianRelease, NoisyRelease, SummedGaussianRelease
+from dpadmm.privacy.releases import GaussianRelease, NoisyRelease, SummedGaussianRelease
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:  # they read tables, and accounting does without

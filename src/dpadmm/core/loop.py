@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dpadmm.core.release import PlannedNoise, PublicRound
 from dpadmm.core.spec import FinalModel, RunSpec
 from dpadmm.methods.anatomy import Agents, NoiseHook, put, take
 from dpadmm.methods.method import Method, check_fit
 from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.planned import PlannedNoise, PublicRound
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.row_blocks import available_threads, one_blas_thread

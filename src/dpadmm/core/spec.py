@@ -13,11 +13,9 @@ from dpadmm.checks import plural
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Method, Setting, check_fit
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, Constant, Family, Promise, Row, Schedule, Slot
 from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
-from dpadmm.noise.promises import Constant, Family, Promise, Row, Schedule
-from dpadmm.privacy.accounting import Statement
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Statement, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View

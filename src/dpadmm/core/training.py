@@ -10,16 +10,14 @@ from typing import Any, Protocol
 
 from dpadmm.core.budget import keep_profile
 from dpadmm.core.loop import Run, run_rounds
-from dpadmm.core.release import open_release
+from dpadmm.core.release import PlannedNoise, open_release
 from dpadmm.core.spec import RunSpec, TrainingSpec
 from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
-from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sampler import Sampler, SimulatedSampler
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
-from dpadmm.privacy.records import Origin, SampledGaussianRelease
+from dpadmm.privacy.releases import Origin, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.declared import check_declared
 from dpadmm.problems.problem import Problem

@@ -26,7 +26,7 @@ from dpadmm.data.columns import (
 from dpadmm.data.encoding import CONSTANT, RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.errors import InputError
-from dpadmm.parsing import parse_json, read_text
+from dpadmm.files import parse_json, read_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -27,7 +27,7 @@ from dpadmm.data.tables import lacks
 from dpadmm.data.workers import ThreadWorkers, Workers
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.privacy.ledger.column_digests import column_digest
+from dpadmm.privacy.ledger.fingerprints import column_digest
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.rows import PairwiseSum
 from dpadmm.problems.silos import Silos

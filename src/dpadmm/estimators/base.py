@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
+from dpadmm.core.release import PublicRound
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
@@ -30,7 +31,6 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.resolved import ResolvedSettings, check_fit_arguments, seed_of
 from dpadmm.estimators.train import Trained, train
-from dpadmm.noise.planned import PublicRound
 from dpadmm.planner.plan import Plan, hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit

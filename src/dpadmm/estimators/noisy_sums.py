@@ -28,16 +28,14 @@ from dpadmm.estimators.notices import (
 )
 from dpadmm.estimators.owners import Layout
 from dpadmm.estimators.resolved import protection_from, seed_of
-from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan, check_reach, summed
-from dpadmm.noise.secure import SecureSampler, grid_for
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler, grid_for
 from dpadmm.planner.plan import large_delta_words
-from dpadmm.privacy.accounting import statement
-from dpadmm.privacy.calibration import Target, calibrate_gaussian
+from dpadmm.privacy.accounting import Target, calibrate_gaussian, statement
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View, secure_grid
-from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease
+from dpadmm.privacy.releases import CoordinateLaplaceRelease, GaussianRelease
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import Guarantee

@@ -21,13 +21,11 @@ from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.methods.method import by_name, plannable
 from dpadmm.networks.graph import Network, complete, path, ring, star
-from dpadmm.noise.draws import Sampler
-from dpadmm.noise.promises import Family
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.mechanisms import Family
+from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.plan import Plan
 from dpadmm.planner.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
 from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
 from dpadmm.problems.regularisers import ElasticNet, Regulariser

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm import checks
-from dpadmm.atomic import write_atomic
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.federation import term_values
 from dpadmm.federation.durable import toml
 from dpadmm.federation.names import check_distinct, check_name
 from dpadmm.federation.refusal import printable
-from dpadmm.parsing import parse_json, parse_toml, read_text
+from dpadmm.files import parse_json, parse_toml, read_text, write_atomic
 from dpadmm.privacy.protection import Relation
 
 FORMAT = 2

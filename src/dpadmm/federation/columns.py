@@ -19,8 +19,8 @@ from dpadmm.federation.inbox import checked_counts, read_step
 from dpadmm.federation.messages import Step
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
-from dpadmm.noise.draws import COORDINATOR
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.mechanisms import COORDINATOR
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.arrays import Floats
 from dpadmm.queries.column_profile import PROFILE, ColumnProfile
 

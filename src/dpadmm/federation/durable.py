@@ -14,9 +14,8 @@ from urllib.parse import quote
 
 import numpy as np
 
-from dpadmm.atomic import write_atomic
 from dpadmm.errors import InputError, ResumeError
-from dpadmm.parsing import read_arrays
+from dpadmm.files import read_arrays, write_atomic
 from dpadmm.problems.arrays import Floats
 
 VERSION = 4

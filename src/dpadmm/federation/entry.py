@@ -11,7 +11,7 @@ from dpadmm.federation.agreement import Participant
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.refusal import printable
 from dpadmm.federation.silo_files import SiloFiles, schema_digest
-from dpadmm.parsing import parse_toml, read_text
+from dpadmm.files import parse_toml, read_text
 from dpadmm.privacy.protection import Protection, Relation, View
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dpadmm.atomic import sync_directory
 from dpadmm.errors import ResumeError
 from dpadmm.federation.keys import SigningKey, fingerprint
+from dpadmm.files import sync_directory
 
 _KEY = re.compile("[0-9a-f]{64}")
 

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 
 from dpadmm import checks
-from dpadmm.atomic import write_atomic
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation import durable, messages
@@ -25,8 +24,8 @@ from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.names import check_distinct, check_name
 from dpadmm.federation.new_directory import new_directory
 from dpadmm.federation.refusal import Refusal
-from dpadmm.parsing import parse_toml, read_text
-from dpadmm.privacy.calibration import Target
+from dpadmm.files import parse_toml, read_text, write_atomic
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
 
 _log = logging.getLogger("dpadmm.coordinator")

@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpadmm.atomic import write_atomic
 from dpadmm.errors import InputError
 from dpadmm.federation.messages import split
 from dpadmm.federation.refusal import MessageError
+from dpadmm.files import write_atomic
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

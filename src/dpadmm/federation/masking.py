@@ -18,9 +18,8 @@ from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Keyed, Masked, Message, Stepped
 from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
-from dpadmm.noise.draws import Slot
-from dpadmm.noise.masks import MaskKey, PairwiseMasks
-from dpadmm.noise.sums import MOST_MULTIPLE, Masks, Words, from_words, masked, sum_words
+from dpadmm.noise.masks import MOST_MULTIPLE, MaskKey, Masks, PairwiseMasks, Words, from_words, masked, sum_words
+from dpadmm.noise.mechanisms import Slot
 from dpadmm.problems.arrays import Floats, Ints
 
 Roster = tuple[str, ...]

@@ -17,8 +17,8 @@ import numpy as np
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.federation.refusal import MessageError
-from dpadmm.noise.sums import Words
-from dpadmm.parsing import parse_json
+from dpadmm.files import parse_json
+from dpadmm.noise.masks import Words
 from dpadmm.problems.arrays import Floats
 
 VERSION = 2

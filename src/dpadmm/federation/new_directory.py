@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpadmm.atomic import sync_directory
 from dpadmm.errors import InputError
 from dpadmm.federation.locks import is_held, sole
+from dpadmm.files import sync_directory
 
 LOCK = "running.lock"
 """Held by the process that makes a directory, and later by the one that serves it."""

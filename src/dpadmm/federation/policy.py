@@ -12,11 +12,11 @@ from dpadmm.errors import InputError
 from dpadmm.federation import durable
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.refusal import Refusal
+from dpadmm.files import parse_toml, read_text
 from dpadmm.methods.registry import METHODS
-from dpadmm.noise.promises import Family
-from dpadmm.parsing import parse_toml, read_text
+from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import Protection, Relation
-from dpadmm.privacy.records import Release
+from dpadmm.privacy.releases import Release
 
 if TYPE_CHECKING:
     from dpadmm.federation.terms import AgreedRun

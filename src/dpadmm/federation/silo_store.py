@@ -20,10 +20,10 @@ from dpadmm.federation.messages import Step
 from dpadmm.federation.refusal import NotApproved, Refusal, printable
 from dpadmm.federation.step import State
 from dpadmm.federation.terms import AgreedRun, agreed_run
+from dpadmm.files import parse_json
 from dpadmm.noise.masks import MaskKey, PairwiseMasks
-from dpadmm.parsing import parse_json
 from dpadmm.privacy.ledger import Ledger, SiloColumns
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 
 MOST_REFUSALS = 10_000
 """Refusals that a silo's log keeps, the latest ones."""

@@ -15,23 +15,20 @@ import numpy as np
 from dpadmm.checks import nearest
 from dpadmm.codec import digest, encode
 from dpadmm.core.budget import share_out
+from dpadmm.core.release import PlannedNoise
 from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.messages import LARGEST_BODY
 from dpadmm.methods.method import Common, Method, Topology, federated
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import COORDINATOR, Slot
+from dpadmm.noise.masks import MOST_MULTIPLE
+from dpadmm.noise.mechanisms import COORDINATOR, Family, Slot, Tail
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.promises import Family, Tail
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.noise.sums import MOST_MULTIPLE
-from dpadmm.privacy.accounting import compose
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
+from dpadmm.privacy.accounting import PureTarget, Target, compose
 from dpadmm.privacy.protection import Protection, View
-from dpadmm.privacy.records import NoisyRelease, Release, SummedGaussianRelease
+from dpadmm.privacy.releases import NoisyRelease, Release, SummedGaussianRelease
 from dpadmm.problems.loss_records import LOSS_KINDS
 from dpadmm.problems.losses import Huber, Logistic, Loss
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting

@@ -22,7 +22,7 @@ from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Message, Unsure, Vouch, Vouched, Voucher, Vouchers
 from dpadmm.federation.refusal import MessageError
 from dpadmm.federation.terms import AgreedRun, agreed_run
-from dpadmm.parsing import parse_json
+from dpadmm.files import parse_json
 
 Told = TypeVar("Told", Unsure, Voucher)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
+from dpadmm.core.release import PublicRound
 from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec, promises_of
 from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
@@ -18,12 +19,9 @@ from dpadmm.estimators.resolved import network_of, protection_from
 from dpadmm.federation.terms import LOSSES
 from dpadmm.methods.method import Common, Method, by_name
 from dpadmm.networks.graph import Network, complete
-from dpadmm.noise.planned import PublicRound
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import plan as make_plan
-from dpadmm.privacy.accounting import Statement
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Statement, Target
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import COVERED, Protection, View
 from dpadmm.problems.arrays import Floats

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, Slot
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.functions import LocalFunctions
 from dpadmm.problems.problem import Problem

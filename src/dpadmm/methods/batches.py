@@ -21,7 +21,7 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents
-from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
+from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.functions import LocalFunctions

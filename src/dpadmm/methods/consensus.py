@@ -14,7 +14,7 @@ from dpadmm import checks
 from dpadmm.methods.anatomy import BROADCAST, Agents, NoiseHook, Residuals
 from dpadmm.methods.method import About, Method, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 

@@ -27,8 +27,7 @@ from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.methods.consensus_neighbours import RECORDS, Neighbours
 from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, Row
 from dpadmm.privacy.protection import with_spherical_noise
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem

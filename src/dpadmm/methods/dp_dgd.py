@@ -20,7 +20,7 @@ from dpadmm.methods.decentralised import GraphMethod, zeros
 from dpadmm.methods.gradient_method import refuse_all_but_ridge
 from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Geometric, Promise, Row
+from dpadmm.noise.mechanisms import Family, Geometric, Promise, Row
 from dpadmm.privacy.certificates.gradients import gradient_step
 from dpadmm.privacy.protection import Certificate, Strength, in_l1_norm, with_spherical_noise
 from dpadmm.problems.arrays import Floats

@@ -13,7 +13,7 @@ from dpadmm.methods.anatomy import MESSAGE, Agents
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.gradient_method import GradientMethod
 from dpadmm.methods.method import ROWS, About, Setting, Topology
-from dpadmm.noise.promises import Family, Promise
+from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.gradients import full_gradient
 from dpadmm.problems.arrays import Floats
 

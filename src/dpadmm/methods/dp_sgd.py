@@ -18,7 +18,7 @@ from dpadmm.methods.batches import Batches, Moment, batch_gradients
 from dpadmm.methods.gradient_method import GradientMethod, refuse_all_but_ridge
 from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise
+from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.protection import Strength
 from dpadmm.problems.arrays import Floats

@@ -14,8 +14,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents, NoiseHook
 from dpadmm.methods.decentralised import DecentralisedADMM, EdgePenaltyADMM, penalised_minimiser, zeros
 from dpadmm.methods.method import About, Setting, Topology
-from dpadmm.noise.draws import Slot
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.mechanisms import Family, Promise, Row, Slot
 from dpadmm.privacy.certificates.objective import dvp, solver_smoothing
 from dpadmm.privacy.protection import Certificate
 from dpadmm.problems.arrays import Floats

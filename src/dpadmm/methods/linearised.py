@@ -17,7 +17,7 @@ from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.mechanisms import Family, Promise, Row
 from dpadmm.privacy.certificates.gradients import linearised_admm
 from dpadmm.privacy.protection import Certificate, Strength
 from dpadmm.problems.arrays import Floats

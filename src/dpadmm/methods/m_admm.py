@@ -18,7 +18,7 @@ from dpadmm.methods.decentralised import each
 from dpadmm.methods.dvp import TiltedADMM, check_smoothing, tilted_broadcasts
 from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Custom, Family, Promise
+from dpadmm.noise.mechanisms import Custom, Family, Promise
 from dpadmm.privacy.certificates.objective import m_admm
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem

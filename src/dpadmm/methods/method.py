@@ -20,10 +20,10 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents, NoiseHook, Residuals, spread
 from dpadmm.methods.rounding import added_up, evaluated, longest_ridge
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.mechanisms import Family, Promise, Row
 from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Unit, View
-from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
+from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 

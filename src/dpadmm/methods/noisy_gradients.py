@@ -20,8 +20,7 @@ from dpadmm.methods.fixed_point.blocks import check_unit
 from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, everywhere
 from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.promises import Family, Promise
+from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise
 from dpadmm.privacy.certificates.gradients import gradient_sum
 from dpadmm.privacy.protection import Relation, Unit
 from dpadmm.problems.arrays import Floats

@@ -17,7 +17,7 @@ from dpadmm.methods.decentralised import zeros
 from dpadmm.methods.gradient_method import GradientState, refuse_all_but_ridge
 from dpadmm.methods.method import ROWS, About, Method, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise
+from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.gradients import output_perturbation
 from dpadmm.privacy.protection import Certificate, with_spherical_noise
 from dpadmm.problems.arrays import Floats

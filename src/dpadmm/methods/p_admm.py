@@ -15,7 +15,7 @@ from typing import ClassVar
 from dpadmm.methods.anatomy import MESSAGE
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.method import ROWS, About, Setting, Topology
-from dpadmm.noise.promises import Family, Promise
+from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.local import p_admm
 from dpadmm.privacy.protection import Certificate
 

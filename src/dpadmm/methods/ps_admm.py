@@ -31,8 +31,7 @@ from dpadmm.methods.batches import (
 )
 from dpadmm.methods.method import About, Common, Method, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import Slot
-from dpadmm.noise.promises import Family, Promise
+from dpadmm.noise.mechanisms import Family, Promise, Slot
 from dpadmm.noise.split import share_at
 from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import Certificate, Strength

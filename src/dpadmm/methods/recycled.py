@@ -19,7 +19,7 @@ from dpadmm.methods.anatomy import Agents, NoiseHook
 from dpadmm.methods.decentralised import EdgePenaltyADMM, degrees, revealed_gradient, zeros
 from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.methods.p_admm import gaussian_broadcasts
-from dpadmm.noise.promises import Promise
+from dpadmm.noise.mechanisms import Promise
 from dpadmm.problems.arrays import Floats
 
 

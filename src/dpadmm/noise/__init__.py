@@ -1,23 +1,22 @@
 """Noise: schedules, and two samplers behind one interface - seeded for experiments, secure for releases.
 
-Noise is drawn from a release (`dpadmm.privacy.records`), which carries the certificate, never from a bare number:
+Noise is drawn from a release (`dpadmm.privacy.releases`), which carries the certificate, never from a bare number:
 `sampler.perturb(values, releases, Draw(Slot("message"), round, recipients))`.
 """
 
-from dpadmm.noise.draws import (
-    COORDINATOR,
+from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Constant, Custom, Geometric, Schedule, Slot, Tail
+from dpadmm.noise.sampler import (
     Draw,
     NoiseFamily,
     Perturbed,
     Recipients,
     Releases,
     Sampler,
-    Slot,
+    SecureSampler,
+    SimulatedSampler,
     family_of,
+    grid_for,
 )
-from dpadmm.noise.promises import CaoOptimal, Constant, Custom, Geometric, Schedule, Tail
-from dpadmm.noise.secure import SecureSampler, grid_for
-from dpadmm.noise.simulated import SimulatedSampler
 
 __all__ = [
     "COORDINATOR",

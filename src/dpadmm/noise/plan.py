@@ -1,6 +1,6 @@
 """From promises to noise: every release of a run, calibrated to a budget, before the data are touched.
 
-`dpadmm.noise.planned` draws it as the run goes; what is not planned is refused.
+`dpadmm.core.release` draws it as the run goes; what is not planned is refused.
 """
 
 import math
@@ -14,23 +14,33 @@ from numpy.typing import ArrayLike, NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import COORDINATOR, Slot
-from dpadmm.noise.promises import Constant, Family, Promise, Row, Schedule, bounds_by_round, last_round
-from dpadmm.noise.secure import MOST_REACH, grid_for
+from dpadmm.noise.masks import MOST_MULTIPLE
+from dpadmm.noise.mechanisms import (
+    COORDINATOR,
+    Constant,
+    Family,
+    Promise,
+    Row,
+    Schedule,
+    Slot,
+    bounds_by_round,
+    last_round,
+)
+from dpadmm.noise.sampler import MOST_REACH, grid_for
 from dpadmm.noise.split import best_split, is_free_split
-from dpadmm.noise.sums import MOST_MULTIPLE
-from dpadmm.privacy.accounting import Statement, statement
-from dpadmm.privacy.calibration import (
+from dpadmm.privacy.accounting import (
     PureTarget,
+    Statement,
     Target,
     calibrate_gaussian,
     calibrate_laplace,
     calibrate_objective,
     calibrate_scale,
+    statement,
 )
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, secure_grid
-from dpadmm.privacy.records import NoisyRelease, ObjectiveRelease, SummedGaussianRelease, seen_noise
+from dpadmm.privacy.releases import NoisyRelease, ObjectiveRelease, SummedGaussianRelease, seen_noise
 
 Floats = NDArray[np.float64]
 Stds = list[Floats]

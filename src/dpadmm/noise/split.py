@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm.noise.promises import Family, Promise, Row
-from dpadmm.privacy.accounting import compose
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.mechanisms import Family, Promise, Row
+from dpadmm.privacy.accounting import Target, compose
 from dpadmm.privacy.curves import m_of
-from dpadmm.privacy.records import FixedSizeSampling, PoissonSampling
+from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
 
 Floats = NDArray[np.float64]
 Mine = Sequence[tuple[Promise, Row]]

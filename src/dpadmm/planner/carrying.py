@@ -8,19 +8,19 @@ import numpy as np
 
 from dpadmm.core.budget import ReusedProfile, statement_with
 from dpadmm.core.loop import Run
+from dpadmm.core.release import PublicRound
 from dpadmm.core.spec import RunSpec
 from dpadmm.core.training import Outcome, Problems, run_training
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import Sampler
-from dpadmm.noise.planned import PublicRound
+from dpadmm.noise.sampler import Sampler
 from dpadmm.planner.plan import Plan
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
 from dpadmm.privacy.protection import Unit
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos

@@ -14,7 +14,7 @@ from dpadmm.federation.entry import SiloEntry
 from dpadmm.planner.plan import Plan
 from dpadmm.planner.planner import plan
 from dpadmm.planner.task import TableShape, Task
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.losses import Huber, Logistic
 from dpadmm.problems.softmax import AnyLoss, Softmax

@@ -31,7 +31,7 @@ class ScoreKind(Enum):
 def signals_of(task: Task) -> Mapping[str, float]:
     """Return what a model without privacy reaches by each signal: the one that is stated, or three usual ones.
 
-    >>> from dpadmm.privacy.calibration import Target
+    >>> from dpadmm.privacy.accounting import Target
     >>> from dpadmm.problems.losses import Logistic
     >>> signals_of(Task(sizes=(9,), dimension=1, loss=Logistic(), target=Target(1.0, 0.1)))
     {'weak': 0.65, 'moderate': 0.8, 'strong': 0.95}

@@ -8,8 +8,8 @@ from dpadmm.core.spec import ReleaseFacts
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Setting
 from dpadmm.planner.task import Task
-from dpadmm.privacy.calibration import Target
-from dpadmm.privacy.records import seen_noise
+from dpadmm.privacy.accounting import Target
+from dpadmm.privacy.releases import seen_noise
 from dpadmm.problems.problem import Problem
 from dpadmm.queries.curvature import plan_curvature
 

@@ -19,12 +19,12 @@ from dpadmm.federation.terms import agreed_run, loss_words, penalty_words
 from dpadmm.methods.method import Method, Topology
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.networks.graph import Network, complete
-from dpadmm.noise.promises import Constant, Tail
+from dpadmm.noise.mechanisms import Constant, Tail
 from dpadmm.planner.candidates import Candidate, Settings, left_regulariser, unit_noise
 from dpadmm.planner.forecast import Extent, Forecast, ScoreKind
 from dpadmm.planner.task import Task, loss_kind, task_json
 from dpadmm.planner.worlds import STANDARD, RowForm
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic

@@ -13,7 +13,7 @@ from dpadmm.core.spec import TrainingSpec
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Method, plannable
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family
+from dpadmm.noise.mechanisms import Family
 from dpadmm.planner.candidates import (
     RULE_OF_THUMB,
     Candidate,
@@ -33,7 +33,7 @@ from dpadmm.planner.signals import SIGNAL_WORLDS, n_drawn, run_signal, signal_si
 from dpadmm.planner.simulations import SimulatedScores, run_apart, run_simulation, simulation_of
 from dpadmm.planner.task import Task
 from dpadmm.planner.worlds import WORLDS, RowForm
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection
 from dpadmm.problems.declared import check_declared

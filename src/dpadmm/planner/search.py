@@ -21,14 +21,14 @@ from dpadmm.core.spec import TrainingSpec
 from dpadmm.core.training import check_spec, run_training
 from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import Sampler
-from dpadmm.noise.promises import Family
+from dpadmm.noise.mechanisms import Family
+from dpadmm.noise.sampler import Sampler
 from dpadmm.planner.candidates import noise_of_sum
 from dpadmm.planner.carrying import PlanOutcome, RowSource, carry_out
 from dpadmm.planner.plan import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.task import Task
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import score_differences
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import ConfirmedLedger

@@ -26,7 +26,7 @@ from dpadmm.planner.candidates import Settings, margin_scale, unit_noise
 from dpadmm.planner.plan import run_of
 from dpadmm.planner.task import TableShape, Task
 from dpadmm.planner.worlds import STANDARD, RowForm, SyntheticWorld, draw, encoded, shrunk
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, LabelKind, LinkedLoss, Logistic, log_loss_of

@@ -11,7 +11,7 @@ from dpadmm.checks import nearest, setting, shown
 from dpadmm.data.profile import CategoryBins, ProfileForm
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, risk_of

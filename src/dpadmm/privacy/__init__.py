@@ -1,43 +1,43 @@
 """Privacy as data, from the proof to the record.
 
 Who is protected from whom, and the certificates that prove it (`protection`, `certificates`); what is released
-(`records`) and what it costs together (`accounting`, `curves`, `sampled`); the noise that a budget asks for
-(`calibration`); and the durable record of what was spent (`ledger`).
+(`releases`), what it costs together and the noise that a budget asks for (`accounting`, `curves`, `sampled`); and the
+durable record of what was spent (`ledger`).
 """
 
 from dpadmm import _offer
 
 _HOMES = {
-    "BareRelease": "records",
+    "BareRelease": "releases",
     "Certificate": "protection",
-    "CoordinateLaplaceRelease": "records",
+    "CoordinateLaplaceRelease": "releases",
     "Curve": "curves",
-    "FixedSizeSampling": "records",
+    "FixedSizeSampling": "releases",
     "GaussianCurve": "curves",
-    "GaussianRelease": "records",
+    "GaussianRelease": "releases",
     "InfiniteCurve": "curves",
     "Norm": "protection",
-    "ObjectiveRelease": "records",
-    "Origin": "records",
-    "PoissonSampling": "records",
+    "ObjectiveRelease": "releases",
+    "Origin": "releases",
+    "PoissonSampling": "releases",
     "Protection": "protection",
     "PureCurve": "curves",
-    "PureTarget": "calibration",
+    "PureTarget": "accounting",
     "Relation": "protection",
-    "Release": "records",
-    "SampledGaussianRelease": "records",
-    "SphericalLaplaceRelease": "records",
+    "Release": "releases",
+    "SampledGaussianRelease": "releases",
+    "SphericalLaplaceRelease": "releases",
     "Statement": "accounting",
     "Strength": "protection",
-    "SummedGaussianRelease": "records",
-    "Target": "calibration",
+    "SummedGaussianRelease": "releases",
+    "Target": "accounting",
     "Unit": "protection",
     "View": "protection",
     "WorstCurve": "curves",
-    "calibrate_gaussian": "calibration",
-    "calibrate_laplace": "calibration",
-    "calibrate_objective": "calibration",
-    "calibrate_scale": "calibration",
+    "calibrate_gaussian": "accounting",
+    "calibrate_laplace": "accounting",
+    "calibrate_objective": "accounting",
+    "calibrate_scale": "accounting",
     "compose": "accounting",
     "delta_of_epsilon": "curves",
     "epsilon_of_delta": "curves",

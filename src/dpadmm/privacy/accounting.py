@@ -1,6 +1,6 @@
 """Accounting: what a list of releases costs together.
 
-A release of `dpadmm.privacy.records` knows what it costs by itself:
+A release of `dpadmm.privacy.releases` knows what it costs by itself:
 
 * Gaussian releases compose in closed form, `m^2 = sum count (bound/noise_std)^2` (C0);
 * pure releases add up (C2);
@@ -10,19 +10,37 @@ A release of `dpadmm.privacy.records` knows what it costs by itself:
 Releases of different agents touch different records: a record of one silo is hurt by its own agent's releases
 alone (`by_agent`), and a person present in `s` silos by those of `s` agents (`worst_person`). An agent below zero
 stands for a release that reaches everybody's data, such as a coordinator's aggregate: it hurts every person, once.
+
+Calibration is the inverse: the noise that spends a budget, never more and hardly less. The relative noise of each round
+is given (`shape`, any positive scale); calibration finds the common factor. Gaussian and pure budgets are closed form
+and leave at most 1e-6 of epsilon unspent; sampled and mixed ones search over `compose` and leave at most 1e-3. Bounds
+are arrays of shape (rounds,) or (agents, rounds): each agent spends the whole budget on its own records, or its part of
+it when a person may be in several silos.
 """
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.curves import Curve, GaussianCurve, InfiniteCurve, PureCurve, WorstCurve
+from dpadmm.privacy.curves import Curve, GaussianCurve, InfiniteCurve, PureCurve, WorstCurve, m_of
 from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Certificate, Protection, Strength, standing
-from dpadmm.privacy.records import KINDS, Cost, NoisyRelease, Release, SampledStep, SummedGaussianRelease
+from dpadmm.privacy.releases import (
+    KINDS,
+    Cost,
+    NoisyRelease,
+    ObjectiveRelease,
+    Release,
+    SampledStep,
+    SummedGaussianRelease,
+    objective_epsilon,
+)
 
 _MOST_COALITIONS = 1000
 
@@ -253,3 +271,259 @@ def statement(releases: Iterable[Release]) -> Statement:
         if_one_looks=with_lookers(listed, 1) if has_shares and agreed.n_colluders == 0 else None,
         if_all_collude=with_lookers(listed) if has_shares else None,
     )
+
+
+# Keeps sums of many rounded terms below the budget.
+_ROUND_DOWN = 1.0 - 1e-12
+_SEARCH_TOLERANCE = 1e-3
+_MOST_EVALUATIONS = 100
+
+
+@dataclass(frozen=True)
+class Target:
+    """A budget (epsilon, delta): epsilon > 0, 0 < delta < 1."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no budget."""
+        checks.positive("epsilon", self.epsilon)
+        checks.open_unit("delta", self.delta)
+
+
+@dataclass(frozen=True)
+class PureTarget:
+    """A budget of pure epsilon > 0."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no budget."""
+        checks.positive("epsilon", self.epsilon)
+
+
+def _rounds(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """An array over (rounds,) or (agents, rounds) of finite numbers >= 0."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim > 2 or array.size == 0:
+        raise InputError(f"{name} must have shape (rounds,) or (agents, rounds), got {array.shape}.")
+    if not np.all(np.isfinite(array)) or np.any(array < 0):
+        raise InputError(f"{name} must hold finite numbers of 0 or greater, got a value that is not.")
+    return array
+
+
+def _bounds_and_shape(bounds: ArrayLike, shape: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Broadcast and check; a round may have no noise only if it has nothing to hide."""
+    try:
+        both = np.broadcast_arrays(np.atleast_1d(_rounds("bounds", bounds)), _rounds("shape", shape))
+    except ValueError as error:
+        raise InputError(
+            f"bounds of shape {np.shape(bounds)} and a noise shape of {np.shape(shape)} do not match; give one value "
+            "per round, or one row per agent."
+        ) from error
+    if np.any((both[1] == 0) & (both[0] > 0)):
+        raise InputError("shape must be greater than 0 in every round whose bound is greater than 0; got 0.")
+    if not np.all(np.any(both[0] > 0, axis=-1)):
+        raise InputError("all bounds of an agent are 0, so there is nothing to hide and no noise to calibrate.")
+    return both[0], both[1]
+
+
+def _relative(bounds: NDArray[np.float64], shape: NDArray[np.float64]) -> NDArray[np.float64]:
+    """bounds/shape, zero where nothing is hidden."""
+    return np.divide(bounds, shape, out=np.zeros_like(bounds), where=bounds > 0)
+
+
+def calibrate_gaussian(
+    target: Target, bounds: ArrayLike, shape: ArrayLike = 1.0, *, silos_per_person: int = 1
+) -> NDArray[np.float64]:
+    """Noise stds, proportional to `shape` for each agent, that spend exactly the target (C0).
+
+        std_k = shape_k sqrt(sum_j (bound_j/shape_j)^2) / m(eps, delta)
+
+    The composed epsilon is never above the target and at most 1e-6 relative below it.
+
+    >>> calibrate_gaussian(Target(1.0, 1e-5), bounds=[1.0, 1.0]).round(4)
+    array([5.2759, 5.2759])
+    """
+    bound, relative = _bounds_and_shape(bounds, shape)
+    m = float(m_of(target.epsilon, target.delta))
+    m /= math.sqrt(checks.count("silos_per_person", silos_per_person))
+    ratios = _relative(bound, relative)
+    largest = ratios.max(axis=-1, keepdims=True)  # squares of tiny or huge ratios would leave the range of floats
+    if not np.all(np.isfinite(largest) & (largest > 0)):
+        raise InputError(
+            "bounds divided by the noise shape exceed the range of floating-point numbers; rescale the problem."
+        )
+    factor = largest * np.linalg.norm(ratios / largest, axis=-1, keepdims=True) / m
+    return np.asarray(factor * relative, dtype=np.float64)
+
+
+def calibrate_laplace(
+    target: PureTarget, bounds: ArrayLike, shape: ArrayLike = 1.0, *, silos_per_person: int = 1
+) -> NDArray[np.float64]:
+    """Rates of spherical Laplace noise, inverse to `shape`, with `sum rate_k bound_k <= epsilon` for each agent.
+
+    For coordinate Laplace noise give l1 bounds and take 1/rate as the scales.
+
+    >>> calibrate_laplace(PureTarget(1.0), bounds=[1.0, 1.0], shape=[1.0, 3.0]).round(6)
+    array([0.75, 0.25])
+    """
+    bound, relative = _bounds_and_shape(bounds, shape)
+    if np.any(relative == 0):
+        raise InputError("shape must be greater than 0 in every round, got 0.")
+    share = target.epsilon * _ROUND_DOWN / checks.count("silos_per_person", silos_per_person)
+    total = (bound / relative).sum(axis=-1, keepdims=True)
+    return np.asarray(share / (relative * total), dtype=np.float64)
+
+
+def objective_rate(certificate: Certificate, epsilon: float) -> float:
+    """The largest noise rate of an objective perturbation that costs at most `epsilon` (C2).
+
+    The larger admissible one of `epsilon/bound`, if that is at least the certificate's `jacobian_free_rate`, and
+    `(epsilon - log_jacobian)/bound`.
+    """
+    checks.positive("epsilon", epsilon)
+    bound, free = checks.positive("bound", certificate.bound), certificate.jacobian_free_rate
+    candidates = [epsilon * _ROUND_DOWN / bound, (epsilon * _ROUND_DOWN - certificate.log_jacobian) / bound]
+    if free is not None and free > 0:
+        candidates.append(free)  # rounding down must not lose a branch that is reached exactly
+    fitting = [rate for rate in candidates if rate > 0 and objective_epsilon(certificate, rate) <= epsilon]
+    if not fitting:
+        least = certificate.log_jacobian if free is None else min(certificate.log_jacobian, free * bound)
+        raise InputError(
+            f"an epsilon of {epsilon:.6g} per round does not cover the objective's Jacobian ratio; it must be above "
+            f"{least:.6g}: raise epsilon, use fewer rounds, or raise the penalty."
+        )
+    return max(fitting)
+
+
+def calibrate_objective(
+    target: PureTarget,
+    certificates: Sequence[Certificate],
+    shares: ArrayLike = 1.0,
+    *,
+    silos_per_person: int = 1,
+) -> NDArray[np.float64]:
+    """Rates for rounds of objective perturbation; round k gets the part `shares_k / sum(shares)` of epsilon."""
+    part = np.broadcast_to(_rounds("shares", shares), (len(certificates),))
+    if not len(certificates) or not np.all(part > 0):
+        raise InputError("give at least one certificate, and only shares greater than 0.")
+    silos = checks.count("silos_per_person", silos_per_person)
+    spend = target.epsilon * _ROUND_DOWN / silos * (part / part.sum())
+    return np.array([objective_rate(c, float(e)) for c, e in zip(certificates, spend, strict=True)])
+
+
+def largest_rate(rounds: Sequence[Certificate], unit_rates: NDArray[np.float64], epsilon: float) -> float:
+    """Return the largest c for which rates `c unit_rates` cost at most `epsilon` together (C2).
+
+    The cost is `c sum(unit bound)` plus the Jacobian term of every round whose rate is below its free rate, so it falls
+    at each such point: the pieces are tried from the largest rates down.
+    """
+    bounds = np.array([c.bound for c in rounds])
+    jacobians = np.array([c.log_jacobian for c in rounds])
+    free = np.array([math.inf if c.jacobian_free_rate is None else c.jacobian_free_rate for c in rounds])
+    slope, usable, turns = float(bounds @ unit_rates), epsilon * (1 - 1e-12), free / unit_rates
+    for low in [*np.unique(turns[np.isfinite(turns)])[::-1].tolist(), 0.0]:
+        found = (usable - float(jacobians[turns > low].sum())) / slope
+        if found <= 0 or found < low:
+            continue
+        cost = math.fsum(objective_epsilon(c, found * u) for c, u in zip(rounds, unit_rates.tolist(), strict=True))
+        if cost <= epsilon:
+            return found
+    raise InputError(
+        f"an epsilon of {epsilon:.6g} does not cover the Jacobian ratio of {len(rounds)} rounds; it must be above "
+        f"{jacobians.sum():.6g}: raise epsilon, use fewer rounds, or raise the penalty."
+    )
+
+
+def _scalable(release: Release) -> NoisyRelease:
+    if isinstance(release, NoisyRelease) and not isinstance(release, ObjectiveRelease):
+        return release
+    raise InputError(
+        f"the noise of {type(release).__name__} cannot be scaled here; objective perturbation has its own calibration, "
+        "and a release without noise has none."
+    )
+
+
+def _closed_form_factor(target: Target, releases: Sequence[NoisyRelease]) -> float:
+    """A factor near or above the answer: every sampled step taken as if everyone took part."""
+    tally = Tally.of(releases)
+    whole = math.fsum(count * step.shift**2 for step, count in tally.sampled.items())
+    m = math.sqrt(tally.m_squared + whole)
+    if tally.infinite or m + tally.epsilon == 0:
+        raise InputError("the releases must have a sensitivity above 0 and some noise at factor 1.")
+    return m / float(m_of(target.epsilon, target.delta)) + tally.epsilon / target.epsilon
+
+
+def calibrate_scale(target: Target, releases: Sequence[Release]) -> float:
+    """The factor by which to multiply the noise of all these releases so that together they meet the target.
+
+    For sampled Gaussians and mixtures (C4); all Gaussian, spherical or coordinate Laplace. Never exceeds the target; at
+    most 1e-3 relative of epsilon stays unspent. The search comes down from the noise that would do without sampling, so
+    that no distribution is ever built at a tiny noise.
+    """
+
+    from dpadmm.privacy.sampled import fft_slack  # heavy; closed forms do without
+
+    scalable = [_scalable(release) for release in releases]
+
+    def spent(factor: float) -> float:
+        return compose(release.louder(factor) for release in scalable).epsilon(target.delta)
+
+    high = _closed_form_factor(target, scalable)
+    if target.delta <= fft_slack(sum(release.count for release in releases)):
+        raise InputError(
+            f"no noise reaches epsilon {target.epsilon} at delta {target.delta}: delta is below what composition can "
+            "resolve (about 1e-14, plus 2e-16 per sampled step); choose a larger delta."
+        )
+    at_high = spent(high)
+    for _ in range(30):
+        if at_high <= target.epsilon:
+            break
+        high, at_high = 2.0 * high, spent(2.0 * high)
+    else:
+        raise InputError(
+            f"no noise within the search range reaches epsilon {target.epsilon} at delta {target.delta}; "
+            "choose a larger epsilon or delta."
+        )
+    return _descend(spent, target.epsilon, high, at_high)
+
+
+def _descend(spent: Callable[[float], float], epsilon: float, high: float, at_high: float) -> float:
+    """Search the smallest admissible factor below `high`: log-linear steps, bracketed, at most 4 times down."""
+    low, at_low = 0.0, math.inf
+    for _ in range(_MOST_EVALUATIONS):
+        if at_high >= epsilon * (1.0 - _SEARCH_TOLERANCE):
+            break
+        if low == 0.0:
+            trial = high * max(0.25, at_high / epsilon)
+        elif math.isinf(at_low) or at_high == 0.0:
+            trial = math.sqrt(low * high)
+        else:
+            slope = math.log(high / low) / math.log(at_low / at_high)
+            aim = epsilon * (1.0 - 0.5 * _SEARCH_TOLERANCE)
+            trial = high * (at_high / aim) ** slope
+            trial = min(max(trial, low * (high / low) ** 0.02), high * (low / high) ** 0.02)
+        value = spent(trial)
+        if value <= epsilon:
+            high, at_high = trial, value
+        else:
+            low, at_low = trial, value
+    return high
+
+
+def optimal_gaussian_shape(bounds: ArrayLike, weights: ArrayLike = 1.0) -> NDArray[np.float64]:
+    """The relative stds that minimise `sum w_k s_k^2` at a fixed m: `s_k^2` prop. to `bound_k/sqrt(w_k)` (C0)."""
+    bound, weight = _rounds("bounds", bounds), _rounds("weights", weights)
+    if np.any(weight == 0):
+        raise InputError("weights must be greater than 0, got 0.")
+    return np.asarray(np.sqrt(bound / np.sqrt(weight)), dtype=np.float64)
+
+
+def optimal_pure_rates(bounds: ArrayLike, weights: ArrayLike, epsilon: float) -> NDArray[np.float64]:
+    """The rates that minimise `sum w_k/rate_k^2` at `sum rate_k bound_k <= epsilon`: prop. to `(w_k/bound_k)^(1/3)`."""
+    bound, weight = _rounds("bounds", bounds), _rounds("weights", weights)
+    if np.any(weight == 0) or np.any(bound == 0):
+        raise InputError("bounds and weights must be greater than 0, got 0.")
+    return calibrate_laplace(PureTarget(epsilon), bound, np.cbrt(bound / weight))

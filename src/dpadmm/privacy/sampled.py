@@ -30,7 +30,7 @@ from scipy.special import log_expit, log_ndtr, ndtr, ndtri_exp
 
 from dpadmm import checks
 from dpadmm.privacy.curves import Curve, GaussianCurve, delta_in_range
-from dpadmm.privacy.records import SampledStep, Scheme
+from dpadmm.privacy.releases import SampledStep, Scheme
 
 # Points of the grid per standard deviation of one step's loss: inflates the total variance by at most 1/4096.
 _POINTS_PER_STD = 32.0

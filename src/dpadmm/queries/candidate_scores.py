@@ -13,9 +13,9 @@ import numpy as np
 from scipy.special import log_expit
 
 from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
-from dpadmm.noise.draws import Slot
+from dpadmm.noise.mechanisms import Slot
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import score_differences, scores_on_grid
 from dpadmm.privacy.protection import Certificate
 from dpadmm.problems.arrays import Floats

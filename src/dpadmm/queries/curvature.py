@@ -16,12 +16,12 @@ from dpadmm.errors import InputError
 from dpadmm.methods.method import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.rounding import added_up, evaluated
-from dpadmm.noise.draws import Slot
+from dpadmm.noise.mechanisms import Slot
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import curvature_sum, masked_sum
 from dpadmm.privacy.protection import Certificate, secure_grid
-from dpadmm.privacy.records import seen_noise
+from dpadmm.privacy.releases import seen_noise
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.streams import StreamedRisk

@@ -11,7 +11,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError
-from dpadmm.parsing import parse_json, read_bytes
+from dpadmm.files import parse_json, read_bytes
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.evaluation_figures import CalibrationPart, Confusion, EvaluatedFigure, RocCurve, SeenCounts
 from dpadmm.reporting.files import digest_of, write_or_keep

@@ -16,7 +16,7 @@ from dpadmm.federation.terms import agreed_run, loss_of
 from dpadmm.methods.method import by_name
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.protection import Strength
-from dpadmm.privacy.records import Origin
+from dpadmm.privacy.releases import Origin
 from dpadmm.problems.loss_records import released_loss
 from dpadmm.queries.column_profile import PROFILE
 from dpadmm.reporting.model import ReleasedModel

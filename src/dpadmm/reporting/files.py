@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.atomic import write_atomic
 from dpadmm.checks import setting, shown
 from dpadmm.codec import canonical, register_form
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.parsing import parse_json, read_arrays, read_bytes
+from dpadmm.files import parse_json, read_arrays, read_bytes, write_atomic
 from dpadmm.problems.arrays import Floats
 
 FORMAT = "dpadmm-model"

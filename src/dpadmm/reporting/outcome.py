@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from dpadmm import __version__
+from dpadmm.core.release import PublicRound
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Topology, by_name
-from dpadmm.noise.planned import PublicRound
-from dpadmm.noise.promises import CaoOptimal, Constant, Geometric, Schedule, Tail
+from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Schedule, Tail
 from dpadmm.planner.carrying import PlanOutcome
 from dpadmm.planner.plan import Plan
 from dpadmm.privacy.ledger import Ledger

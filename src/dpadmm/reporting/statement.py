@@ -14,11 +14,11 @@ from typing import Any
 from dpadmm.checks import plural
 from dpadmm.codec import encode
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import family_of
+from dpadmm.noise.sampler import family_of
 from dpadmm.planner.forecast import Forecast
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.protection import Protection, Strength, covers, standing
-from dpadmm.privacy.records import NoisyRelease, Origin, Release, SummedGaussianRelease
+from dpadmm.privacy.releases import NoisyRelease, Origin, Release, SummedGaussianRelease
 
 
 def _condition(declared: Sequence[str]) -> str:

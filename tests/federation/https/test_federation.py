@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
 
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.federation.admin.rehearsal import Rehearsal, p_admm_terms, prepared, rehearsal_policy, running, wait_until
 from dpadmm.federation.admin.watch import watch
 from dpadmm.federation.agreement import Aggregation, NoiseOrigin, read_federation
@@ -24,8 +25,7 @@ from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED
 from dpadmm.federation.refusal import FederationStopped
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.terms import agreed_run
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem

@@ -24,7 +24,7 @@ from dpadmm.federation.refusal import printable
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import SiloFiles
 from dpadmm.federation.terms import agreed_run
-from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import ConfirmedLedger
 
 NOTHING = np.zeros((0, 3))

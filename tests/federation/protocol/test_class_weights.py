@@ -19,7 +19,7 @@ from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, carry_out, plan, planner
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.softmax import Softmax

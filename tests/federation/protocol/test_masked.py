@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.core.release import masks_of, noisy_values
+from dpadmm.core.release import PlannedNoise, masks_of, noisy_values
 from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
@@ -26,9 +26,8 @@ from dpadmm.federation.refusal import FederationStopped, Refusal
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import SiloFiles
 from dpadmm.federation.terms import MOST_SUMMED, agreed_run
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.noise.sums import MOST_MULTIPLE
+from dpadmm.noise.masks import MOST_MULTIPLE
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.reporting.federation import federation_model

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import NoiseOrigin, Participant
 from dpadmm.federation.keys import SigningKey, fingerprint
@@ -15,10 +16,8 @@ from dpadmm.federation.messages import Joined, Masked, Refused
 from dpadmm.federation.refusal import PeerError, Refusal
 from dpadmm.federation.silo import ENDED
 from dpadmm.federation.terms import agreed_run
-from dpadmm.noise.masks import MaskKey, PairwiseMasks, pairwise_masks
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.noise.sums import sum_words, to_words
+from dpadmm.noise.masks import MaskKey, PairwiseMasks, pairwise_masks, sum_words, to_words
+from dpadmm.noise.sampler import SecureSampler
 
 ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
 

@@ -10,8 +10,8 @@ from dpadmm.federation.masking import TakenSum, read_summand, total_of
 from dpadmm.federation.messages import Joined, Masked, Stepped
 from dpadmm.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.federation.terms import agreed_run
-from dpadmm.noise.draws import Slot
-from dpadmm.noise.sums import sum_words
+from dpadmm.noise.masks import sum_words
+from dpadmm.noise.mechanisms import Slot
 
 ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
 

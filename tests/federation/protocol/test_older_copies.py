@@ -17,7 +17,7 @@ from dpadmm.federation.refusal import FederationStopped
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.terms import agreed_run
 from dpadmm.federation.vouching import seen_of
-from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import store
 
 STATE, LEDGER = ("state.db", "state.db-wal", "state.db-shm"), ("ledger", "ledger.key")

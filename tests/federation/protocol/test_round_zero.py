@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
@@ -16,9 +17,7 @@ from dpadmm.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_store import SiloStore
 from dpadmm.federation.terms import agreed_run
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Budget
 from dpadmm.problems.losses import Logistic

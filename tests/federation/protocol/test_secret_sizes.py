@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpadmm.codec import encode
+from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
 from dpadmm.federation.columns import encoding_of, released_profile
@@ -16,8 +17,7 @@ from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner import plan, planner
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores

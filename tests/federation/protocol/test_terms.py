@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.messages import read
@@ -13,8 +14,7 @@ from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.terms import agreed_run
 from dpadmm.methods.method import federated
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.simulated import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.testing import LocalEngine, Stopping
 
 CASES = [

@@ -18,7 +18,7 @@ from dpadmm.federation.refusal import MessageError, PeerError
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.sizes import largest_answer
 from dpadmm.federation.vouching import Session
-from dpadmm.noise.secure import SecureSampler
+from dpadmm.noise.sampler import SecureSampler
 
 LEDGER = ("ledger", "ledger.key", "ledger.head")
 BROADCAST = np.zeros((2, 3))

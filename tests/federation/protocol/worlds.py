@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from tests.contracts.in_memory import Carried, Crashed, InMemory, at_once  # noqa: F401 - for the tests
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.federation import messages
@@ -26,9 +27,7 @@ from dpadmm.federation.silo_files import SiloFiles, schema_digest
 from dpadmm.federation.terms import agreed_run
 from dpadmm.federation.vouching import Session
 from dpadmm.methods.method import federated
-from dpadmm.noise.masks import MaskKey
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.sums import Words
+from dpadmm.noise.masks import MaskKey, Words
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem

@@ -7,8 +7,8 @@ from dpadmm.errors import InputError
 from dpadmm.methods.fixed_point import CoordinateDescent, Participation
 from dpadmm.methods.method import Setting
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.sampler import SecureSampler
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import Quadratic

@@ -9,7 +9,7 @@ from dpadmm.methods.fixed_point import CentralisedADMM, GeneralADMM
 from dpadmm.methods.fixed_point.general import Constraint
 from dpadmm.methods.method import Setting
 from dpadmm.noise import SimulatedSampler
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import Box, ElasticNet

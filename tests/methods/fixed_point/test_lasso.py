@@ -12,7 +12,7 @@ from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.fixed_point import CentralisedADMM, LassoADMM, Participation
 from dpadmm.methods.fixed_point.lasso import lasso_block
 from dpadmm.noise import SimulatedSampler
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet

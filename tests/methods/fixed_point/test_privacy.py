@@ -8,10 +8,9 @@ from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, Federat
 from dpadmm.methods.method import Setting
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.secure import SecureSampler
-from dpadmm.privacy.accounting import by_agent
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.mechanisms import COORDINATOR
+from dpadmm.noise.sampler import SecureSampler
+from dpadmm.privacy.accounting import Target, by_agent
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.gradients import full_gradient, gradient_sum
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, LocalFunction, p_admm
 from dpadmm.privacy.curves import m_of

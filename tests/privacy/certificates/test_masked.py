@@ -12,14 +12,14 @@ from tests.contracts.certificates import changed
 
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import summed
-from dpadmm.noise.secure import grid_for
+from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.certificates.gradients import gradient_sum
 from dpadmm.privacy.certificates.local import TRUSTED_SUM, LocalFunction
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.curves import GaussianCurve, epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
-from dpadmm.privacy.records import GaussianRelease, SummedGaussianRelease, seen_noise
+from dpadmm.privacy.releases import GaussianRelease, SummedGaussianRelease, seen_noise
 
 quick = settings(deadline=None, derandomize=True, max_examples=150)
 GRID = 2.0**-3  # coarse, so that rounding shows

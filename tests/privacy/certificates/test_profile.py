@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
-from dpadmm.noise.secure import grid_for
+from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.accounting import worst_person
 from dpadmm.privacy.certificates.sums import CATEGORY_WEIGHT, bounded_sum, column_profile, profile_on_grid
 from dpadmm.privacy.curves import GaussianCurve
 from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, secure_grid
-from dpadmm.privacy.records import GaussianRelease
+from dpadmm.privacy.releases import GaussianRelease
 
 quick = settings(deadline=None, derandomize=True, max_examples=100)
 EDGES = (-1.0, 0.0, 0.5, 2.0)

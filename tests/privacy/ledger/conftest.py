@@ -12,7 +12,7 @@ from tests.contracts.certificates import changed
 
 from dpadmm.privacy.ledger import Budget, Ledger, Receipt, SiloColumns
 from dpadmm.privacy.protection import ONE_RECORD, Certificate
-from dpadmm.privacy.records import GaussianRelease, Origin, Release, SphericalLaplaceRelease
+from dpadmm.privacy.releases import GaussianRelease, Origin, Release, SphericalLaplaceRelease
 
 DATA = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, 1])}),)
 SILOS = tuple(SiloColumns(name, {"x": [i + 0.5, 1.0], "y": [1, -1]}) for i, name in enumerate("abcdefghi"))

@@ -10,7 +10,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.ledger.spending import admitted, gaussian_square
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-from dpadmm.privacy.records import GaussianRelease, Origin
+from dpadmm.privacy.releases import GaussianRelease, Origin
 
 AGGREGATE = GaussianRelease(
     certificate=Certificate(

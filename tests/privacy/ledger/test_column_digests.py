@@ -19,7 +19,7 @@ from dpadmm.data.parquet import ParquetTable
 from dpadmm.data.streamed import StreamedTable
 from dpadmm.data.tables import read_table
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.privacy.ledger.column_digests import column_digest, pieces_of
+from dpadmm.privacy.ledger.fingerprints import column_digest, pieces_of
 
 
 def as_first_written(content: bytes) -> bytes:

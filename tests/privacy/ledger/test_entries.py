@@ -13,7 +13,7 @@ from dpadmm.codec import canonical, decode
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.entries import encode_release
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Relation, Strength, Unit, View
-from dpadmm.privacy.records import (
+from dpadmm.privacy.releases import (
     KINDS,
     BareRelease,
     CoordinateLaplaceRelease,

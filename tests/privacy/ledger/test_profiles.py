@@ -15,7 +15,7 @@ from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, open_for_reading
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
-from dpadmm.privacy.records import GaussianRelease, Origin
+from dpadmm.privacy.releases import GaussianRelease, Origin
 
 BUDGET = Budget(epsilon=30.0, delta=1e-5)
 DATA = tuple(

@@ -102,7 +102,7 @@ def test_an_older_copy_with_its_anchor_is_what_it_was(closed, tools, tmp_path):
 
 def test_an_account_that_was_interrupted_is_not_remembered(closed, tools, monkeypatch):
     with Ledger.open(closed, compose=tools.compose) as ledger, monkeypatch.context() as patch:
-        patch.setattr("dpadmm.privacy.ledger.statement.RunAccount.add", lambda *_: 1 / 0)
+        patch.setattr("dpadmm.privacy.ledger.spending.RunAccount.add", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             tools.reserve(ledger, tools.gaussian(6), run="third")  # committed, and half counted
     assert said(closed, tools) == said(closed, tools, is_remembered=False)

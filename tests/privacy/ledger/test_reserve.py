@@ -12,7 +12,7 @@ from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.ledger import store as ledger_store
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
-from dpadmm.privacy.records import BareRelease, Origin
+from dpadmm.privacy.releases import BareRelease, Origin
 
 
 def entries(path):

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, store
-from dpadmm.privacy.ledger.silos import KnownData, KnownSilo
+from dpadmm.privacy.ledger.fingerprints import KnownData, KnownSilo
 from dpadmm.privacy.ledger.store import new_key, read_key
 from dpadmm.privacy.protection import Protection, Relation, Unit
 

@@ -14,7 +14,7 @@ from dpadmm.privacy.curves import GaussianCurve, PureCurve, m_of
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.ledger.spending import Mechanism, Meter, Pile, Piles, gaussian_square
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm, Protection, Relation, Strength, Unit
-from dpadmm.privacy.records import (
+from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
     GaussianRelease,
     ObjectiveRelease,

@@ -13,7 +13,7 @@ from dpadmm.privacy.accounting import statement
 from dpadmm.privacy.certificates.sums import Shares, column_profile, masked_sum, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, open_for_reading
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
-from dpadmm.privacy.records import CoordinateLaplaceRelease, GaussianRelease, Origin, SummedGaussianRelease
+from dpadmm.privacy.releases import CoordinateLaplaceRelease, GaussianRelease, Origin, SummedGaussianRelease
 
 BUDGET = Budget(epsilon=3.0, delta=1e-5)
 DATA = tuple(SiloColumns(name, {"x": [i + 0.5, 1.0], "y": [1, -1]}) for i, name in enumerate("abcde"))

@@ -14,7 +14,7 @@ from dpadmm.errors import BudgetError, LedgerError, ResumeError
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, entries, open_for_reading, store
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit
-from dpadmm.privacy.records import GaussianRelease, Origin
+from dpadmm.privacy.releases import GaussianRelease, Origin
 
 GROWN = (SiloColumns("clinic", {"x": np.arange(8.0).reshape(4, 2), "y": np.array([1, -1, 1, 1])}),)
 CORRECTED = (SiloColumns("clinic", {"x": np.arange(6.0).reshape(3, 2), "y": np.array([1, -1, -1])}),)

@@ -19,7 +19,7 @@ from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.ledger.store import read_entries
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-from dpadmm.privacy.records import GaussianRelease, Origin
+from dpadmm.privacy.releases import GaussianRelease, Origin
 
 DATA = (SiloColumns("clinic", {"x": [1.0, 2.0]}),)
 BUDGET = Budget(epsilon=1.0, delta=1e-5)

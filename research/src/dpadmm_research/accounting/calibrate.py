@@ -15,7 +15,7 @@ from dpadmm_research.accounting.options import (
 
 if TYPE_CHECKING:
     from dpadmm.methods.method import Method
-    from dpadmm.privacy.calibration import PureTarget, Target
+    from dpadmm.privacy.accounting import PureTarget, Target
     from dpadmm_research.accounting.figures import Described
     from dpadmm_research.accounting.one_agent import OneAgent
 
@@ -38,7 +38,7 @@ def _options(method: type["Method"]) -> list[inspect.Parameter]:
 
 
 def _target(agent: "OneAgent", epsilon: float, delta: float) -> "Target | PureTarget":
-    from dpadmm.privacy.calibration import PureTarget, Target
+    from dpadmm.privacy.accounting import PureTarget, Target
 
     usable = checked_delta(agent, delta)
     return Target(epsilon, usable) if usable > 0 else PureTarget(epsilon)

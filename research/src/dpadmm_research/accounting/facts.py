@@ -7,7 +7,7 @@ from typing import Any
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.noise.promises import Family
+from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import Protection
 
 _PROTECTS = "give gradient_distance to protect an agent's function, or records and gradient_bound to protect a record"

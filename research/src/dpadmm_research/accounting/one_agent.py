@@ -1,7 +1,7 @@
 """One agent of a run, known by public numbers alone: what it releases at some noise, what noise a budget needs.
 
 Its noise is one level a private round, standard deviations or rates, as the method's paper tells it; a single number
-stands for all rounds. A *shape* is relative noise (std, or 1/rate), as `dpadmm.noise.promises` gives it.
+stands for all rounds. A *shape* is relative noise (std, or 1/rate), as `dpadmm.noise.mechanisms` gives it.
 """
 
 import math
@@ -13,22 +13,22 @@ from numpy.typing import ArrayLike
 
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Method, Setting
-from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, last_round
 from dpadmm.noise.plan import NoisePlan, at_levels
-from dpadmm.noise.promises import Family, Promise, last_round
 from dpadmm.noise.split import is_free_split
-from dpadmm.privacy.accounting import Statement, compose
-from dpadmm.privacy.calibration import (
+from dpadmm.privacy.accounting import (
     PureTarget,
+    Statement,
     Target,
     calibrate_gaussian,
     calibrate_laplace,
     calibrate_scale,
+    compose,
     largest_rate,
     optimal_gaussian_shape,
 )
 from dpadmm.privacy.protection import Certificate
-from dpadmm.privacy.records import Release
+from dpadmm.privacy.releases import Release
 from dpadmm.problems.arrays import Floats
 
 AnyTarget = Target | PureTarget

@@ -183,7 +183,7 @@ def json_option() -> inspect.Parameter:
 
 def shape_of(agent: "OneAgent", text: str) -> "Floats":
     """Return the noise shape a schedule's text describes."""
-    from dpadmm.noise.promises import CaoOptimal, Constant, Geometric, Schedule
+    from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Schedule
 
     name, _, value = text.partition(":")
     simple: dict[str, Callable[[], Schedule]] = {"constant": Constant}

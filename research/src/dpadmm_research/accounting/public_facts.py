@@ -17,7 +17,7 @@ from dpadmm.methods.consensus_neighbours import RECORDS, FunctionsDiffer, Linear
 from dpadmm.methods.fixed_point import FederatedADMM
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.method import Method, Setting, Topology, by_name
-from dpadmm.noise.promises import Family
+from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Ints
 from dpadmm.problems.functions import Constants, LocalFunctions

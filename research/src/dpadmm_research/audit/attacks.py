@@ -8,9 +8,9 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Method
-from dpadmm.noise.draws import Draw, Perturbed, Recipients, Releases, Sampler, Values
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.records import SampledGaussianRelease
+from dpadmm.noise.sampler import Draw, Perturbed, Recipients, Releases, Sampler, Values
+from dpadmm.privacy.releases import SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.audit.likelihood import Lens, Penalty, log_likelihood_ratio
 from dpadmm_research.audit.transcripts import Event, RunSetup, Stage, Transcript, Wire, disagreement, replay

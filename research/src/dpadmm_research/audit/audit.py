@@ -8,13 +8,12 @@ from typing import NamedTuple
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.sampler import Sampler, SimulatedSampler
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import Curve, GaussianCurve
 from dpadmm.privacy.protection import View
-from dpadmm.privacy.records import SampledGaussianRelease
+from dpadmm.privacy.releases import SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.audit.attacks import Attack, Evidence, Scores
 from dpadmm_research.audit.catalogue import all_subjects, subjects_of

@@ -17,7 +17,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.method import Topology, by_name
 from dpadmm.networks import path
-from dpadmm.noise.promises import Family
+from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import View
 from dpadmm_research.audit import column_profile, curvature
 from dpadmm_research.audit.attacks import (

@@ -18,9 +18,9 @@ from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
-from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.silos import PersonRows, PersonWeights
 from dpadmm.queries.column_profile import ColumnProfile

@@ -66,7 +66,7 @@ def audit(
     Examples: dpadmm audit p-admm --out plots; dpadmm audit --all; dpadmm audit --product --epsilon 8
     """
     with clear_failures():
-        from dpadmm.privacy.calibration import Target
+        from dpadmm.privacy.accounting import Target
 
         target = Target(epsilon, delta)
         folder = Path("audit") if out is None and all_methods and not json else out

@@ -13,7 +13,7 @@ import numpy as np
 from dpadmm.core.spec import ReleaseFacts
 from dpadmm.methods.method import Setting
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpadmm import TrainingOptions, checks
+from dpadmm.core.release import PublicRound
 from dpadmm.errors import InputError
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.estimators.regression import PrivateLinearRegression
-from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.planned import PublicRound
 from dpadmm.planner.plan import Plan
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem

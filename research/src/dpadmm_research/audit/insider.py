@@ -12,10 +12,9 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.noise.masks import PairwiseMasks
-from dpadmm.noise.sums import Words, from_words, sum_words
+from dpadmm.noise.masks import PairwiseMasks, Words, from_words, sum_words
 from dpadmm.privacy.protection import Protection, View
-from dpadmm.privacy.records import SummedGaussianRelease
+from dpadmm.privacy.releases import SummedGaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Weighting
 from dpadmm_research.audit.attacks import Evidence, Scores, leaked

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from dpadmm import checks
-from dpadmm.noise.draws import Sampler
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.simulated import SimulatedSampler
-from dpadmm.privacy.calibration import Target
+from dpadmm.noise.sampler import Sampler, SimulatedSampler
+from dpadmm.privacy.accounting import Target
 from dpadmm_research.audit.audit import STANDARD, gather, noise_seed
 from dpadmm_research.audit.batch_checks import check_sampling
 from dpadmm_research.audit.findings import CheckOutcome

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.records import (
+from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
     GaussianRelease,
     NoisyRelease,

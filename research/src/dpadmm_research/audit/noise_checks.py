@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, gammainc, gammaincc, gammaincinv
 
 from dpadmm.errors import InputError
+from dpadmm.noise.masks import from_words
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.sums import from_words
-from dpadmm.privacy.records import (
+from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
     GaussianRelease,
     NoisyRelease,

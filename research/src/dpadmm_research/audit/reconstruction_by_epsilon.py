@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.core.release import PlannedNoise
 from dpadmm.data.breast_cancer import load_breast_cancer
 from dpadmm.data.random_quadratics import random_quadratics
 from dpadmm.methods.anatomy import BROADCAST, MESSAGE, Agents
@@ -17,11 +18,9 @@ from dpadmm.methods.consensus_neighbours import LinearTermsDiffer
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.draws import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, Family, Slot
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.promises import Family
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

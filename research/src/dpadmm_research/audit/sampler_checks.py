@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpadmm.noise.draws import Draw, Recipients, Sampler, Slot
-from dpadmm.noise.secure import LEAST_RATIO, SecureSampler, grid_for
+from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.sampler import LEAST_RATIO, Draw, Recipients, Sampler, SecureSampler, grid_for
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
-from dpadmm.privacy.records import (
+from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
     GaussianRelease,
     NoisyRelease,

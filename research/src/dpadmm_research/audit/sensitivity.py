@@ -18,11 +18,11 @@ from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import OneNoise
 from dpadmm.methods.dvp import OBJECTIVE
 from dpadmm.methods.method import check_fit
-from dpadmm.noise.draws import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Norm, Unit
-from dpadmm.privacy.records import NoisyRelease, SampledGaussianRelease
+from dpadmm.privacy.releases import NoisyRelease, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import EmpiricalRisk

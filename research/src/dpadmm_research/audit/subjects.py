@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from dpadmm.errors import InputError
 from dpadmm.methods.method import Method, Setting
 from dpadmm.networks.graph import Network
+from dpadmm.noise.mechanisms import Schedule
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.promises import Schedule
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.testing import LocalEngine, plan_noise
 from dpadmm_research.audit.attacks import Attack, Worlds

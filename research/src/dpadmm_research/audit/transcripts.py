@@ -16,17 +16,17 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import NoiseHook, OneNoise
 from dpadmm.methods.dvp import OBJECTIVE
 from dpadmm.methods.method import Method
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
-from dpadmm.noise.masks import PairwiseMasks, pairwise_masks
+from dpadmm.noise.masks import PairwiseMasks, Words, pairwise_masks
+from dpadmm.noise.mechanisms import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.sums import Words
-from dpadmm.privacy.records import SummedGaussianRelease
+from dpadmm.noise.sampler import Sampler
+from dpadmm.privacy.releases import SummedGaussianRelease
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.testing import LocalEngine, Recording, Stopping

@@ -34,7 +34,7 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.methods.r_admm import RADMM
 from dpadmm.methods.recycled import RecycledPADMM
-from dpadmm.noise.promises import Family
+from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View
 from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.problem import Problem, Weighting

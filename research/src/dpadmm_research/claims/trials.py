@@ -18,7 +18,7 @@ from dpadmm.methods.anatomy import OneNoise
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.fixed_point import CentralisedADMM, FederatedADMM, Participation
 from dpadmm.methods.ps_admm import PSADMM, Averaging
-from dpadmm.noise.draws import Slot
+from dpadmm.noise.mechanisms import Slot
 from dpadmm.privacy.curves import epsilon_of_delta
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.losses import Huber

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpadmm.networks import Network
-from dpadmm.privacy.calibration import PureTarget
-from dpadmm.privacy.records import GaussianRelease
+from dpadmm.privacy.accounting import PureTarget
+from dpadmm.privacy.releases import GaussianRelease
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import ElasticNet

@@ -15,9 +15,9 @@ from dpadmm.methods.method import Setting
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.r_admm import RADMM
 from dpadmm.networks.graph import Network
+from dpadmm.noise.mechanisms import Constant, Geometric, Schedule
 from dpadmm.noise.plan import at_levels, calibrated
-from dpadmm.noise.promises import Constant, Geometric, Schedule
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm_research.papers.p_admm import claims as p_admm

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from dpadmm.core.loop import rounds
+from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.methods.anatomy import Agents, OneNoise
 from dpadmm.methods.method import Method, check_fit
 from dpadmm.networks.graph import Network
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.draws import Slot
+from dpadmm.noise.mechanisms import Slot
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.planned import PlannedNoise
 from dpadmm.privacy.accounting import statement
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem

@@ -8,9 +8,9 @@ from dpadmm.core.budget import statement_with
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.method import Setting, Topology
 from dpadmm.networks import complete
+from dpadmm.noise.mechanisms import Promise
 from dpadmm.noise.plan import NoisePlan, calibrated
-from dpadmm.noise.promises import Promise
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.problems.silos import Silos
 from dpadmm_research.reproduction.figure import Order

@@ -25,7 +25,7 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.methods.r_admm import RADMM
 from dpadmm.methods.recycled import RecycledPADMM
-from dpadmm.noise.promises import Family
+from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

@@ -15,7 +15,7 @@ from dpadmm.planner.carrying import PlanOutcome, carry_out
 from dpadmm.planner.plan import Plan
 from dpadmm.planner.planner import plan
 from dpadmm.planner.task import TableShape, Task
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, log_loss_of

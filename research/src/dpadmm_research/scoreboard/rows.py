@@ -13,11 +13,11 @@ from dpadmm.data.partition import iid
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import screen_cells
-from dpadmm.noise.draws import COORDINATOR
+from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection
-from dpadmm.privacy.records import GaussianRelease
+from dpadmm.privacy.releases import GaussianRelease
 from dpadmm_research.comparison.adult import DEAL_SEED, SPLIT_SEED, AdultData, adult
 from dpadmm_research.datasets.adult import SCHEMA
 from dpadmm_research.datasets.splits import split

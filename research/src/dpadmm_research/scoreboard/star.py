@@ -12,9 +12,9 @@ from dpadmm.errors import SolverError
 from dpadmm.methods.consensus_dp import ConsensusDPADMM
 from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer
 from dpadmm.methods.method import Setting
+from dpadmm.noise.mechanisms import CaoOptimal
 from dpadmm.noise.plan import NoisePlan, calibrated
-from dpadmm.noise.promises import CaoOptimal
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm_research.papers.consensus import fig3
 from dpadmm_research.papers.consensus.bench import TOLERANCE, Bench
 from dpadmm_research.papers.consensus.control import sample

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.consensus import ConsensusADMM, StarState
@@ -15,10 +16,9 @@ from dpadmm.methods.consensus_dp import ConsensusDPADMM, NoisePlace
 from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer
 from dpadmm.methods.method import Setting
 from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.plan import at_levels
-from dpadmm.noise.planned import PlannedNoise
-from dpadmm.noise.promises import Family
-from dpadmm.privacy.calibration import PureTarget, Target
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import Box, ElasticNet

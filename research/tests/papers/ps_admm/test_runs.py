@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpadmm.methods.batches import BatchKind
-from dpadmm.privacy.records import FixedSizeSampling
+from dpadmm.privacy.releases import FixedSizeSampling
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import Problem, PublicFunctions
 from dpadmm.problems.regularisers import ElasticNet

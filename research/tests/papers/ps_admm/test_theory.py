@@ -14,7 +14,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.ps_admm import CORRECTION, FULL, PSADMM, Averaging, Output
 from dpadmm.noise import SimulatedSampler, Slot
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.testing import LocalEngine, Recording, Stopping, run_private

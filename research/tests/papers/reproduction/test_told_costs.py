@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.methods.ps_admm import CORRECTION, FULL
-from dpadmm.noise.draws import Slot
+from dpadmm.noise.mechanisms import Slot
 from dpadmm_research.claims.base import linear_renyi_of_epsilon
 from dpadmm_research.comparison.adult import adult
 from dpadmm_research.papers.fixed_point import runs as fixed_point

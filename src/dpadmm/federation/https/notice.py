@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dpadmm.atomic import write_atomic
 from dpadmm.errors import InputError
-from dpadmm.parsing import parse_json, read_text
+from dpadmm.files import parse_json, read_text, write_atomic
 
 TELL_SECONDS = 1.0
 """How often it is looked whether anything has changed."""

@@ -25,7 +25,7 @@ from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.method import ROWS, About, Method, Setting, Topology, row_unit
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise, Row
+from dpadmm.noise.mechanisms import Family, Promise, Row
 from dpadmm.privacy.certificates.hidden_state import fixed_point_block_record, fixed_point_block_user
 from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.protection import Certificate, Unit

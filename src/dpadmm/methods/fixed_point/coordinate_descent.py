@@ -19,7 +19,7 @@ from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, everywhere
 from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise
+from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.gradients import coordinate_gradient
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem

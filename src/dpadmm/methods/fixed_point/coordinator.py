@@ -26,9 +26,8 @@ from dpadmm.methods.fixed_point.blocks import (
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.draws import COORDINATOR
-from dpadmm.noise.promises import Custom, Family, Promise, Row
-from dpadmm.privacy.calibration import optimal_gaussian_shape
+from dpadmm.noise.mechanisms import COORDINATOR, Custom, Family, Promise, Row
+from dpadmm.privacy.accounting import optimal_gaussian_shape
 from dpadmm.privacy.certificates.hidden_state import fixed_point_mean_record, fixed_point_mean_user, relaxation_of
 from dpadmm.privacy.certificates.local import for_silos
 from dpadmm.privacy.protection import Certificate, Unit

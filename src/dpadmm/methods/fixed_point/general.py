@@ -22,7 +22,7 @@ from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals
 from dpadmm.methods.method import About, Method, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Family, Promise
+from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.gradients import general_constraint
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem

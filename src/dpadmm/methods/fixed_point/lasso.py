@@ -21,7 +21,7 @@ from dpadmm.methods.anatomy import Agents
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.methods.method import About, Setting
 from dpadmm.networks.graph import Network
-from dpadmm.noise.promises import Promise
+from dpadmm.noise.mechanisms import Promise
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Squared

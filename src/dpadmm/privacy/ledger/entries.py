@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 from dpadmm import checks, codec
 from dpadmm.codec import canonical
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.parsing import parse_json
-from dpadmm.privacy.records import Release
+from dpadmm.files import parse_json
+from dpadmm.privacy.releases import Release
 
 GENESIS = "0" * 64
 _T = TypeVar("_T")

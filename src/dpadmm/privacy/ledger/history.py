@@ -10,16 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpadmm.atomic import sync_directory
 from dpadmm.checks import setting
 from dpadmm.errors import InputError, LedgerError, ResumeError
+from dpadmm.files import sync_directory
 from dpadmm.privacy.ledger import store
 from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of, read_record
+from dpadmm.privacy.ledger.fingerprints import DataVersion, KnownData, NewVersion, SiloColumns
 from dpadmm.privacy.ledger.profiles import KeptProfile
-from dpadmm.privacy.ledger.silos import KnownData, SiloColumns
-from dpadmm.privacy.ledger.spending import Budget, Piles, share_of
-from dpadmm.privacy.ledger.statement import RunAccount
-from dpadmm.privacy.ledger.versions import DataVersion, NewVersion
+from dpadmm.privacy.ledger.spending import Budget, Piles, RunAccount, share_of
 from dpadmm.privacy.protection import Protection, Unit, View
 
 

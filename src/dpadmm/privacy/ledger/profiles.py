@@ -12,14 +12,10 @@ from dataclasses import dataclass, field, replace
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.entries import Ask, Entry, read_record
-from dpadmm.privacy.ledger.spending import Piles
+from dpadmm.privacy.ledger.spending import PROFILE_ROUND, Piles, is_profile
 from dpadmm.privacy.protection import Protection
-from dpadmm.privacy.records import GaussianRelease, Release, SummedGaussianRelease, seen_noise
+from dpadmm.privacy.releases import GaussianRelease, SummedGaussianRelease, seen_noise
 
-ROUND = 0
-"""The round in which a profile is released."""
-
-_THEOREM = "C11"
 _EVERYONE = -1  # agent of a release that counts for every silo
 _ROUNDING = 1e-9
 
@@ -71,13 +67,6 @@ class KeptProfile:
         ) and self.data == data
 
 
-def is_profile(release: Release) -> bool:
-    """Return whether a release is one of a column profile: round 0, certified by C11."""
-    if not isinstance(release, GaussianRelease) or release.round != ROUND:
-        return False
-    return release.certificate.theorem.split(" ")[0] == _THEOREM
-
-
 def released_profile(entries: Iterable[Entry]) -> list[GaussianRelease]:
     """Return the releases of a profile among the entries of one run."""
     found = (read_record(Ask, entry.content()).release for entry in entries)
@@ -115,4 +104,4 @@ def as_one_release(releases: Sequence[GaussianRelease], protection: Protection) 
     certificate = replace(first.certificate, bound=merged.bound, grid=None, grid_dimension=0)
     if isinstance(first, SummedGaussianRelease):  # one for all silos, which remembers whose shares it is made of
         return replace(first, certificate=certificate, noise_std=1.0, count=1)
-    return GaussianRelease(certificate=certificate, noise_std=1.0, agent=_EVERYONE, round=ROUND)
+    return GaussianRelease(certificate=certificate, noise_std=1.0, agent=_EVERYONE, round=PROFILE_ROUND)

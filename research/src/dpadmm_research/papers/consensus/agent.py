@@ -6,7 +6,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.consensus_dp import ConsensusDPADMM
 from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer
 from dpadmm.methods.method import Setting
-from dpadmm.noise.promises import Family
+from dpadmm.noise.mechanisms import Family
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.agent_claims import Claims, is_about_one, repeated
 from dpadmm_research.claims.base import ClaimedEpsilon, ClaimedSchedule, ClaimedSensitivity

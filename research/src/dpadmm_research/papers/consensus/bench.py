@@ -14,10 +14,10 @@ import numpy as np
 from dpadmm.methods.consensus_dp import ConsensusDPADMM
 from dpadmm.methods.consensus_neighbours import FunctionsDiffer
 from dpadmm.methods.method import Setting
+from dpadmm.noise.mechanisms import CaoOptimal, Promise
 from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
-from dpadmm.noise.promises import CaoOptimal, Promise
-from dpadmm.privacy.calibration import PureTarget
-from dpadmm.privacy.records import SphericalLaplaceRelease
+from dpadmm.privacy.accounting import PureTarget
+from dpadmm.privacy.releases import SphericalLaplaceRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm_research.claims.base import ClaimedSensitivity

@@ -19,8 +19,8 @@ from dpadmm.errors import InputError
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, NoisePlace
 from dpadmm.methods.consensus_neighbours import Neighbours
 from dpadmm.methods.method import Setting
-from dpadmm.noise.promises import Custom, Family
-from dpadmm.privacy.calibration import (
+from dpadmm.noise.mechanisms import Custom, Family
+from dpadmm.privacy.accounting import (
     PureTarget,
     Target,
     calibrate_gaussian,

@@ -16,7 +16,7 @@ from dpadmm.methods.fixed_point import CoordinatorADMM, LassoADMM
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.method import Setting
 from dpadmm.noise.plan import calibrated
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem

@@ -7,7 +7,7 @@ from dpadmm.methods.method import Setting
 from dpadmm.noise.plan import at_levels
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.protection import Certificate, Protection, Strength, Unit, View
-from dpadmm.privacy.records import FixedSizeSampling, SampledGaussianRelease
+from dpadmm.privacy.releases import FixedSizeSampling, SampledGaussianRelease
 from dpadmm_research.papers.fixed_point.world import World
 from dpadmm_research.reproduction.trials import TOLERANCE
 

@@ -8,7 +8,7 @@ R near 1 it takes many rounds to make up for the square root.
 from dataclasses import replace
 from typing import Any
 
-from dpadmm.privacy.calibration import PureTarget
+from dpadmm.privacy.accounting import PureTarget
 from dpadmm_research.comparison.adult import adult
 from dpadmm_research.comparison.contenders import Arena, Contender, trial
 from dpadmm_research.papers.p_admm.setting import AdultRace, arena_of

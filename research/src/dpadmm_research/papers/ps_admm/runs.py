@@ -12,7 +12,7 @@ from dpadmm.methods.method import Setting
 from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.networks import complete
 from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
-from dpadmm.privacy.calibration import Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.problem import Problem
 from dpadmm_research.comparison.adult import AdultData, adult
 from dpadmm_research.comparison.compare import CERTIFIED_EPS, cost_notes, logistic_problem

@@ -1,12 +1,14 @@
-"""Files and texts that somebody else may have written: JSON, TOML and archives of arrays, read within limits.
+"""Files: those that somebody else may have written, read within limits; and files that are written whole or not at all.
 
-Whatever is wrong becomes an `InputError` with a clause that quotes no value of the file, such as "it is not UTF-8
-text". The caller adds which file it is, and what to do.
+The texts are JSON and TOML, the others archives of arrays. Whatever is wrong becomes an `InputError` with a clause that
+quotes no value of the file, such as "it is not UTF-8 text". The caller adds which file it is, and what to do.
 """
 
 import io
 import json
 import math
+import os
+import threading
 import tokenize
 import tomllib
 import zipfile
@@ -174,3 +176,35 @@ def _levels(value: Any) -> Iterator[list[Any]]:
         level = [part for each in inner for part in (each.values() if isinstance(each, dict) else each)]
         yield level
     raise InputError(_LEVELS)
+
+
+def write_atomic(path: Path, content: bytes, mode: int = 0o666, *, may_replace: bool = True) -> None:
+    """Write a file, durably and all or nothing; mode: its permissions, less those that the umask takes away.
+
+    `FileExistsError` where there is one that may not be replaced.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}")
+    try:
+        draft.unlink(missing_ok=True)  # of a process that had this number and was killed
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if may_replace:
+            draft.replace(path)
+        else:
+            os.link(draft, path)  # fails if there is one, and never shows half of one
+        sync_directory(path.parent)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make what was created or renamed in it durable."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows, where a directory cannot be opened
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

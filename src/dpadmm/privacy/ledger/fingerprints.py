@@ -5,14 +5,26 @@ columns, dense or sparse, text or number types do not count: "39" in a CSV file 
 table is the same data to the command line, to Python and to a federation. A part of the recorded columns is enough
 (another model may leave some out); a column that was not recorded is other data. Where persons have several rows, which
 rows are the same person's has a mark of its own.
+
+A column is hashed from pieces of it: a table that is streamed is the same data as the same table in memory. A column of
+numbers is hashed as the places of what is not zero, and after them the digits of these values; so it is read more than
+once, and nothing of it is kept. Which cells are numbers only the whole column tells.
+
+A version of the data is an entry of the log, with marks of the new table. From then on the ledger knows that table
+alone, and what was spent on all versions counts together: the same people may be in each of them. Marks of each version
+have a key of their own, so that the log does not tell which columns have changed between two of them.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from functools import cached_property
-from typing import Any, Self
+from numbers import Real
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +32,6 @@ from scipy import sparse
 
 from dpadmm.checks import plural
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.privacy.ledger.column_digests import column_digest, pieces_of, sparse_digest
 
 _MARK_BYTES = 8
 
@@ -276,3 +287,278 @@ def _digests(values: Any) -> Iterator[bytes]:
     array = np.asarray(values)
     for column in array[:, None].T if array.ndim == 1 else array.T:
         yield column_digest(pieces_of(column), len(column))
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """What the log keeps of a version after the first: its number, and what is known of its table."""
+
+    version: int
+    data: KnownData
+
+
+@dataclass(frozen=True)
+class DataVersion:
+    """One version of the data: its number from 1, the entry that began it, when, and what is known of its tables."""
+
+    number: int
+    entry: int
+    since: str
+    data: KnownData = field(repr=False)
+
+    @property
+    def when(self) -> str:
+        """When it began, for people."""
+        return f"{self.since[:19]} UTC"
+
+    def followed_by(self, version: "NewVersion", entry: int, since: str) -> "DataVersion":
+        """Return the version that an entry begins after this one."""
+        if version.version != self.number + 1:
+            raise ValueError(f"version {version.version} follows version {self.number}")
+        return DataVersion(version.version, entry, since, version.data)
+
+    def next(self, data: Sequence[SiloColumns], key: bytes) -> "NewVersion":
+        """Return what the log keeps of the next version; its one silo keeps the name under which spending is counted.
+
+        `LedgerError` where silos are told apart: a person's records may be with another silo than before, whose
+        spending does not count there.
+        """
+        if len(self.data.silos) != 1 or len(data) != 1:
+            raise LedgerError(
+                f"Only a ledger of one silo can move to new data: this one has {plural(len(self.data.silos), 'silo')}, "
+                f"and {len(data)} were given. With separate silos, a person may be in a different silo in the new "
+                "version, where earlier spending would not be counted. Keep one ledger for each silo, or create a new "
+                "one and count in its budget what has already been spent on people who are in both."
+            )
+        known = KnownData.of(data, _key_of(key, self.number + 1), tells_copies_apart=self.data.tells_copies_apart)
+        silos = (replace(known.silos[0], name=self.data.silos[0].name),)
+        return NewVersion(self.number + 1, replace(known, silos=silos))
+
+    def is_of(self, data: Sequence[SiloColumns], key: bytes) -> bool:
+        """Return whether these tables, of a single silo, have this version's columns: all of them, and no others."""
+        found = [self._marked(each, key).columns for each in data]
+        return found == [silo.columns for silo in self.data.silos]
+
+    def match(self, data: Sequence[SiloColumns], key: bytes) -> SiloMatch:
+        """Return which silos came; `LedgerError` if the data are not those of this version."""
+        return self.data.match(data, _key_of(key, self.number))
+
+    def is_like(self, data: SiloColumns, key: bytes) -> bool:
+        """Return whether half of a table's columns or more are those of one of this version's silos."""
+        return self.data.is_like(data, _key_of(key, self.number))
+
+    def _marked(self, data: SiloColumns, key: bytes) -> KnownSilo:
+        apart = self.data.tells_copies_apart
+        return KnownSilo.of(data, _key_of(key, self.number), tells_copies_apart=apart)
+
+
+def match_newest(versions: Sequence[DataVersion], data: Sequence[SiloColumns], key: bytes) -> SiloMatch:
+    """Return which silos came; `LedgerError` if the data are not the newest version, saying so if they are another."""
+    *earlier, newest = versions
+    try:
+        return newest.match(data, key)
+    except LedgerError:
+        found = next((version for version in reversed(earlier) if _is_match(version, data, key)), None)
+        if found is None:
+            raise
+    raise LedgerError(
+        f"These data are version {found.number}, not the newest version: the ledger has used version {newest.number} "
+        f"since {newest.when}. Nothing may be released from an earlier one. Use the newest table; to use this one from "
+        "now on, make it the next version (`dpadmm silo new-data`, or Ledger.add_version)."
+    )
+
+
+def _is_match(version: DataVersion, data: Sequence[SiloColumns], key: bytes) -> bool:
+    try:
+        version.match(data, key)
+    except LedgerError:
+        return False
+    return True
+
+
+def _key_of(key: bytes, number: int) -> bytes:
+    """Return the key of a version's marks; the first version's is the ledger's own."""
+    if number == 1:
+        return key
+    return hashlib.blake2b(b"version %d" % number, key=key, digest_size=32, person=b"dpadmm version").digest()
+
+
+Pieces: TypeAlias = Callable[[], Iterable[NDArray[Any]]]
+"""Yields a column piece by piece, from its first row on, as often as it is called."""
+
+_EXACT = 2**53
+"""Whole numbers up to this are exact as floats."""
+
+_TRUTH = {"true": 1.0, "false": 0.0}
+_HEAD, _REPEATED = 1024, 0.5  # cells by which it is seen that most values of a piece come again
+
+
+class _Reading(Enum):
+    """What the cells of a column are."""
+
+    NUMBERS = "stored as numbers, or text of which each cell is one"
+    TRUTHS = "true or false, or nothing"
+    TEXTS = "anything else"
+
+
+def column_digest(pieces: Pieces, rows: int, person: bytes = b"dpadmm column") -> bytes:
+    """Return the hash of a column of so many rows, to be kept in memory only."""
+    found = hashlib.blake2b(digest_size=32, person=person)
+    reading = _Facts.of(pieces()).reading
+    if reading is _Reading.TEXTS:
+        found.update(b"text")
+        for piece in pieces():
+            texts = [text.encode() for text in _texts(piece)]
+            found.update(b"".join(len(text).to_bytes(8, "little") + text for text in texts))
+        return found.digest()
+    # Rows and rounded values of what is not zero; so a sparse column is its dense self.
+    found.update(b"number" + rows.to_bytes(8, "little"))
+    first = 0
+    for piece in pieces():
+        is_set = _numbers(piece, reading) != 0
+        found.update((np.flatnonzero(is_set) + first).astype("<i8").tobytes())
+        first += len(piece)
+    separator = b""
+    for piece in pieces():
+        numbers = _numbers(piece, reading)
+        digits = number_digits(numbers[numbers != 0])
+        if digits:
+            found.update(separator + digits)
+            separator = b"|"
+    return found.digest()
+
+
+def sparse_digest(rows: int, places: NDArray[Any], values: NDArray[np.float64]) -> bytes:
+    """Return the hash of a column with these values in these places, in order, and zeros elsewhere."""
+    is_set = values != 0
+    kept = places[is_set].astype("<i8").tobytes()
+    content = b"number" + rows.to_bytes(8, "little") + kept + number_digits(values[is_set])
+    return hashlib.blake2b(content, digest_size=32, person=b"dpadmm column").digest()
+
+
+def number_digits(values: NDArray[np.float64]) -> bytes:
+    """Return the digits of numbers, one after the other.
+
+    Tables are often saved with 15 digits, which come back as the same 15 digits; whole numbers keep all of theirs.
+
+    >>> number_digits(np.array([1.0, 0.1, 2.0**53, np.nan]))
+    b'1|0.1|9007199254740992|nan'
+    """
+    head = values[:_HEAD]
+    if len(np.unique(head)) > _REPEATED * len(head):
+        return "|".join(_written(values)).encode()
+    distinct, places = np.unique(values, return_inverse=True)
+    return "|".join(np.array(_written(distinct), dtype=object)[places].tolist()).encode()
+
+
+def _written(values: NDArray[np.float64]) -> list[str]:
+    with np.errstate(invalid="ignore"):
+        whole = (np.rint(values) == values).tolist()
+    return [f"{value:.17g}" if exact else f"{value:.15g}" for value, exact in zip(values.tolist(), whole, strict=True)]
+
+
+@dataclass
+class _Facts:
+    """What the pieces seen so far tell about the column."""
+
+    is_stored: bool = True  # as numbers
+    is_whole: bool = True  # and these as whole ones
+    is_truth: bool = True
+    is_number: bool = True
+    is_digits: bool = True
+    largest: float = 0.0
+
+    @classmethod
+    def of(cls, pieces: Iterable[NDArray[Any]]) -> "_Facts":
+        """Look at all pieces."""
+        found = cls()
+        for piece in pieces:
+            if piece.dtype.kind in "biuf":
+                found._add_numbers(piece)
+            else:
+                found.is_stored = False
+                found._add_texts(set(_texts(piece)) - {""})
+        return found
+
+    def _add_numbers(self, piece: NDArray[Any]) -> None:
+        kind = piece.dtype.kind  # beside pieces of text, numbers are what they say, and True is none
+        self.is_truth &= kind == "b"
+        self.is_number &= kind != "b"
+        self.is_whole &= kind in "iu"
+        if piece.dtype.kind in "iu" and piece.size:
+            self.largest = max(self.largest, float(abs(int(piece.max()))), float(abs(int(piece.min()))))
+
+    def _add_texts(self, texts: set[str]) -> None:
+        if not texts:
+            return
+        is_truth = all(text.lower() in _TRUTH for text in texts)
+        self.is_truth &= is_truth
+        if is_truth:  # which is no number to anyone else
+            self.is_number = False
+            return
+        self.is_digits &= all(text.lstrip("+-").isdigit() for text in texts)
+        try:
+            numbers = np.array(sorted(texts), dtype=np.float64)
+        except ValueError:
+            self.is_number = False
+            return
+        self.largest = max(self.largest, float(np.nanmax(np.abs(numbers), initial=0.0)))
+
+    @property
+    def reading(self) -> _Reading:
+        """How the column is to be read."""
+        if self.is_stored:
+            # Long identifiers: a float would take different ones for equal.
+            return _Reading.TEXTS if self.is_whole and self.largest > _EXACT else _Reading.NUMBERS
+        if self.is_truth:
+            return _Reading.TRUTHS
+        is_large = self.largest > _EXACT and self.is_digits
+        return _Reading.NUMBERS if self.is_number and not is_large else _Reading.TEXTS
+
+
+def _numbers(piece: NDArray[Any], reading: _Reading) -> NDArray[np.float64]:
+    """Return the numbers that all cells write, NaN where empty."""
+    if piece.dtype.kind in "biuf":
+        return piece.astype(np.float64)
+    texts = _texts(piece)
+    if reading is _Reading.TRUTHS:
+        return np.array([_TRUTH[text.lower()] if text else np.nan for text in texts], dtype=np.float64)
+    return np.array([text or "nan" for text in texts], dtype=np.float64)
+
+
+def _texts(column: NDArray[Any]) -> list[str]:
+    """Return the cells as stripped text, '' where empty."""
+    if column.dtype.kind in "Uiu":
+        return [str(cell).strip() for cell in column.tolist()]
+    if column.dtype.kind == "M":
+        dates = np.datetime_as_string(column, unit="auto").tolist()
+        return ["" if date == "NaT" else _short(date.replace("T", " ")) for date in dates]
+    column = column.astype(object) if column.dtype.kind in "bf" else column
+    if column.dtype.kind != "O":
+        raise InputError(
+            f"A column has values of type {column.dtype}; a ledger takes booleans, numbers, dates and text. Convert "
+            "the column to one of these."
+        )
+    import pandas as pd  # late: only tables of mixed cells need it
+
+    if pd.api.types.infer_dtype(column, skipna=True) == "string":  # equal cells are read once
+        places, found = pd.factorize(column)
+        return np.array([*(_short(text.strip()) for text in found), ""], dtype=object)[places].tolist()
+    pairs = list(zip(column.tolist(), np.asarray(pd.isna(column)), strict=True))
+    if not all(gone or isinstance(cell, str | Real | Decimal | np.bool_ | date) for cell, gone in pairs):
+        raise InputError("A column holds cells that are not numbers, dates or text. Convert them to one of these.")
+    return ["" if gone else _short(str(cell).strip()) for cell, gone in pairs]
+
+
+def _short(text: str) -> str:
+    """Return a moment at midnight as the day that it is."""
+    return text.removesuffix(" 00:00:00")
+
+
+def pieces_of(column: NDArray[Any], rows: int = 65_536) -> Pieces:
+    """Return a column in memory, piece by piece."""
+
+    def cut() -> Iterator[NDArray[Any]]:
+        yield from (column[first : first + rows] for first in range(0, len(column), rows))
+
+    return cut

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise.draws import Slot
 from dpadmm.privacy.protection import Certificate
-from dpadmm.privacy.records import (
+from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
     FixedSizeSampling,
     GaussianRelease,
@@ -29,6 +28,23 @@ from dpadmm.privacy.records import (
     SampledGaussianRelease,
     SphericalLaplaceRelease,
 )
+
+COORDINATOR = -1
+"""Index of the coordinator where an agent is asked for."""
+
+
+@dataclass(frozen=True, order=True)
+class Slot:
+    """What a number is for within a round, e.g. `Slot("message")` or `Slot("inner", 17)`; slots never share noise."""
+
+    name: str
+    step: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse nameless slots."""
+        if not self.name:
+            raise InputError("A slot needs a name, got an empty one.")
+        checks.count("step", self.step, least=0)
 
 
 class Family(Enum):

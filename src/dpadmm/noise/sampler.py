@@ -1,0 +1,480 @@
+"""Asking for noise, and two samplers that draw it: seeded for experiments, secure for releases.
+
+Who gets it (`Recipients`), when and what for (`Draw`), by which release, and what comes back (`Perturbed`). Secure
+noise is from the operating system's entropy, exact where an exact sampler exists (C8); seeded noise is reproducible:
+every number is a pure function of its name.
+"""
+
+import hashlib
+import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import pairwise
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpadmm import checks
+from dpadmm.checks import shown
+from dpadmm.errors import InputError
+from dpadmm.noise import exact
+from dpadmm.noise.mechanisms import COORDINATOR, Slot
+from dpadmm.privacy.protection import Certificate, Norm
+from dpadmm.privacy.releases import (
+    CoordinateLaplaceRelease,
+    GaussianRelease,
+    NoisyRelease,
+    ObjectiveRelease,
+    Origin,
+    Release,
+    SampledGaussianRelease,
+    SphericalLaplaceRelease,
+)
+
+_LIMIT = 2**32  # indices are 32-bit words of the generator's counter
+
+Values = NDArray[np.float64]
+Releases = Release | Sequence[Release]
+
+
+class NoiseFamily(Enum):
+    """How noise in R^d is distributed: a scale times a parameter-free unit noise."""
+
+    GAUSSIAN = "Gaussian"
+    """N(0, scale^2 I): independent normal coordinates."""
+    SPHERICAL_LAPLACE = "SphericalLaplace"
+    """Density proportional to exp(-||v||_2/scale): norm Gamma(d, scale), direction uniform on the sphere."""
+    COORDINATE_LAPLACE = "CoordinateLaplace"
+    """Independent Laplace coordinates: density proportional to exp(-||v||_1/scale)."""
+
+
+_FAMILIES: dict[type[NoisyRelease], tuple[NoiseFamily, str]] = {
+    GaussianRelease: (NoiseFamily.GAUSSIAN, "noise_std"),
+    SampledGaussianRelease: (NoiseFamily.GAUSSIAN, "noise_std"),
+    SphericalLaplaceRelease: (NoiseFamily.SPHERICAL_LAPLACE, "rate"),
+    ObjectiveRelease: (NoiseFamily.SPHERICAL_LAPLACE, "rate"),
+    CoordinateLaplaceRelease: (NoiseFamily.COORDINATE_LAPLACE, "scale"),
+}
+"""The noise of each kind of release, and what the release calls its size."""
+
+
+def family_of(release: Release) -> NoiseFamily:
+    """Return the family of the noise that a release promises; its scale is the release's `level`.
+
+    Refused: releases without noise, and Laplace noise on coordinates behind a Euclidean bound, which it does not
+    protect.
+    """
+    family, size = next((found for kind, found in _FAMILIES.items() if isinstance(release, kind)), (None, ""))
+    if family is None or not isinstance(release, NoisyRelease):
+        raise InputError(f"A {type(release).__name__} promises no noise. Draw noise for a Gaussian or Laplace release.")
+    checks.positive(size, getattr(release, size))
+    if family is NoiseFamily.COORDINATE_LAPLACE and release.certificate.norm is not Norm.L1:
+        raise InputError("Laplace noise on coordinates needs an L1 certificate, got one in the L2 norm.")
+    return family
+
+
+@dataclass(frozen=True, eq=False)
+class Recipients:
+    """The agents and replicas at hand, by their indices in the whole experiment; checked once, used every round.
+
+    >>> Recipients.of(3, 2)
+    Recipients(3 agents, 2 replicas)
+    >>> Recipients.one(agent=1).agents
+    array([1])
+    """
+
+    agents: NDArray[np.int64]
+    replicas: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        """Refuse indices out of range or given twice (they would share their noise)."""
+        object.__setattr__(self, "agents", _indices("agents", self.agents, COORDINATOR))
+        object.__setattr__(self, "replicas", _indices("replicas", self.replicas, 0))
+
+    @classmethod
+    def of(cls, agents: int | ArrayLike, replicas: int | ArrayLike = 1) -> "Recipients":
+        """Return them from indices, or from numbers of agents and replicas counted from 0."""
+        return cls(_expand("agents", agents), _expand("replicas", replicas))
+
+    @classmethod
+    def one(cls, agent: int, replica: int = 0) -> "Recipients":
+        """Return those of a silo: one agent, one replica."""
+        return cls(np.array([agent]), np.array([replica]))
+
+    def __repr__(self) -> str:
+        """Say the sizes."""
+        return f"Recipients({self.agents.size} agents, {self.replicas.size} replicas)"
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One request: round (0 to 2^32 - 1), slot, and who gets it."""
+
+    slot: Slot
+    round: int
+    recipients: Recipients
+
+    def __post_init__(self) -> None:
+        """Refuse rounds that are no 32-bit numbers."""
+        if checks.count("round", self.round, least=0) >= _LIMIT:
+            raise InputError(f"round must be below 2^32, got {self.round}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Perturbed:
+    """Values with noise on them, and where it came from."""
+
+    values: Values
+    origin: Origin
+
+    @property
+    def is_private_release(self) -> bool:
+        """Whether a ledger may record it: seeded noise can be repeated by anyone who knows the seed."""
+        return self.origin is Origin.SECURE
+
+
+class Sampler(Protocol):
+    """Adds the noise that releases promise to values."""
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether what it draws is a release."""
+
+    def apart(self, number: int) -> "Sampler":
+        """Return the source for one of several models of a run; so that seeded noise differs."""
+
+    def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
+        """Return `values` (agents, dimension, replicas) plus fresh noise.
+
+        `releases` is a sequence with one release per agent of the draw, in its order, or one release that stands
+        for all of them and names one of them.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """What releases promise: one family, the scale of each agent, and the certificate of each agent or of all."""
+
+    family: NoiseFamily
+    scales: NDArray[np.float64]
+    certificates: tuple[Certificate, ...]
+
+
+def promised_noise(releases: Releases, draw: Draw) -> Noise:
+    """Return the noise of the draw's agents, after checking that the releases are about this draw."""
+    agents = draw.recipients.agents
+    if isinstance(releases, Sequence):
+        if [release.agent for release in releases] != agents.tolist():
+            raise InputError(
+                f"The {len(releases)} releases do not match the draw's {agents.size} agents in order. Give one per "
+                "agent, or a single one for all."
+            )
+        records = tuple(releases)
+    else:
+        if releases.agent not in agents:
+            raise InputError(f"The release belongs to agent {releases.agent}, which is not in the draw.")
+        records = (releases,)
+    for record in records:
+        if record.round != draw.round:
+            raise InputError(f"The release belongs to round {record.round}, but the draw to round {draw.round}.")
+    families = {family_of(record) for record in records}
+    if len(families) != 1:
+        names = ", ".join(sorted(family.value for family in families))
+        raise InputError(f"One draw takes one family of noise, got {names}. Make one draw per family.")
+    noisy = [record for record in records if isinstance(record, NoisyRelease)]  # the others have no family
+    scales = np.array([record.level for record in noisy])
+    return Noise(families.pop(), np.broadcast_to(scales, agents.shape).copy(), tuple(r.certificate for r in noisy))
+
+
+def checked_values(values: Values, draw: Draw) -> Values:
+    """Return `values` as a plain float64 array of the draw's shape (agents, dimension, replicas)."""
+    array = np.require(values, np.float64, ("C", "A", "W"))  # kernels are compiled for this layout only
+    n, replicas = draw.recipients.agents.size, draw.recipients.replicas.size
+    if array.ndim != 3 or array.shape[0] != n or array.shape[2] != replicas or array.shape[1] == 0:
+        raise InputError(
+            f"values must have the shape ({n} agents, dimension, {replicas} replicas), got {np.shape(values)}."
+        )
+    return array
+
+
+def _expand(name: str, indices: int | ArrayLike) -> NDArray[np.int64]:
+    array = np.asarray(indices)
+    return np.arange(checks.count(name, int(array))) if array.ndim == 0 else array
+
+
+def _indices(name: str, indices: ArrayLike, least: int) -> NDArray[np.int64]:
+    array = np.asarray(indices)
+    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"{name} must be a non-empty list of whole numbers, got {shown(indices)}.")
+    array = array.astype(np.int64)
+    if array.min() < least or array.max() >= _LIMIT - 1:
+        raise InputError(f"{name} must be from {least} to 2^32 - 2, got {array.min()} to {array.max()}.")
+    if np.any(np.diff(array) <= 0) and np.unique(array).size != array.size:
+        raise InputError(f"{name} must not repeat: equal indices would share their noise.")
+    array.flags.writeable = False
+    return array
+
+
+LEAST_RATIO = 2**10
+"""Least scale/grid: from here on the discrete Gaussian's delta exceeds the continuous one's by less than 2e-6 of it."""
+
+MOST_RATIO = 2**40
+"""Greatest scale/grid: beyond it 64-bit integers leave too little room for the value."""
+
+_CHOSEN_BITS = 24  # rounding then adds sqrt(d) 2^-24 noise scales to the sensitivity; the cost does not depend on it
+_MOST_MULTIPLE = 2.0**62
+MOST_REACH = 2.0**58
+"""How many grids a message may be expected to measure: 64-bit numbers hold 2^62, and runs overshoot."""
+
+
+def grid_for(noise_scale: float) -> float:
+    """Return the grid for noise of that standard deviation (Laplace: scale): a power of two.
+
+    `2^24 <= noise_scale/grid < 2^25`. A function of public parameters only. The order of work is: calibrate
+    roughly, choose the grid, widen the certificate by the rounding, calibrate on the widened certificate, draw on the
+    same grid; the second calibration may move the scale, which the sampler allows between 2^10 and 2^40 grids.
+
+    >>> grid_for(1.0) == 2.0**-24
+    True
+    """
+    exponent = math.frexp(checks.positive("noise_scale", noise_scale))[1] - 1 - _CHOSEN_BITS
+    if exponent < -1000:
+        raise InputError(f"noise_scale must be at least 1e-290, got {shown(noise_scale)}. Rescale the problem.")
+    return math.ldexp(1.0, exponent)
+
+
+@dataclass(frozen=True)
+class SecureSampler:
+    """Noise for release: nothing is seeded, nothing can be drawn again.
+
+    Gaussian and coordinate Laplace noise: values are rounded to the certificate's grid and an exact discrete
+    Gaussian or Laplace multiple of the grid is added (`exact`). A certificate that does not count the rounding
+    is refused. Spherical Laplace and objective noise have no exact sampler: they are drawn in floating point
+    from operating-system entropy; their guarantee holds up to floating point.
+
+    A draw has one replica: several noisy copies of a value would be several releases. Values that are not finite, or
+    too large for 64-bit multiples of the grid, are refused; such a refusal is visible and not covered by the
+    certificate.
+
+    >>> from dpadmm.noise import Recipients, Draw, Slot
+    >>> from dpadmm.privacy.protection import ONE_RECORD, Certificate
+    >>> from dpadmm.privacy.releases import GaussianRelease
+    >>> grid = grid_for(2.0)
+    >>> certificate = Certificate(
+    ...     bound=1.0 + 2 * grid, protection=ONE_RECORD, theorem="C1 + C8",
+    ...     assumptions=("unit-norm records",), grid=grid, grid_dimension=4,
+    ... )
+    >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=5, round=1)
+    >>> result = SecureSampler().perturb(np.zeros((1, 4, 1)), release, Draw(Slot("message"), 1, Recipients.one(5)))
+    >>> result.is_private_release, bool(np.all(result.values % grid == 0))
+    (True, True)
+    """
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether what it draws is a release."""
+        return True
+
+    def apart(self, number: int) -> "SecureSampler":
+        """Return the source for one of several models of a run; the same, since no noise repeats."""
+        return self
+
+    def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
+        """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""
+        noise = promised_noise(releases, draw)
+        array = checked_values(values, draw)
+        if draw.recipients.replicas.size != 1:
+            raise InputError(
+                f"A secure draw has one replica, got {draw.recipients.replicas.size}. "
+                "Use SimulatedSampler for experiments."
+            )
+        if not np.all(np.isfinite(array)):
+            raise InputError("Values to be released must be finite; some are not. Nothing was drawn.")
+        if noise.family is NoiseFamily.SPHERICAL_LAPLACE:
+            return Perturbed(_with_spherical(array, noise.scales), Origin.SECURE)
+        law = exact.GAUSSIAN if noise.family is NoiseFamily.GAUSSIAN else exact.LAPLACE
+        return Perturbed(_with_discrete(law, array, noise), Origin.SECURE)
+
+
+def _with_discrete(law: exact.Law, values: Values, noise: Noise) -> Values:
+    """Round to the grid and add exact discrete noise; everything is checked before anything is drawn."""
+    grids = np.array([_checked_grid(certificate, values.shape[1]) for certificate in noise.certificates])
+    pairs: dict[tuple[float, float], list[int]] = {}  # agents of one grid and scale share a call of the sampler
+    grids = np.broadcast_to(grids, noise.scales.shape)
+    for row, pair in enumerate(zip(grids.tolist(), noise.scales.tolist(), strict=True)):
+        pairs.setdefault(pair, []).append(row)
+    work = [(rows, grid, _ratio(scale, grid), _multiples(values[rows], grid)) for (grid, scale), rows in pairs.items()]
+    out = np.empty_like(values)
+    for rows, grid, ratio, whole in work:
+        noisy = whole + exact.draw(law, ratio, whole.size).reshape(whole.shape)
+        # multiples beyond 2^53 are rounded to a float here, after the noise: post-processing
+        out[rows] = noisy.astype(np.float64) * grid
+    return out
+
+
+def _checked_grid(certificate: Certificate, d: int) -> float:
+    """Return the certificate's grid if its bound counts the rounding of at least d coordinates."""
+    grid = certificate.grid
+    if grid is None:
+        raise InputError(
+            "The certificate does not count the rounding to a grid, so an exact release on a grid would exceed it. "
+            "Choose grid_for(noise scale), widen the certificate by that grid, and calibrate on the result."
+        )
+    if math.frexp(checks.positive("grid", grid))[0] != 0.5:
+        raise InputError(f"The certificate's grid must be a power of two, got {shown(grid)}. Get it from grid_for.")
+    if certificate.grid_dimension < d:
+        raise InputError(f"The certificate counts the rounding of {certificate.grid_dimension} coordinates, got {d}.")
+    return grid
+
+
+def _ratio(scale: float, grid: float) -> float:
+    """Return scale/grid, which is exact: the grid is a power of two, so the sampler gets the very scale promised."""
+    ratio = scale / grid
+    if not LEAST_RATIO <= ratio <= MOST_RATIO:
+        raise InputError(
+            f"noise scale / grid must be from 2^10 to 2^40, got {scale:.6g}/{grid:.6g} = {ratio:.6g}. Get the grid "
+            "from grid_for(noise scale)."
+        )
+    return ratio
+
+
+def _multiples(values: Values, grid: float) -> NDArray[np.int64]:
+    """Return the nearest whole multiples of the grid; dividing by a power of two is exact."""
+    with np.errstate(over="ignore"):
+        multiples = np.rint(values / grid)
+    if np.max(np.abs(multiples)) > _MOST_MULTIPLE:
+        raise InputError(
+            f"A value to be released exceeds 2^62 grids of {grid:.3g}, and 64-bit numbers cannot hold it. Nothing was "
+            "drawn: check that the run has not diverged."
+        )
+    return multiples.astype(np.int64)
+
+
+def _with_spherical(values: Values, scales: Values) -> Values:
+    """Direction from Box-Muller normals, norm from a sum of d exponentials; fresh entropy for every number."""
+    n, d, _ = values.shape
+    radius = np.sqrt(-2 * np.log(_uniforms((n, d))))
+    normals = radius * np.cos(2 * np.pi * _uniforms((n, d)))
+    lengths = -np.sum(np.log(_uniforms((n, d))), axis=1)
+    factors = scales * lengths / np.linalg.norm(normals, axis=1)
+    return np.asarray(values + (factors[:, None] * normals)[:, :, None])
+
+
+def _uniforms(shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return uniform numbers (k + 1/2)/2^52, never 0 nor 1, straight from the operating system."""
+    words = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64).reshape(shape)
+    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+
+
+_SEED_STEP = 2**64  # seeds of models that are run together, apart from each other and from other users' seeds
+
+Words: TypeAlias = NDArray[np.uint64]
+Keys: TypeAlias = tuple[Words, Words]
+
+_CHUNK = 2**16  # numbers of scratch at a time for spherical noise
+_WORTH_A_THREAD = 2**15  # numbers below which a thread costs more than it brings
+
+
+@dataclass(frozen=True)
+class SimulatedSampler:
+    """Seeded noise: Philox4x32-10, keyed (seed, slot), counted by (round, agent, replica, coordinate).
+
+    The same numbers come for a batch of all agents and for one agent alone, for any subset of the replicas and any
+    number of threads, bit for bit. Results are labelled as not a private release.
+
+    Parameters
+    ----------
+    seed : whole number >= 0, of any size.
+    threads : number of threads that share the agents of a draw, >= 1.
+
+    >>> from dpadmm.noise import Recipients, Draw, Slot
+    >>> from dpadmm.privacy.protection import ONE_RECORD, Certificate
+    >>> from dpadmm.privacy.releases import GaussianRelease
+    >>> certificate = Certificate(
+    ...     bound=1.0, protection=ONE_RECORD, theorem="C1", assumptions=("unit-norm records",)
+    ... )
+    >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=0, round=1)
+    >>> draw = Draw(Slot("message"), 1, Recipients.of(agents=3, replicas=2))
+    >>> result = SimulatedSampler(seed=7).perturb(np.zeros((3, 4, 2)), release, draw)
+    >>> result.values.shape, result.is_private_release
+    ((3, 4, 2), False)
+    """
+
+    seed: int
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse seeds and thread counts that are none."""
+        seed: Any = self.seed
+        if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+            raise InputError(f"seed must be a whole number of at least 0, of any size, got {shown(seed)}.")
+        checks.count("threads", self.threads)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether what it draws is a release."""
+        return False
+
+    def apart(self, number: int) -> "SimulatedSampler":
+        """Return the source for one of several models of a run; seeds differ."""
+        return replace(self, seed=self.seed + number * _SEED_STEP)
+
+    def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
+        """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""
+        noise = promised_noise(releases, draw)
+        array = checked_values(values, draw)
+        result = np.empty_like(array)
+        agents, replicas = _words(draw.recipients.agents), _words(draw.recipients.replicas)
+        keys = _key(self.seed, draw, 0), _key(self.seed, draw, 1)
+
+        def work(part: slice) -> None:
+            _add(noise.family, array[part], noise.scales[part], agents[part], replicas, keys, result[part])
+
+        parts = _parts(array.shape[0], min(self.threads, 1 + array.size // _WORTH_A_THREAD))
+        if len(parts) == 1:
+            work(parts[0])
+        else:
+            with ThreadPoolExecutor(len(parts)) as pool:
+                list(pool.map(work, parts))
+        return Perturbed(result, Origin.SIMULATED)
+
+
+def _key(seed: int, draw: Draw, purpose: int) -> Words:
+    """Return the round and the Philox key of (seed, slot, purpose); the name comes last, so no two texts agree."""
+    text = f"dpadmm noise 1|{seed}|{purpose}|{draw.slot.step}|{draw.slot.name}"
+    low, high = np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), dtype="<u4")
+    return np.array([draw.round, low, high], dtype=np.uint64)
+
+
+def _words(indices: NDArray[np.int64]) -> Words:
+    """Return indices as 32-bit counter words; the coordinator's -1 becomes 2^32 - 1."""
+    return (indices & 0xFFFFFFFF).astype(np.uint64)
+
+
+def _parts(n: int, parts: int) -> list[slice]:
+    edges = np.linspace(0, n, min(n, parts) + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in pairwise(edges)]
+
+
+def _add(
+    family: NoiseFamily, values: Values, scales: Values, agents: Words, replicas: Words, keys: Keys, out: Values
+) -> None:
+    """Write the values plus noise; `keys[1]` is for the norms of spherical noise, sums of d exponentials."""
+    from dpadmm.noise import kernels  # slow to load: compiled code
+
+    if family is not NoiseFamily.SPHERICAL_LAPLACE:
+        kind = kernels.NORMAL if family is NoiseFamily.GAUSSIAN else kernels.LAPLACE
+        kernels.add_noise(kind, values, scales, agents, replicas, keys[0], out)
+        return
+    step = max(1, _CHUNK // (values.shape[1] * values.shape[2]))
+    for start in range(0, values.shape[0], step):
+        which = slice(start, start + step)
+        zeros, ones = np.zeros(values[which].shape), np.ones(agents[which].size)
+        normals, lengths = np.empty_like(zeros), np.empty_like(zeros)
+        kernels.add_noise(kernels.NORMAL, zeros, ones, agents[which], replicas, keys[0], normals)
+        kernels.add_noise(kernels.EXPONENTIAL, zeros, ones, agents[which], replicas, keys[1], lengths)
+        kernels.add_spherical(values[which], scales[which], normals, lengths, out[which])
