@@ -41,7 +41,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C1: every silo counts as many neighbours as the one with most",
-        "methods/method.py",
+        "methods/base.py",
         "return int(self.graph.degrees[agent])",
         "return int(self.graph.degrees.max())",
         ("methods/test_p_admm.py", "-k", "transcript"),
@@ -50,7 +50,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C1: every silo counts the whole ridge, not its share",
-        "methods/method.py",
+        "methods/base.py",
         "share = problem.regulariser.strong_convexity / problem.n_agents",
         "share = problem.regulariser.strong_convexity",
         ("methods/test_p_admm.py", "-k", "transcript"),
@@ -68,7 +68,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C1: every silo counts the records of the first",
-        "methods/method.py",
+        "methods/base.py",
         "n_records=int(problem.functions.sizes[agent])",
         "n_records=int(problem.functions.sizes[0])",
         ("research/tests/audit/test_checks.py", "-k", "everything and p-admm"),
@@ -86,7 +86,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C13: a softmax record pulls with its cap, not with sqrt(2) of it",
-        "problems/softmax.py",
+        "problems/losses.py",
         "return math.sqrt(2) * self.cap",
         "return self.cap",
         ("methods/test_softmax.py", "-k", "neighbours"),
@@ -95,7 +95,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C13: the cap of a softmax loss is certified and not kept",
-        "problems/softmax.py",
+        "problems/losses.py",
         "return Logistic(self.cap)",
         "return Logistic()",
         ("methods/test_softmax.py", "-k", "neighbours"),
@@ -104,7 +104,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C13: a softmax loss bends half as much as it may",
-        "problems/softmax.py",
+        "problems/losses.py",
         "return 2 * self.of_margin.curvature_bound",
         "return self.of_margin.curvature_bound",
         ("problems/test_softmax.py", "-k", "hessians"),
@@ -176,7 +176,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C1: every silo counts the weight of the first",
-        "methods/method.py",
+        "methods/base.py",
         "problem, weight = self.problem, float(self.problem.weights[agent])",
         "problem, weight = self.problem, float(self.problem.weights[0])",
         ("research/tests/audit/test_checks.py", "-k", "everything and p-admm"),
@@ -239,7 +239,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C7: what rounding costs does not grow with the rows",
-        "problems/rows.py",
+        "problems/silos.py",
         "return min(rows, _MOST_IN_RUNS + dimension) + _OTHERS",
         "return _OTHERS",
         ("methods/test_rounding.py",),
@@ -248,7 +248,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C7: a million dense rows are added up one after the other",
-        "solvers/dense_kernel.py",
+        "solvers/kernels.py",
         "run = RUN // block * block",
         "run = 2**40 // block * block",
         ("methods/test_rounding.py",),
@@ -266,7 +266,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C7: a row's score depends on its place in the table",
-        "problems/rows.py",
+        "problems/silos.py",
         "return np.asarray(np.vecdot(rows[:, None, :], np.ascontiguousarray(points.T)[None]))",
         "return np.asarray(rows @ points)",
         ("methods/test_rounding.py", "-k", "wherever_it_stands"),
@@ -275,7 +275,7 @@ CERTIFICATES = (
     Mutant(
         "certificates",
         "C7: the last rows' products are added up in another order than the others'",
-        "solvers/dense_kernel.py",
+        "solvers/kernels.py",
         "lanes.four_rows_times(width, rest, 0, d, point, point.size // len(width), last, 0)",
         "last[:] = np.array([(rest[r * d : (r + 1) * d] * x).sum() for r in range(4)])",
         ("methods/test_rounding.py", "-k", "wherever_it_stands"),
@@ -645,7 +645,7 @@ ALGORITHMS = (
     Mutant(
         "algorithms",
         "compiled Newton steps forget what a person's rows count",
-        "solvers/newton_kernel.py",
+        "solvers/kernels.py",
         "share = scale * weights[i] if weights.size > 0 else scale",
         "share = scale",
         ("problems/test_persons.py", "-k", "subproblems"),
@@ -654,7 +654,7 @@ ALGORITHMS = (
     Mutant(
         "algorithms",
         "the solver for many dimensions takes the slope of a point that its caller has overwritten",
-        "solvers/matrix_free.py",
+        "solvers/columns.py",
         "LastSolve(point.copy(), slopes)",
         "LastSolve(point, slopes)",
         ("solvers/test_matrix_free.py", "-k", "overwrites"),

@@ -10,8 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import BROADCAST, Agents, OneNoise
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.draws import COORDINATOR

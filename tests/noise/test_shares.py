@@ -9,7 +9,7 @@ from scipy.stats import kstest, norm
 from tests.contracts.certificates import changed
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import BROADCAST
+from dpadmm.methods.base import BROADCAST
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.masks import pairwise_masks

@@ -15,7 +15,7 @@ import numpy as np
 from dpadmm.checks import shown
 from dpadmm.core.spec import SumQuery
 from dpadmm.errors import InputError, ResumeError, raise_alone
-from dpadmm.methods.anatomy import NoiseHook
+from dpadmm.methods.base import NoiseHook
 from dpadmm.noise.draws import COORDINATOR, Sampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.planned import PlannedNoise

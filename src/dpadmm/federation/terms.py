@@ -19,7 +19,7 @@ from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.messages import LARGEST_BODY
-from dpadmm.methods.method import Common, Method, Topology, federated
+from dpadmm.methods.base import Common, Method, Topology, federated
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
@@ -32,11 +32,9 @@ from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.calibration import PureTarget, Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.records import NoisyRelease, Release, SummedGaussianRelease
-from dpadmm.problems.loss_records import LOSS_KINDS
-from dpadmm.problems.losses import Huber, Logistic, Loss
+from dpadmm.problems.losses import LOSS_KINDS, AnyLoss, Huber, Logistic, Loss, Softmax
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
-from dpadmm.problems.softmax import AnyLoss, Softmax
 from dpadmm.queries.column_profile import ColumnProfile
 
 SOFTMAX = "softmax"

@@ -16,7 +16,7 @@ from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.ledger_file import opened, protection_of
 from dpadmm.estimators.resolved import network_of, protection_from
 from dpadmm.federation.terms import LOSSES
-from dpadmm.methods.method import Common, Method, by_name
+from dpadmm.methods.base import Common, Method, by_name
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.planned import PublicRound
 from dpadmm.noise.secure import SecureSampler
@@ -30,8 +30,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import Regulariser
-from dpadmm.problems.rows import dense
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import Silos, dense
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,14 +9,14 @@ from typing import Any, cast
 from dpadmm import __version__
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Topology, by_name
+from dpadmm.methods.base import Topology, by_name
 from dpadmm.noise.planned import PublicRound
 from dpadmm.noise.promises import CaoOptimal, Constant, Geometric, Schedule, Tail
 from dpadmm.planner.carrying import PlanOutcome
 from dpadmm.planner.plan import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.problems.loss_records import ReleasedLoss
+from dpadmm.problems.losses import ReleasedLoss
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature

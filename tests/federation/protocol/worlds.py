@@ -25,7 +25,7 @@ from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import SiloFiles, schema_digest
 from dpadmm.federation.terms import agreed_run
 from dpadmm.federation.vouching import Session
-from dpadmm.methods.method import federated
+from dpadmm.methods.base import federated
 from dpadmm.noise.masks import MaskKey
 from dpadmm.noise.planned import PlannedNoise
 from dpadmm.noise.sums import Words

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Method, Setting
+from dpadmm.methods.base import Method, Setting
 from dpadmm.noise.draws import COORDINATOR
 from dpadmm.noise.plan import NoisePlan, at_levels
 from dpadmm.noise.promises import Family, Promise, last_round

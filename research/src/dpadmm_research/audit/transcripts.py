@@ -17,9 +17,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import NoiseHook, OneNoise
+from dpadmm.methods.base import Method, NoiseHook, OneNoise
 from dpadmm.methods.dvp import OBJECTIVE
-from dpadmm.methods.method import Method
 from dpadmm.networks.graph import Network
 from dpadmm.noise.draws import COORDINATOR, Sampler, Slot
 from dpadmm.noise.masks import PairwiseMasks, pairwise_masks
