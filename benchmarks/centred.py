@@ -9,7 +9,7 @@ import time
 import numpy as np
 from scipy import sparse
 
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.problems.arrays import Matrix
 from dpadmm.problems.centred import CentredRows

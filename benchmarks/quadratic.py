@@ -9,7 +9,7 @@ from dpadmm.data import random_quadratics
 from dpadmm.methods.consensus import ConsensusADMM
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.solvers.closed_forms import QuadraticSolver
-from dpadmm.solvers.solution import Subproblem
+from dpadmm.solvers.solver import Subproblem
 from dpadmm.testing import LocalEngine, Recording, Stopping
 from table import Row, seconds
 

@@ -6,7 +6,7 @@ from dpadmm.problems.losses import Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers.closed_forms import RankOneSolver
-from dpadmm.solvers.solution import Subproblem
+from dpadmm.solvers.solver import Subproblem
 from dpadmm_research.datasets.generators import sparse_regression
 from table import Row, seconds
 

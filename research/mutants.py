@@ -8,19 +8,47 @@ hold these words; `--write research/docs/audit.md` puts their rows into the tabl
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-
-from mutant_list import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- mutants: begin -->", "<!-- mutants: end -->"
 VIOLATION_CODE = 4
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One break of `mutants.toml`. audit: arguments of `dpadmm audit`, or why it cannot see the mutant."""
+
+    area: str
+    name: str
+    path: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    audit: tuple[str, ...] | str
+
+
+def read_mutants() -> tuple[Mutant, ...]:
+    """Return the list, in its order."""
+    found = tomllib.loads((ROOT / "research" / "mutants.toml").read_text(encoding="utf-8"))
+    mutants = []
+    for area, entries in found["mutants"].items():
+        for entry in entries:
+            tests, reason = tuple(shlex.split(entry.pop("tests"))), entry.pop("not_audited", "")
+            audit = found["reasons"].get(reason, reason) or tuple(shlex.split(entry.pop("audit")))
+            mutants.append(Mutant(area, tests=tests, audit=audit, **entry))
+    return tuple(mutants)
+
+
+MUTANTS = read_mutants()
 
 
 def test_file(name: str) -> Path:

@@ -850,7 +850,7 @@ def test_values_without_noise_are_not_in_messages() -> None:
     from dpadmm.privacy.protection import Certificate, Protection, Unit, View
     from dpadmm.privacy.releases import GaussianRelease
     from dpadmm.problems.silos import Silos
-    from dpadmm.solvers.solution import Solution, Subproblem, require_converged
+    from dpadmm.solvers.solver import Solution, Subproblem, require_converged
 
     grid = grid_for(1e-9)
     certificate = Certificate(

@@ -8,7 +8,7 @@ neighbouring data sets show it: the attacker's epsilon exceeds the certified one
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpadmm.methods.anatomy import MESSAGE
+from dpadmm.methods.base import MESSAGE
 from dpadmm.methods.decentralised import GraphState, penalised_minimiser
 from dpadmm.methods.p_admm import PADMM
 from dpadmm_research.audit.audit import AuditResult, examine

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpadmm.methods.method import by_name
+from dpadmm.methods.base import by_name
 from dpadmm_research.accounting.public_facts import is_accountable
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from mutant_list import MUTANTS
-from mutants import ROOT, Caught, rows_of
+from mutants import MUTANTS, ROOT, Caught, rows_of
 from mutants import test_file as place_of
 
 sys.path.pop(0)

@@ -17,8 +17,7 @@ from dpadmm.core.release import PublicRound, open_release
 from dpadmm.core.spec import FinalModel, RunSetting, RunSpec, TrainingSpec
 from dpadmm.core.training import check_spec
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, NoiseHook, Residuals, Silence, spread
-from dpadmm.methods.method import Method, check_fit
+from dpadmm.methods.base import Agents, Method, NoiseHook, Residuals, Silence, check_fit, spread
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Schedule
 from dpadmm.noise.plan import NoisePlan
@@ -29,8 +28,7 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection
 from dpadmm.privacy.releases import Origin
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
-from dpadmm.solvers.row_blocks import available_threads, one_blas_thread
-from dpadmm.solvers.solution import DEFAULT_TOLERANCE
+from dpadmm.solvers.solver import DEFAULT_TOLERANCE, available_threads, one_blas_thread
 
 
 class Ending(Enum):

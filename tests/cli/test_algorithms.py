@@ -5,7 +5,7 @@ import json
 from typer.testing import CliRunner
 
 from dpadmm.cli.main import app
-from dpadmm.methods.method import Method, by_name
+from dpadmm.methods.base import Method, by_name
 from dpadmm.methods.registry import METHODS
 
 

@@ -9,8 +9,7 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents
-from dpadmm.methods.method import by_name
+from dpadmm.methods.base import Agents, by_name
 from dpadmm.networks import complete, ring, star
 from dpadmm.noise import SimulatedSampler
 from dpadmm.privacy.accounting import by_agent

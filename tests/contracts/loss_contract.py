@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from dpadmm.problems.refutation import refute_loss
+from dpadmm.problems.declared import refute_loss
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -19,7 +19,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import optimize
 
 from dpadmm.errors import InputError
-from dpadmm.problems.refutation import refute_regulariser
+from dpadmm.problems.declared import refute_regulariser
 
 DIMENSION = 3
 REPLICAS = 2

@@ -20,7 +20,7 @@ from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Sq
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.silos import Silos
-from dpadmm.solvers.solution import Subproblem, prepare
+from dpadmm.solvers.solver import Subproblem, prepare
 
 EXTENDED = np.longdouble
 

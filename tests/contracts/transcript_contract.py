@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from tests.contracts.graph_method_contract import neighbours
 
-from dpadmm.methods.anatomy import Agents, Silence
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Agents, Setting, Silence
 from dpadmm.networks import path, ring
 from dpadmm.problems.problem import Weighting
 from dpadmm.problems.regularisers import ElasticNet

@@ -12,7 +12,7 @@ from dpadmm.data import random_quadratics
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import iid
 from dpadmm.errors import InputError, SolverError
-from dpadmm.methods.anatomy import MESSAGE, Residuals, Silence, spread
+from dpadmm.methods.base import MESSAGE, Residuals, Silence, spread
 from dpadmm.methods.consensus import ConsensusADMM
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.networks import ring, uniform_walk

@@ -16,7 +16,7 @@ from dpadmm.data import load_breast_cancer
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import iid
 from dpadmm.errors import InputError, SolverError
-from dpadmm.methods.anatomy import Silence
+from dpadmm.methods.base import Silence
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.dp_dgd import DPDGD

@@ -16,8 +16,7 @@ from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.problems.centred import CentredRows
-from dpadmm.problems.rows import row_squares
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import Silos, row_squares
 
 finite = st.floats(-1e300, 1e300)
 few = settings(max_examples=60, deadline=None, derandomize=True)

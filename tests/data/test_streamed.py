@@ -23,9 +23,8 @@ from dpadmm.data.tables import read_table, screen_cells
 from dpadmm.data.workers import ThreadWorkers
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
-from dpadmm.problems.losses import Huber, Logistic
+from dpadmm.problems.losses import Huber, Logistic, Softmax
 from dpadmm.problems.problem import risk_of
-from dpadmm.problems.softmax import Softmax
 from dpadmm.problems.streams import GradientSum
 
 NUMBERS = tuple(Numeric(name, -2, 3) for name in ("x", "y", "z"))

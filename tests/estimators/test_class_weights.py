@@ -10,12 +10,12 @@ from tests.grouped import grouped
 
 from dpadmm.errors import InputError
 from dpadmm.estimators import PrivateLinearSVC, PrivateLogisticRegression
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import PersonRows, Silos
-from dpadmm.solvers.solution import Subproblem, prepare
+from dpadmm.solvers.solver import Subproblem, prepare
 
 WORDS = {"epsilon": 5.0, "delta": 1e-5, "row_norm": 1.0, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from dpadmm.cli.main import app
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
-from dpadmm.methods import method, registry
+from dpadmm.methods import base, registry
+from dpadmm.methods.base import About, Method, Topology
 from dpadmm.methods.dp_sgd import DPSGD
-from dpadmm.methods.method import About, Method, Topology
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.noise.sampler import SimulatedSampler
-from dpadmm.solvers.solution import WatchedSolver
+from dpadmm.solvers.solver import WatchedSolver
 from dpadmm.testing import LocalEngine, Stopping
 
 ROOT = Path(__file__).parents[2]
@@ -50,9 +50,9 @@ def package(tmp_path, monkeypatch):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
     (info / "entry_points.txt").write_text(f"[dpadmm.methods]\n{announced}")
     monkeypatch.syspath_prepend(str(tmp_path))
-    method.by_name.cache_clear()
+    base.by_name.cache_clear()
     yield tmp_path
-    method.by_name.cache_clear()
+    base.by_name.cache_clear()
     for name in [name for name in sys.modules if name.startswith("my_methods")]:
         del sys.modules[name]
 
@@ -129,7 +129,7 @@ def test_noise_that_was_promised_and_not_drawn_is_no_release(package, kept):
     with pytest.raises(InputError, match="promised 1 noisy value"):
         model.fit(X, X[:, 0] > 0)
     problem = Problem.of(EmpiricalRisk(Silos.from_parts([X / 2], [np.sign(X[:, 0])], 1.0), Logistic()))
-    heavy_ball = method.by_name()["dp-heavy-ball"](step=0.1)
+    heavy_ball = base.by_name()["dp-heavy-ball"](step=0.1)
     with pytest.raises(InputError, match="not released"):
         run_private(heavy_ball, problem, 4, Target(1.0, 1e-5), SecureSampler())
 
@@ -166,7 +166,7 @@ def test_other_packages_do_not_widen_what_a_silo_allows(package):
     pytest.importorskip("cryptography", reason="federations need the extra dpadmm[federation]")
     from dpadmm.federation.policy import FULLY_CERTIFIED
 
-    assert "dp-heavy-ball" in method.federated()
+    assert "dp-heavy-ball" in base.federated()
     assert FULLY_CERTIFIED == ("p-admm", "p-admm-recycled", "fp-federated", "fp-walk")
 
 
@@ -192,10 +192,10 @@ def test_names_are_unique_and_only_methods_are_methods(monkeypatch):
         (Bare, "frozen dataclass"),
     ):
         monkeypatch.setattr(registry, "METHODS", (PADMM, stranger))
-        method.by_name.cache_clear()
+        base.by_name.cache_clear()
         with pytest.raises(InputError, match=words):
-            method.by_name()
-    method.by_name.cache_clear()
+            base.by_name()
+    base.by_name.cache_clear()
 
 
 def constants(file: Path) -> list[object]:
@@ -215,4 +215,4 @@ def test_a_method_is_named_once():
     files = [file for file in source.rglob("*.py") if file.relative_to(source).parts[0] != "papers"]
     files = [file for file in files if file.name != "__init__.py"]
     found = Counter(value for file in files for value in constants(file) if isinstance(value, str))
-    assert {name: found[name] for name in method.by_name() if not 1 <= found[name] <= 2} == {}
+    assert {name: found[name] for name in base.by_name() if not 1 <= found[name] <= 2} == {}

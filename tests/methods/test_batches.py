@@ -9,7 +9,7 @@ from scipy import sparse, stats
 from tests.contracts.centred_rows import as_array, centred
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.methods.batches import (
     Batches,
     BatchKind,

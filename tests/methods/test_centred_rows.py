@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from tests.contracts.centred_rows import as_array, centred_silos, random_centred
 
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.methods.batches import Batches, Moment, batch_gradients, whole_gradients
 from dpadmm.methods.dp_sgd import DPSGD
 from dpadmm.methods.p_admm import PADMM

@@ -12,12 +12,10 @@ from dpadmm.data.control import random_control
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import BROADCAST, Agents, OneNoise, Silence
+from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting, Silence, by_name
 from dpadmm.methods.consensus import ConsensusADMM, StarState
-from dpadmm.methods.consensus_dp import ConsensusDPADMM, NoisePlace
-from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer, RecordsDiffer
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, LinearTermsDiffer, NoisePlace, RecordsDiffer
 from dpadmm.methods.decentralised import DecentralisedADMM
-from dpadmm.methods.method import Setting, by_name
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Family
@@ -30,7 +28,7 @@ from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
-from dpadmm.solvers.solution import DEFAULT_TOLERANCE
+from dpadmm.solvers.solver import DEFAULT_TOLERANCE
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.planner import optimal_schedule, plan_consensus

@@ -9,7 +9,7 @@ from dpadmm.data import random_quadratics
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes, iid
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, Silence, take
+from dpadmm.methods.base import Agents, Silence, take
 from dpadmm.methods.consensus import ConsensusADMM
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.networks import complete, grid, path, ring, star

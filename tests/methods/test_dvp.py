@@ -7,9 +7,9 @@ from tests.contracts.transcript_contract import TiltContract
 
 from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.dvp import DVP, OBJECTIVE, SMOOTHING
-from dpadmm.methods.method import Setting
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Custom, Promise

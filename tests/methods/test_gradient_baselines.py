@@ -10,13 +10,12 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import MESSAGE, Agents, Silence
+from dpadmm.methods.base import MESSAGE, Agents, Setting, Silence
 from dpadmm.methods.batches import Batches, BatchKind
 from dpadmm.methods.dp_dgd import DPDGD
 from dpadmm.methods.dp_gd import DPGD
 from dpadmm.methods.dp_sgd import DPSGD, DPProxSGD, pooled
 from dpadmm.methods.linearised import LinearisedADMM
-from dpadmm.methods.method import Setting
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.networks import complete, path, ring
 from dpadmm.noise import SimulatedSampler

@@ -7,7 +7,7 @@ from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, P
 from tests.contracts.transcript_contract import Tilt, TiltContract
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.methods.dvp import DVP, OBJECTIVE
 from dpadmm.methods.m_admm import MADMM
 from dpadmm.networks import ring, star

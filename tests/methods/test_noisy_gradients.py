@@ -11,8 +11,7 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import BROADCAST, Agents, OneNoise
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.masks import pairwise_masks

@@ -6,7 +6,7 @@ from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, P
 from tests.contracts.transcript_contract import worst_c1_ratio
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Setting
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise.mechanisms import Geometric

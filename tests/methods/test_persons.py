@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Setting, by_name
 from dpadmm.methods.batches import Batches
-from dpadmm.methods.method import Setting, by_name
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete

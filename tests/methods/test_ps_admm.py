@@ -12,9 +12,8 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, Silence
+from dpadmm.methods.base import Agents, Setting, Silence
 from dpadmm.methods.batches import Batches, BatchKind, Moment
-from dpadmm.methods.method import Setting
 from dpadmm.methods.ps_admm import (
     CORRECTION,
     FULL,

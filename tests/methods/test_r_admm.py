@@ -6,8 +6,8 @@ from tests.contracts.graph_method_contract import ENGINE, ConvergenceContract, K
 from tests.contracts.transcript_contract import TiltContract
 
 from dpadmm.errors import InputError
+from dpadmm.methods.base import by_name
 from dpadmm.methods.dvp import DVP, OBJECTIVE
-from dpadmm.methods.method import by_name
 from dpadmm.methods.r_admm import RADMM, BareRADMM
 from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.networks import ring, star

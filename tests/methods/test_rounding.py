@@ -14,35 +14,35 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dpadmm.core.spec import ReleaseFacts
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents, Setting
 from dpadmm.methods.batches import whole_gradients, within_reach
 from dpadmm.methods.dp_dgd import DPDGD
 from dpadmm.methods.fixed_point.coordinate_descent import CoordinateDescent
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.linearised import LinearisedADMM
-from dpadmm.methods.method import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Strength, Unit
 from dpadmm.problems.centred import CentredRows
-from dpadmm.problems.losses import Huber, Logistic
+from dpadmm.problems.losses import Huber, Logistic, Softmax
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, risk_of
-from dpadmm.problems.rows import (
+from dpadmm.problems.silos import (
     MOST_RIDGE,
+    MOST_SHIFT,
+    ROW_NORM_SLACK,
     RUN,
     SPARSE_RUN,
     PairwiseSum,
+    Silos,
     gram,
     gram_sum,
     most_additions,
     rounding_share,
 )
-from dpadmm.problems.silos import MOST_SHIFT, ROW_NORM_SLACK, Silos
-from dpadmm.problems.softmax import Softmax
 from dpadmm.queries.curvature import plan_curvature
-from dpadmm.solvers.passes import _column_sum, _sparse_sum
+from dpadmm.solvers.columns import _column_sum, _sparse_sum
 
 SLOPE = 0.5
 FAR = 1e9  # a label: no prediction comes near it, so the slope is -SLOPE
@@ -140,7 +140,7 @@ def test_the_bound_must_grow_with_the_rows(way, run, monkeypatch):
     values = losing(run, shift)
     rows = CentredRows(sparse.csr_array(values[:, None] * [1.0, 0.0]), np.ones(run), np.array([shift, 0.0]), 1.0)
     lost, counted = errors_of(rows, way)
-    monkeypatch.setattr("dpadmm.methods.rounding.most_additions", lambda rows, dimension: most_additions(0, 0))
+    monkeypatch.setattr("dpadmm.methods.base.most_additions", lambda rows, dimension: most_additions(0, 0))
     assert errors_of(rows, way)[1] < lost <= counted
 
 
@@ -264,7 +264,7 @@ def test_matrices_are_added_up_in_runs(store, monkeypatch):
         lengths.append(rows.shape[0])
         return gram(rows, weights)
 
-    monkeypatch.setattr("dpadmm.problems.rows.gram", recorded)
+    monkeypatch.setattr("dpadmm.problems.silos.gram", recorded)
     number = 2 * max(RUN, SPARSE_RUN) + 3
     found = gram_sum(store(np.full((number, 1), 0.5)), np.ones(number))
     assert found == [[number / 4]]

@@ -7,19 +7,19 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.dp_sgd import DPSGD
 from dpadmm.methods.dvp import DVP
-from dpadmm.methods.method import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
-from dpadmm.problems.problem import Problem, PublicFunctions
+from dpadmm.problems.losses import Softmax
+from dpadmm.problems.problem import Problem, PublicFunctions, SoftmaxRisk
 from dpadmm.problems.silos import PersonRows, Silos
-from dpadmm.problems.softmax import Softmax, SoftmaxRisk
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
 
 ONE = Target(1.0, 1e-5)

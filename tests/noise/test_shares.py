@@ -10,7 +10,7 @@ from tests.contracts.certificates import changed
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import BROADCAST
+from dpadmm.methods.base import BROADCAST
 from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
 from dpadmm.noise.masks import from_words, pairwise_masks, sum_words
 from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, Row

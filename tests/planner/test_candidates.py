@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.core.training import simulate
+from dpadmm.methods.base import plannable
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
-from dpadmm.methods.method import plannable
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.methods.p_admm import PADMM
@@ -22,13 +22,13 @@ from dpadmm.planner.candidates import (
     margin_scale,
     methods_for,
     ridge_of,
+    run_of,
     settings_at,
+    solver_tolerance,
     unit_noise,
     why_not,
 )
-from dpadmm.planner.plan import run_of, solver_tolerance
-from dpadmm.planner.simulations import run_simulation, scaled, simulation_of
-from dpadmm.planner.worlds import WORLDS
+from dpadmm.planner.simulations import WORLDS, run_simulation, scaled, simulation_of
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge

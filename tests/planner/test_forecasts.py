@@ -10,12 +10,10 @@ from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
 from dpadmm.errors import InputError
 from dpadmm.planner import Task, plan
-from dpadmm.planner.forecast import Extent
-from dpadmm.planner.signals import MOST_SIGNAL_ROUNDS
+from dpadmm.planner.forecast import MOST_SIGNAL_ROUNDS, Extent
 from dpadmm.planner.simulations import MOST_RECORDS, MOST_WIDTH, score_models
 from dpadmm.privacy.accounting import Target
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
-from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 
 TASK = Task(sizes=(300, 250), dimension=5, loss=Logistic(), target=Target(1.0, 1e-5))
 

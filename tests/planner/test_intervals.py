@@ -7,15 +7,14 @@ import pytest
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Participant
 from dpadmm.networks import ring
-from dpadmm.planner.intervals import CURVATURE_SHARE, least_records
+from dpadmm.planner.candidates import CURVATURE_SHARE, least_records
 from dpadmm.planner.planner import plan
 from dpadmm.planner.task import Aim, TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import ElasticNet
-from dpadmm.problems.softmax import Softmax
 
 TARGET = Target(1.0, 1e-5)
 

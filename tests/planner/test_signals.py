@@ -14,14 +14,23 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from dpadmm.checks import settings_called
 from dpadmm.errors import InputError
 from dpadmm.planner import Task, plan, planner, utility_curve
-from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast, SignalScores, signals_of
-from dpadmm.planner.signals import SIGNAL_WORLDS, _calibrated, _drawn, _labels_at, run_signal
+from dpadmm.planner.candidates import STANDARD
+from dpadmm.planner.forecast import (
+    SIGNAL_WORLDS,
+    Forecast,
+    ScoreKind,
+    SignalForecast,
+    SignalScores,
+    _calibrated,
+    _drawn,
+    _labels_at,
+    run_signal,
+    signals_of,
+)
 from dpadmm.planner.simulations import Simulation, simulation_of
 from dpadmm.planner.task import TableShape
-from dpadmm.planner.worlds import STANDARD
 from dpadmm.privacy.accounting import Target
-from dpadmm.problems.losses import Huber, LabelKind, Logistic
-from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.losses import Huber, LabelKind, Logistic, Softmax
 
 TABLE = TableShape(6, (4, 3))
 TASK = Task(sizes=(300, 250), dimension=14, loss=Logistic(), target=Target(1.0, 1e-5), table=TABLE)

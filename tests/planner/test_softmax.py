@@ -13,6 +13,8 @@ from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.candidates import losses_for, methods_for
 from dpadmm.planner.forecast import ScoreKind
 from dpadmm.planner.simulations import (
+    WORLDS,
+    draw,
     predicted,
     run_apart,
     run_simulation,
@@ -23,10 +25,8 @@ from dpadmm.planner.simulations import (
     trivial_loss,
 )
 from dpadmm.planner.task import TableShape
-from dpadmm.planner.worlds import WORLDS, draw
 from dpadmm.privacy.accounting import Target
-from dpadmm.problems.losses import LabelKind, Logistic
-from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.losses import LabelKind, Logistic, Softmax
 
 
 def task(n=2000, epsilon=1.0, **facts):

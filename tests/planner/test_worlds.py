@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from scipy.stats import skew
 
 from dpadmm.data.encoding import CONSTANT
+from dpadmm.planner.candidates import STANDARD, RowForm
+from dpadmm.planner.simulations import WORLDS, draw, encoded, shrunk
 from dpadmm.planner.task import TableShape
-from dpadmm.planner.worlds import STANDARD, WORLDS, RowForm, draw, encoded, shrunk
 from dpadmm.problems.losses import LabelKind
 
 TABLE = TableShape(9, (4, 11, 2))

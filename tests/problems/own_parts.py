@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from dpadmm.problems.functions import Constants
-from dpadmm.problems.losses import Huber, LabelKind, Logistic, SlopeForm, SmoothedHinge, Squared
+from dpadmm.problems.losses import Constants, Huber, LabelKind, Logistic, SlopeForm, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.regularisers import Box, ElasticNet
 

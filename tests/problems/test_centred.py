@@ -12,14 +12,23 @@ from scipy import sparse
 from tests.contracts.centred_rows import as_array, random_centred
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents, Setting
 from dpadmm.methods.batches import whole_gradients
-from dpadmm.methods.method import Setting
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.rows import dense, gram, row_products, row_squares, scaled_rows, stacked
-from dpadmm.problems.silos import MOST_SHIFT, ROW_NORM_SLACK, Silos, row_norms
+from dpadmm.problems.silos import (
+    MOST_SHIFT,
+    ROW_NORM_SLACK,
+    Silos,
+    dense,
+    gram,
+    row_norms,
+    row_products,
+    row_squares,
+    scaled_rows,
+    stacked,
+)
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5))
 

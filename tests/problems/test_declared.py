@@ -16,13 +16,20 @@ from tests.problems.own_parts import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.problems.declared import check_declared, declared_by, has_same_parts, is_own
-from dpadmm.problems.losses import Huber, Logistic
-from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
-from dpadmm.problems.refutation import refute_loss, refute_regulariser
+from dpadmm.problems.declared import refute_loss, refute_regulariser
+from dpadmm.problems.losses import Huber, Logistic, Softmax
+from dpadmm.problems.problem import (
+    EmpiricalRisk,
+    Problem,
+    PublicFunctions,
+    SoftmaxRisk,
+    check_declared,
+    declared_by,
+    has_same_parts,
+    is_own,
+)
 from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.softmax import Softmax, SoftmaxRisk
 
 SILOS = Silos.from_parts([np.eye(2) / 2] * 2, [np.array([1.0, -1.0])] * 2, row_norm=1.0)
 

@@ -10,14 +10,17 @@ from hypothesis import strategies as st
 
 from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError
-from dpadmm.problems.loss_records import (
+from dpadmm.problems.losses import (
     LOSS_KINDS,
+    Huber,
+    Logistic,
     ReleasedLoss,
+    SmoothedHinge,
+    Softmax,
+    Squared,
     loss_description,
     released_loss,
 )
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.softmax import Softmax
 
 CAPS = st.floats(0, 1, exclude_min=True)
 POSITIVE = st.floats(0, exclude_min=True, allow_infinity=False)

@@ -9,11 +9,10 @@ from scipy import special
 from tests.contracts.loss_contract import POINTS, LossContract
 
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Softmax, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.softmax import Softmax
 
 SILOS = Silos.from_parts([0.1 * np.eye(2)], [np.ones(2)], 1.0)
 

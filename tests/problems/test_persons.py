@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete

@@ -11,8 +11,7 @@ from scipy import sparse
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
-from dpadmm.problems.rows import gram, scaled_rows
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import Silos, gram, scaled_rows
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5))
 SIZES = (5, 1, 9)

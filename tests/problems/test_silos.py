@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem

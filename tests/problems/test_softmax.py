@@ -9,8 +9,9 @@ from scipy.special import softmax
 from tests.contracts.centred_rows import centred_silos
 
 from dpadmm.errors import InputError
+from dpadmm.problems.losses import Softmax
+from dpadmm.problems.problem import SoftmaxRisk
 from dpadmm.problems.silos import PersonRows, Silos
-from dpadmm.problems.softmax import Softmax, SoftmaxRisk
 
 LOSSES = [Softmax(3), Softmax(4, 0.7), Softmax(3, 0.5), Softmax(5, 0.2), Softmax(2, 0.9)]
 

@@ -17,9 +17,8 @@ from dpadmm.data.encoding import RowEncoding, TargetScale
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.privacy.releases import Origin
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
-from dpadmm.problems.rows import dense
-from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
+from dpadmm.problems.silos import dense
 from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaving.md"

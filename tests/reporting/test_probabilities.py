@@ -11,8 +11,7 @@ from dpadmm.codec import encode
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import numbered_names
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
-from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.reporting.files import signed
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel

@@ -17,8 +17,7 @@ from dpadmm.data.schema import Screening, numbered_names
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.problems.losses import Huber, SmoothedHinge
-from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.losses import Huber, SmoothedHinge, Softmax
 from dpadmm.reporting import files
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import PlainColumns, PlainLabel

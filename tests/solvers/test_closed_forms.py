@@ -21,7 +21,7 @@ from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers.closed_forms import QuadraticSolver, RankOneSolver, SquaredSolver
-from dpadmm.solvers.solution import Subproblem, prepare
+from dpadmm.solvers.solver import Subproblem, prepare
 
 
 def quadratics(n, d, seed=0, shift=0.0):

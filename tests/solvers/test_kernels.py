@@ -6,12 +6,12 @@ from scipy import sparse
 from scipy.special import expit
 
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
-from dpadmm.solvers import kernels, slopes
+from dpadmm.solvers import kernels
 
 
 def logistic_slopes(t, low=-np.inf):
     t = np.array(t, dtype=float)
-    slopes.logistic_slopes(t, low)
+    kernels.logistic_slopes(t, low)
     return t
 
 
@@ -70,7 +70,7 @@ class TestLogisticSlopes:
 def test_line_slopes(loss):
     t = np.concatenate([np.linspace(-3, 3, 1001), [-1e300, 1e300]])
     found = t.copy()
-    slopes.line_slopes(found, *loss.form.numbers)
+    kernels.line_slopes(found, *loss.form.numbers)
     np.testing.assert_allclose(found, loss.slope(t), rtol=1e-15, atol=1e-15)
 
 
@@ -80,7 +80,7 @@ def test_slopes_in_place(loss, columns):
     rng = np.random.default_rng(2)
     t, shifts = 2 * rng.normal(size=(7, columns)), rng.normal(size=7)
     found = t.copy()
-    slopes.slopes_in_place(found, shifts, loss.form.numbers, loss.form.is_logistic)
+    kernels.slopes_in_place(found, shifts, loss.form.numbers, loss.form.is_logistic)
     np.testing.assert_allclose(found, loss.slope(t - shifts[:, None]), rtol=1e-13, atol=1e-15)
 
 

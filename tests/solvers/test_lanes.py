@@ -7,7 +7,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from dpadmm.problems.losses import Huber, Logistic
-from dpadmm.solvers import kernels, lanes, slopes
+from dpadmm.solvers import kernels, lanes
 
 WIDTHS = (lanes.ONE, lanes.FOUR, lanes.EIGHT, lanes.SIXTEEN)
 
@@ -79,7 +79,7 @@ def test_logistic_slopes_are_the_same_in_every_width(tile):
     rng, n = np.random.default_rng(1), len(tile)
     t = np.concatenate([rng.normal(size=61) * 8, [0.0, -800.0, 800.0]])
     for low in (-700.0, -0.4):
-        found, one_by_one = t.copy(), np.array([slopes.slope(v, np.array((0.0, 1.0, low, np.inf)), True) for v in t])
+        found, one_by_one = t.copy(), np.array([kernels.slope(v, np.array((0.0, 1.0, low, np.inf)), True) for v in t])
         for place in range(0, 64, n):
             logistic(tile, found, place, low)
         np.testing.assert_array_equal(found, one_by_one)
@@ -90,7 +90,7 @@ def test_logistic_slopes_in_extended_precision():
     """The polynomial's error stays far below the rounding: at most 2.5 units in the last place in all."""
     t = np.concatenate([np.linspace(-40, 40, 100_001), np.linspace(-0.4, 0.4, 20_001)])
     found = t.copy()
-    slopes.logistic_slopes(found, -np.inf)
+    kernels.logistic_slopes(found, -np.inf)
     true = -1 / (1 + np.exp(t.astype(np.longdouble)))
     assert (np.abs(found - true) <= 2.5 * np.spacing(np.abs(found))).all()
 

@@ -17,13 +17,12 @@ from tests.contracts.solver_contract import (
 from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
-from dpadmm.problems.rows import RUN
-from dpadmm.problems.silos import Silos
-from dpadmm.solvers import majoriser
-from dpadmm.solvers.majoriser import MajoriserSolver
+from dpadmm.problems.silos import RUN, Silos
+from dpadmm.solvers import columns as module
+from dpadmm.solvers.columns import MajoriserSolver
+from dpadmm.solvers.kernels import newton_steps
 from dpadmm.solvers.newton import NewtonColumns
-from dpadmm.solvers.newton_kernel import newton_steps
-from dpadmm.solvers.solution import Subproblem, prepare
+from dpadmm.solvers.solver import Subproblem, prepare
 
 STORES = (np.asarray, sparse.csr_array, centred)
 HARD_LOSSES = (Logistic(), Logistic(0.6), Huber(0.05), SmoothedHinge(0.5), SmoothedHinge(0.01))
@@ -138,7 +137,7 @@ class Judged:
     def __init__(self, monkeypatch):
         self.rejected = self.plain = 0
         self.merits = []
-        inner = majoriser._Columns.judge
+        inner = module._Columns.judge
 
         def judge(columns, proposal, slope):
             was_plain, before = columns.is_plain.copy(), columns.x.copy()
@@ -152,7 +151,7 @@ class Judged:
             self.plain += int(was_plain.sum())
             self.merits.append(columns._merit(columns.gradient) / merit)
 
-        monkeypatch.setattr(majoriser._Columns, "judge", judge)
+        monkeypatch.setattr(module._Columns, "judge", judge)
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -178,8 +177,8 @@ def test_safe_steps_alone_converge(monkeypatch):
     functions = risk(Logistic(), (12, 30), 5)
     sub = subproblem(functions)
     expected = MajoriserSolver(functions, np.ones(2), 1e-11).solve(sub)
-    monkeypatch.setattr(majoriser, "_ENOUGH", 0.0)
-    monkeypatch.setattr(majoriser, "_FAST_PASSES", 500)
+    monkeypatch.setattr(module, "_ENOUGH", 0.0)
+    monkeypatch.setattr(module, "_FAST_PASSES", 500)
     monkeypatch.setattr(NewtonColumns, "solve", None)
     slow = MajoriserSolver(functions, np.ones(2), 1e-11).solve(sub)
     np.testing.assert_allclose(slow.point, expected.point, rtol=0, atol=1e-10)
@@ -211,8 +210,8 @@ class TestFailing:
         sub = subproblem(functions, replicas=1, pull=1e-6, spread=0.0)
         sub = Subproblem(1e-6 * sub.lin, sub.centre, sub.pull, sub.start)
         with pytest.raises(SolverError, match="missed"):
-            MajoriserSolver(functions, np.ones(2), 1e-9, max_passes=majoriser._FAST_PASSES + 2).solve(sub)
-        assert (MajoriserSolver(functions, np.ones(2), 1e-9).solve(sub).passes > majoriser._FAST_PASSES).any()
+            MajoriserSolver(functions, np.ones(2), 1e-9, max_passes=module._FAST_PASSES + 2).solve(sub)
+        assert (MajoriserSolver(functions, np.ones(2), 1e-9).solve(sub).passes > module._FAST_PASSES).any()
 
     def test_one_bad_column_is_named_and_the_others_would_pass(self):
         functions = risk(Logistic(), (12, 30), 5)

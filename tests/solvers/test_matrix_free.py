@@ -16,22 +16,20 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.rows import gram
-from dpadmm.problems.silos import PersonRows, Silos
-from dpadmm.solvers import matrix_free, solution
+from dpadmm.problems.silos import PersonRows, Silos, gram
+from dpadmm.solvers import columns as module
+from dpadmm.solvers import solver as shared
 from dpadmm.solvers.closed_forms import RankOneSolver, SquaredSolver
-from dpadmm.solvers.columns import SingleColumns
-from dpadmm.solvers.majoriser import MajoriserSolver
-from dpadmm.solvers.matrix_free import MatrixFreeSolver
+from dpadmm.solvers.columns import MajoriserSolver, MatrixFreeSolver, SingleColumns
 from dpadmm.solvers.newton import conjugate_gradients
-from dpadmm.solvers.solution import Metric, Spectrum, Subproblem, largest_term, prepare, prepare_release
+from dpadmm.solvers.solver import Metric, Spectrum, Subproblem, largest_term, prepare, prepare_release
 from dpadmm.testing import LocalEngine, Stopping
 
 
 @pytest.fixture
 def _always(monkeypatch):
-    monkeypatch.setattr(solution, "_LARGE", 0)
-    monkeypatch.setattr(solution, "_LARGE_SPARSE", 0)
+    monkeypatch.setattr(shared, "_LARGE", 0)
+    monkeypatch.setattr(shared, "_LARGE_SPARSE", 0)
 
 
 @pytest.mark.usefixtures("_always")
@@ -139,7 +137,7 @@ def test_newton_finishes_what_is_left(monkeypatch, store):
     functions = hard(Logistic(), n=60, d=30, store=store)
     sub = subproblem(functions, replicas=2, pull=1e-3)
     expected = MatrixFreeSolver(functions, np.ones(2), 1e-11).solve(sub)
-    monkeypatch.setattr(matrix_free, "_FAST_PASSES", 2)
+    monkeypatch.setattr(module, "_MATRIX_FREE_PASSES", 2)
     solver = MatrixFreeSolver(functions, np.ones(2), 1e-11)
     found = solver.solve(sub)
     assert (found.passes > 2).all()

@@ -16,13 +16,14 @@ from dpadmm.errors import InputError, SolverError
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.solvers.closed_forms import QuadraticSolver, RankOneSolver, SquaredSolver
-from dpadmm.solvers.majoriser import MajoriserSolver
-from dpadmm.solvers.row_blocks import available_threads, over_blocks
-from dpadmm.solvers.solution import (
+from dpadmm.solvers.columns import MajoriserSolver
+from dpadmm.solvers.solver import (
     DEFAULT_TOLERANCE,
     Solution,
     Spectrum,
     Subproblem,
+    available_threads,
+    over_blocks,
     prepare,
     require_converged,
 )
@@ -136,7 +137,7 @@ class TestThreads:
         """Where more are allowed, in all libraries, even if more of SciPy is imported after they were looked for."""
         program = (
             "from threadpoolctl import threadpool_info\n"
-            "from dpadmm.solvers.row_blocks import one_blas_thread\n"
+            "from dpadmm.solvers.solver import one_blas_thread\n"
             "def threads():\n"
             "    return [pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas']\n"
             "with one_blas_thread():\n"

@@ -14,20 +14,14 @@ from dpadmm.methods.dp_gd import DPGD
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
-from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
-from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.rows import PART
-from dpadmm.problems.silos import PersonRows, Silos
-from dpadmm.problems.softmax import Softmax, SoftmaxRisk
-from dpadmm.solvers import row_blocks
+from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Softmax, Squared
+from dpadmm.problems.problem import EmpiricalRisk, Problem, SoftmaxRisk
+from dpadmm.problems.silos import PART, PersonRows, Silos
+from dpadmm.solvers import solver as shared
 from dpadmm.solvers.closed_forms import SquaredSolver
-from dpadmm.solvers.columns import SingleColumns
-from dpadmm.solvers.dense_kernel import dense_sum
-from dpadmm.solvers.majoriser import MajoriserSolver
-from dpadmm.solvers.matrix_free import MatrixFreeSolver
-from dpadmm.solvers.passes import slope_sum, softmax_sum
-from dpadmm.solvers.row_blocks import block_gram, over_blocks, row_bounds, summed
-from dpadmm.solvers.solution import Metric
+from dpadmm.solvers.columns import MajoriserSolver, MatrixFreeSolver, SingleColumns, slope_sum, softmax_sum
+from dpadmm.solvers.kernels import dense_sum
+from dpadmm.solvers.solver import Metric, block_gram, over_blocks, row_bounds, summed
 from dpadmm.testing import LocalEngine, Stopping
 
 SIZES = (301, 45, 60)
@@ -38,8 +32,8 @@ LOSSES = (Logistic(), Logistic(0.6), Huber(0.5), SmoothedHinge(0.5))
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     """So that the first agent has several blocks and the others one."""
-    monkeypatch.setattr(row_blocks, "_DENSE_NUMBERS", 400)
-    monkeypatch.setattr(row_blocks, "_SPARSE_ROWS", 40)
+    monkeypatch.setattr(shared, "_DENSE_NUMBERS", 400)
+    monkeypatch.setattr(shared, "_SPARSE_ROWS", 40)
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**8), st.integers(1, 10**5), st.booleans())

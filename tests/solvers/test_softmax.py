@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import SolverError
+from dpadmm.problems.losses import Softmax
+from dpadmm.problems.problem import SoftmaxRisk
 from dpadmm.problems.silos import PersonRows, Silos
-from dpadmm.problems.softmax import Softmax, SoftmaxRisk
 from dpadmm.solvers.softmax import SoftmaxSolver
-from dpadmm.solvers.solution import Subproblem, prepare
+from dpadmm.solvers.solver import Subproblem, prepare
 
 
 def asked(rng, agents, dimension, replicas, pull):

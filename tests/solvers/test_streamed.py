@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import SolverError
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax, Squared
 from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.softmax import Softmax
 from dpadmm.problems.streams import SiloStream, StreamedRisk
 from dpadmm.solvers import streamed as module
-from dpadmm.solvers.solution import Subproblem, WatchedSolver, prepare, prepare_release
+from dpadmm.solvers.solver import Subproblem, WatchedSolver, prepare, prepare_release
 
 
 @dataclass(eq=False)

@@ -6,9 +6,9 @@ from tests.contracts.solver_contract import columns, residual_norms, risk, seate
 
 from dpadmm.errors import SolverError
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
-from dpadmm.solvers import majoriser
-from dpadmm.solvers.majoriser import MajoriserSolver, _Columns
-from dpadmm.solvers.solution import Subproblem
+from dpadmm.solvers import columns as module
+from dpadmm.solvers.columns import MajoriserSolver, _Columns
+from dpadmm.solvers.solver import Subproblem
 
 LOSSES = (Logistic(), Logistic(0.7), Huber(0.5), SmoothedHinge(0.5))
 SIZES = (40, 25, 60)
@@ -33,13 +33,13 @@ class Passes:
 
     def __init__(self, monkeypatch):
         self.made = []
-        inner = majoriser.slope_sum
+        inner = module.slope_sum
 
         def counted(risk, agent, x, threads):
             self.made.append(agent)
             return inner(risk, agent, x, threads)
 
-        monkeypatch.setattr(majoriser, "slope_sum", counted)
+        monkeypatch.setattr(module, "slope_sum", counted)
 
     def of(self, work):
         self.made.clear()
@@ -192,7 +192,7 @@ def test_solves_cut_short_leave_true_slopes(monkeypatch):
 
 def test_points_finished_by_newton_are_not_kept(monkeypatch):
     """Newton's method returns no slope: what is kept must still belong to its point."""
-    monkeypatch.setattr("dpadmm.solvers.majoriser._FAST_PASSES", 2)
+    monkeypatch.setattr("dpadmm.solvers.columns._FAST_PASSES", 2)
     functions, solver = made()
     sub = subproblem(functions)
     point = solver.solve(sub).point

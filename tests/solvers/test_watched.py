@@ -8,7 +8,7 @@ from dpadmm.errors import SolverError
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
-from dpadmm.solvers.solution import Subproblem, largest_term, prepare, prepare_release
+from dpadmm.solvers.solver import Subproblem, largest_term, prepare, prepare_release
 
 LOSSES = (Logistic(), Logistic(0.75), SmoothedHinge(0.5), SmoothedHinge(1e-6), Huber(1e-3), Huber(1e6))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import by_name
+from dpadmm.methods.base import by_name
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.accounting import PureTarget, Target, largest_rate
 from dpadmm.privacy.certificates.hidden_state import consensus_broadcast_records

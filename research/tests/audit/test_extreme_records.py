@@ -12,8 +12,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
 from dpadmm.privacy.releases import CoordinateLaplaceRelease
 from dpadmm.problems.losses import LabelKind
-from dpadmm.problems.problem import EmpiricalRisk
-from dpadmm.problems.softmax import SoftmaxRisk
+from dpadmm.problems.problem import EmpiricalRisk, SoftmaxRisk
 from dpadmm.testing import LocalEngine, Recording, Stopping
 from dpadmm_research.audit.audit import STANDARD
 from dpadmm_research.audit.catalogue import all_subjects

@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from dpadmm.methods.anatomy import MESSAGE
+from dpadmm.methods.base import MESSAGE, Setting
 from dpadmm.methods.batches import Batches, whole_gradients
 from dpadmm.methods.consensus_dp import ConsensusDPADMM
 from dpadmm.methods.decentralised import GraphState, degrees, penalised_minimiser
 from dpadmm.methods.dp_sgd import DPSGD
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM
-from dpadmm.methods.method import Setting
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.methods.r_admm import RADMM

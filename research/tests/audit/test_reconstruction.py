@@ -6,10 +6,9 @@ import pytest
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data import load_breast_cancer, random_quadratics
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import BROADCAST, MESSAGE, Agents
+from dpadmm.methods.base import BROADCAST, MESSAGE, Agents
 from dpadmm.methods.consensus import ConsensusADMM
-from dpadmm.methods.consensus_dp import ConsensusDPADMM
-from dpadmm.methods.consensus_neighbours import LinearTermsDiffer
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, LinearTermsDiffer
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring, star

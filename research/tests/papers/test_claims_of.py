@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from dpadmm.methods.consensus_dp import ConsensusDPADMM
-from dpadmm.methods.consensus_neighbours import RECORDS, FunctionsDiffer
+from dpadmm.methods.base import Setting
+from dpadmm.methods.consensus_dp import RECORDS, ConsensusDPADMM, FunctionsDiffer
 from dpadmm.methods.fixed_point import CentralisedADMM, GeneralADMM
 from dpadmm.methods.fixed_point.general import Constraint
-from dpadmm.methods.method import Setting
 from dpadmm.privacy.protection import Unit
-from dpadmm.problems.functions import Constants
+from dpadmm.problems.losses import Constants
 from dpadmm.problems.problem import Problem, PublicFunctions
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm_research.claims.registry import claims_of

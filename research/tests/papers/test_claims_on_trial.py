@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Silence
+from dpadmm.methods.base import Silence
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.fixed_point import Participation, RandomWalkADMM
 from dpadmm.methods.ps_admm import PSADMM, Averaging

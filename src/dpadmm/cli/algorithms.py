@@ -15,7 +15,7 @@ def algorithms(json: options.Json = False) -> None:
         from rich.console import Console
         from rich.table import Table
 
-        from dpadmm.methods.method import by_name
+        from dpadmm.methods.base import by_name
 
         abouts = [method.about for method in by_name().values()]
         if json:

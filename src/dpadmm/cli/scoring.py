@@ -19,7 +19,7 @@ from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.losses import log_loss_of
-from dpadmm.problems.rows import stacked
+from dpadmm.problems.silos import stacked
 from dpadmm.reporting.measurement import OtherFigure
 from dpadmm.reporting.model import ReleasedModel
 

@@ -13,13 +13,12 @@ import numpy as np
 
 from dpadmm.core.release import PlannedNoise, PublicRound
 from dpadmm.core.spec import FinalModel, RunSpec
-from dpadmm.methods.anatomy import Agents, NoiseHook, put, take
-from dpadmm.methods.method import Method, check_fit
+from dpadmm.methods.base import Agents, Method, NoiseHook, check_fit, put, take
 from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.solvers.row_blocks import available_threads, one_blas_thread
+from dpadmm.solvers.solver import available_threads, one_blas_thread
 
 if TYPE_CHECKING:
     from rich.console import Console

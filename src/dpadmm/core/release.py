@@ -19,7 +19,7 @@ from dpadmm import checks
 from dpadmm.checks import plural, shown
 from dpadmm.core.spec import SumQuery
 from dpadmm.errors import InputError, ResumeError, raise_alone
-from dpadmm.methods.anatomy import NoiseHook
+from dpadmm.methods.base import NoiseHook
 from dpadmm.noise.masks import Masks, Words, from_words, masked, sum_words, to_words
 from dpadmm.noise.mechanisms import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan

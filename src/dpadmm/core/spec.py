@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from dpadmm.checks import plural
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Method, Setting, check_fit
+from dpadmm.methods.base import Method, Setting, check_fit
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import COORDINATOR, Constant, Family, Promise, Row, Schedule, Slot
 from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
@@ -20,9 +20,8 @@ from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.declared import declared_by, has_same_parts
-from dpadmm.problems.problem import Problem
-from dpadmm.solvers.solution import DEFAULT_TOLERANCE
+from dpadmm.problems.problem import Problem, declared_by, has_same_parts
+from dpadmm.solvers.solver import DEFAULT_TOLERANCE
 
 
 class FinalModel(Enum):

@@ -19,8 +19,7 @@ from dpadmm.noise.sampler import Sampler, SimulatedSampler
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
 from dpadmm.privacy.releases import Origin, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.declared import check_declared
-from dpadmm.problems.problem import Problem
+from dpadmm.problems.problem import Problem, check_declared
 
 
 class Source(Protocol):

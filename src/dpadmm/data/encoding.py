@@ -29,8 +29,7 @@ from dpadmm.data.columns import Column, ColumnScale
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.centred import CentredRows
-from dpadmm.problems.rows import dense
-from dpadmm.problems.silos import MOST_SHIFT
+from dpadmm.problems.silos import MOST_SHIFT, dense
 
 CONSTANT = 0.3
 """k, the constant feature that stands for the intercept, for rows of norm 1; in proportion for rows of other norms."""

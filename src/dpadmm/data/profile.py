@@ -29,7 +29,7 @@ from dpadmm.data.columns import Categorical, Column, ColumnScale, Numeric, recor
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.sums import CATEGORY_WEIGHT
 from dpadmm.problems.arrays import Floats, Matrix
-from dpadmm.problems.rows import dense
+from dpadmm.problems.silos import dense
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,8 +29,7 @@ from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.fingerprints import column_digest
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.rows import PairwiseSum
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import PairwiseSum, Silos
 from dpadmm.problems.streams import BatchTask, SiloStream
 
 

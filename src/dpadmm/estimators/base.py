@@ -35,8 +35,7 @@ from dpadmm.planner.plan import Plan, hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.loss_records import LOSS_KINDS
-from dpadmm.problems.losses import LabelKind, Loss
+from dpadmm.problems.losses import LOSS_KINDS, LabelKind, Loss
 from dpadmm.reporting.intervals import CoefficientTable
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import Guarantee

@@ -19,7 +19,7 @@ from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
-from dpadmm.methods.method import by_name, plannable
+from dpadmm.methods.base import by_name, plannable
 from dpadmm.networks.graph import Network, complete, path, ring, star
 from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
@@ -27,9 +27,8 @@ from dpadmm.planner.plan import Plan
 from dpadmm.planner.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
-from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge
+from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Loss, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
-from dpadmm.problems.softmax import AnyLoss, Softmax
 from dpadmm.settings import FitSettings, TrainingOptions
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}

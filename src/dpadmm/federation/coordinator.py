@@ -31,7 +31,7 @@ from dpadmm.federation.refusal import (
 )
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.federation.vouching import Doubts
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.noise.masks import Words
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.privacy.ledger.store import identity

@@ -56,7 +56,7 @@ from dpadmm.federation.silo_store import SiloStore, digest_of, paid_labels
 from dpadmm.federation.step import State, make_step, seat
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.federation.vouching import Session, is_vouched_for, vouch_for
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.noise.masks import Masks
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 from dpadmm.problems.arrays import Floats

@@ -9,13 +9,12 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.federation.inbox import checked_vector
 from dpadmm.federation.silo_files import Records
 from dpadmm.federation.terms import AgreedRun, loss_of
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import risk_of
 from dpadmm.problems.silos import Silos
 from dpadmm.solvers import batch_kernels, column_kernel, kernels  # noqa: F401 - before a round is paid for, not in it
-from dpadmm.solvers.row_blocks import available_threads, one_blas_thread
-from dpadmm.solvers.solution import prepare_release
+from dpadmm.solvers.solver import available_threads, one_blas_thread, prepare_release
 
 State = tuple[Floats, ...]
 

@@ -20,7 +20,7 @@ from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.messages import LARGEST_BODY
-from dpadmm.methods.method import Common, Method, Topology, federated
+from dpadmm.methods.base import Common, Method, Topology, federated
 from dpadmm.networks.graph import Network
 from dpadmm.noise.masks import MOST_MULTIPLE
 from dpadmm.noise.mechanisms import COORDINATOR, Family, Slot, Tail
@@ -29,11 +29,9 @@ from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, compose
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.releases import NoisyRelease, Release, SummedGaussianRelease
-from dpadmm.problems.loss_records import LOSS_KINDS
-from dpadmm.problems.losses import Huber, Logistic, Loss
+from dpadmm.problems.losses import LOSS_KINDS, AnyLoss, Huber, Logistic, Loss, Softmax
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
-from dpadmm.problems.softmax import AnyLoss, Softmax
 from dpadmm.queries.column_profile import ColumnProfile
 
 SOFTMAX = "softmax"

@@ -17,7 +17,7 @@ from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.ledger_file import opened, protection_of
 from dpadmm.estimators.resolved import network_of, protection_from
 from dpadmm.federation.terms import LOSSES
-from dpadmm.methods.method import Common, Method, by_name
+from dpadmm.methods.base import Common, Method, by_name
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import plan as make_plan
@@ -28,8 +28,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Loss
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import Regulariser
-from dpadmm.problems.rows import dense
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import Silos, dense
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ them. The loop over rounds is `dpadmm.core.loop`, which hands in the noise. How 
 from dpadmm import _offer
 
 _NAMES = {
-    "anatomy": "Agents NoiseHook Residuals",
+    "base": "About Agents Method NoiseHook Residuals Setting Topology by_name",
     "batches": "Batches",
     "consensus": "ConsensusADMM",
     "consensus_dp": "ConsensusDPADMM GaussianConsensusADMM",
@@ -20,7 +20,6 @@ _NAMES = {
     "GeneralADMM LassoADMM Participation RandomWalkADMM",
     "linearised": "LinearisedADMM",
     "m_admm": "MADMM",
-    "method": "About Method Setting Topology by_name",
     "noisy_gradients": "NoisyGradients",
     "output_perturbation": "OutputPerturbation",
     "p_admm": "PADMM",

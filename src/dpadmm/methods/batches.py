@@ -20,14 +20,12 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.centred import CentredRows
-from dpadmm.problems.functions import LocalFunctions
-from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
-from dpadmm.problems.rows import MOST_RIDGE
-from dpadmm.problems.softmax import SoftmaxRisk
+from dpadmm.problems.problem import EmpiricalRisk, LocalFunctions, Problem, PublicFunctions, SoftmaxRisk
+from dpadmm.problems.silos import MOST_RIDGE
 
 
 class BatchKind(Enum):
@@ -171,17 +169,17 @@ def correction_bound(functions: LocalFunctions) -> float:
 @cache
 def _kernels() -> tuple[ModuleType, ModuleType]:
     """Return the compiled kernels of whole passes and of batches, which are slow to load, at the first gradient."""
-    from dpadmm.solvers import batch_kernels, passes
+    from dpadmm.solvers import batch_kernels, columns
 
-    return passes, batch_kernels
+    return columns, batch_kernels
 
 
 def _gradient(functions: LocalFunctions, x: Floats, threads: int) -> Floats:
-    passes, _ = _kernels()
+    columns, _ = _kernels()
     if isinstance(functions, EmpiricalRisk) and (functions.silos.is_sparse or not functions.is_one_record_each):
-        one = passes.slope_sum
+        one = columns.slope_sum
     elif isinstance(functions, SoftmaxRisk):
-        one = passes.softmax_sum
+        one = columns.softmax_sum
     else:
         return functions.gradient(x)
     out, sizes = np.empty_like(x), functions.sizes

@@ -11,8 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.methods.anatomy import BROADCAST, Agents, NoiseHook, Residuals
-from dpadmm.methods.method import About, Method, Topology
+from dpadmm.methods.base import BROADCAST, About, Agents, Method, NoiseHook, Residuals, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.problems.arrays import Floats

@@ -14,8 +14,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals, spread
-from dpadmm.methods.method import About, Method, Setting, Topology
+from dpadmm.methods.base import MESSAGE, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, spread
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem

@@ -14,11 +14,10 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook
+from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.decentralised import GraphMethod, zeros
 from dpadmm.methods.gradient_method import refuse_all_but_ridge
-from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, Geometric, Promise, Row
 from dpadmm.privacy.certificates.gradients import gradient_step

@@ -9,10 +9,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dpadmm.methods.anatomy import MESSAGE, Agents
+from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Setting, Topology
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.gradient_method import GradientMethod
-from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.gradients import full_gradient
 from dpadmm.problems.arrays import Floats

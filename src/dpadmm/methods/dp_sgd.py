@@ -13,10 +13,9 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook
+from dpadmm.methods.base import MESSAGE, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import Batches, Moment, batch_gradients
 from dpadmm.methods.gradient_method import GradientMethod, refuse_all_but_ridge
-from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.gradients import sampled_gradient

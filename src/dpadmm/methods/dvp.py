@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, NoiseHook
+from dpadmm.methods.base import About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.decentralised import DecentralisedADMM, EdgePenaltyADMM, penalised_minimiser, zeros
-from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.noise.mechanisms import Family, Promise, Row, Slot
 from dpadmm.privacy.certificates.objective import dvp, solver_smoothing
 from dpadmm.privacy.protection import Certificate

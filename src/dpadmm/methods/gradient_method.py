@@ -15,9 +15,8 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.methods.base import MESSAGE, Agents, Method, NoiseHook, Residuals
 from dpadmm.methods.decentralised import is_ridge
-from dpadmm.methods.method import Method
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem

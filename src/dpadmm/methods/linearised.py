@@ -12,10 +12,9 @@ from typing import ClassVar, Self
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook
+from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.consensus import ConsensusADMM, StarState
-from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, Promise, Row
 from dpadmm.privacy.certificates.gradients import linearised_admm

@@ -14,9 +14,9 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
+from dpadmm.methods.base import About, Setting, Topology
 from dpadmm.methods.decentralised import each
 from dpadmm.methods.dvp import TiltedADMM, check_smoothing, tilted_broadcasts
-from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Custom, Family, Promise
 from dpadmm.privacy.certificates.objective import m_admm

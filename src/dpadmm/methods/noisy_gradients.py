@@ -14,11 +14,10 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import BROADCAST, Agents, NoiseHook
+from dpadmm.methods.base import BROADCAST, ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.fixed_point.blocks import check_unit
 from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, everywhere
-from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise
 from dpadmm.privacy.certificates.gradients import gradient_sum

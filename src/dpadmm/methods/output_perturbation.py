@@ -12,10 +12,9 @@ import numpy as np
 
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals, spread
+from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, spread
 from dpadmm.methods.decentralised import zeros
 from dpadmm.methods.gradient_method import GradientState, refuse_all_but_ridge
-from dpadmm.methods.method import ROWS, About, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.gradients import output_perturbation

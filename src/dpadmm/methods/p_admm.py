@@ -12,9 +12,8 @@ the place where the next solve starts, which its tolerance covers: C7.)
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpadmm.methods.anatomy import MESSAGE
+from dpadmm.methods.base import MESSAGE, ROWS, About, Setting, Topology
 from dpadmm.methods.decentralised import DecentralisedADMM
-from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.local import p_admm
 from dpadmm.privacy.protection import Certificate

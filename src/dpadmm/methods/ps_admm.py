@@ -21,7 +21,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, NoiseHook, Residuals
+from dpadmm.methods.base import About, Agents, Common, Method, NoiseHook, Residuals, Setting, Topology
 from dpadmm.methods.batches import (
     Batches,
     Moment,
@@ -29,15 +29,13 @@ from dpadmm.methods.batches import (
     correction_bound,
     whole_gradients,
 )
-from dpadmm.methods.method import About, Common, Method, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, Promise, Slot
 from dpadmm.noise.split import share_at
 from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import Certificate, Strength
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.functions import LocalFunctions
-from dpadmm.problems.problem import Problem
+from dpadmm.problems.problem import LocalFunctions, Problem
 from dpadmm.problems.regularisers import SEPARABLE, Box
 
 FULL = "full gradient"

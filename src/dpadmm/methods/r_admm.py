@@ -21,9 +21,9 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.methods.base import About, Setting, Topology
 from dpadmm.methods.dvp import TiltedADMM, check_smoothing, tilted_broadcasts
 from dpadmm.methods.m_admm import check_growth, check_theta, grown
-from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.methods.recycled import RecyclingADMM
 from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.objective import r_admm

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from dpadmm import checks
-from dpadmm.methods.anatomy import Agents, NoiseHook
+from dpadmm.methods.base import ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.decentralised import EdgePenaltyADMM, degrees, revealed_gradient, zeros
-from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.methods.p_admm import gaussian_broadcasts
 from dpadmm.noise.mechanisms import Promise
 from dpadmm.problems.arrays import Floats

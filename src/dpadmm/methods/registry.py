@@ -6,6 +6,7 @@ A package of its own adds methods by announcing them in its `pyproject.toml`:
     mine = "my_package.mine:Mine"
 """
 
+from dpadmm.methods.base import Method
 from dpadmm.methods.consensus import ConsensusADMM
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, GaussianConsensusADMM
 from dpadmm.methods.decentralised import DecentralisedADMM
@@ -24,7 +25,6 @@ from dpadmm.methods.fixed_point import (
 )
 from dpadmm.methods.linearised import LinearisedADMM
 from dpadmm.methods.m_admm import MADMM
-from dpadmm.methods.method import Method
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.methods.p_admm import PADMM

@@ -21,20 +21,48 @@ best T leaves noise of the order of the loss's own scale S (1 for margins; for H
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from dpadmm.checks import setting as named
+from dpadmm.core.budget import share_out
+from dpadmm.core.spec import FinalModel, ReleaseFacts, RunSetting, RunSpec
+from dpadmm.errors import InputError
+from dpadmm.methods.base import Method, Setting, Topology
 from dpadmm.methods.decentralised import is_ridge
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
-from dpadmm.methods.method import Method
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
+from dpadmm.networks.graph import complete
+from dpadmm.noise.mechanisms import Constant, Tail
 from dpadmm.planner.task import Task
-from dpadmm.planner.worlds import STANDARD, RowForm
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Relation, Unit, View
-from dpadmm.problems.losses import LabelKind, Logistic
+from dpadmm.privacy.releases import seen_noise
+from dpadmm.problems.losses import AnyLoss, LabelKind, Logistic, Softmax
+from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
-from dpadmm.problems.softmax import AnyLoss, Softmax
+from dpadmm.queries.curvature import plan_curvature
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """How a world's rows are encoded.
+
+    reach: the radius, in units of a usual row's norm; None where the user states a norm: columns are standardised.
+    noise: of a share of the pooled records in the column profile; None encodes by bounds and categories alone.
+    """
+
+    reach: float | None = None
+    noise: float | None = None
+
+
+STANDARD = RowForm()
+"""Columns with their true means and deviations, which no private encoding knows."""
+
 
 NOISE_RATIOS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """The values of c that are compared."""
@@ -357,3 +385,91 @@ def losses_for(task: Task, method: type[Method]) -> tuple[AnyLoss, ...]:
     if is_settled or type(task.loss) is not Logistic or task.loss.cap < 1 or room(task, method) >= _MOST_ROOM:
         return (task.loss,)
     return (*(Logistic(cap) for cap in _CAPS), task.loss)
+
+
+def run_of(task: Task, settings: Settings, n_models: int = 1) -> RunSpec:
+    """Return what running the task with these settings means; `n_models` problems share its rows.
+
+    Peers talk over the user's graph, else a complete one. Pure epsilon is stronger than (epsilon, delta).
+    """
+    method, about = settings.method, settings.method.about
+    problem = Problem.of(task.functions(settings.mu), regulariser=left_regulariser(task))
+    network = None
+    if about.topology is Topology.GRAPH:
+        network = task.network if task.network is not None else complete(task.n_silos)
+    setting = RunSetting(problem, settings.rounds, solver_tolerance(task), network, task.protection)
+    made: Any = method.at_step(setting, settings.step)
+    target: Target | PureTarget = PureTarget(task.target.epsilon) if about.is_pure else task.target
+    if about.is_one_shot:
+        return RunSpec(made, setting, target, Constant(), FinalModel.LAST, n_models)
+    # Gradients forget old noise quickly, so late rounds must not carry more of it.
+    schedule = Constant() if about.longest_step < math.inf else Tail()
+    return RunSpec(made, setting, target, schedule, FinalModel.TAIL_AVERAGE, n_models)
+
+
+def solver_tolerance(task: Task) -> float:
+    """Return the gradient norm to solve to: 1e-4 of what one record can move, so that it costs no noise (C7).
+
+    Never less than 64-bit numbers of the gradients' size can reach: that would fail after the run was paid for.
+    """
+    constants = task.functions().constants
+    one_record = 2.0 * constants.record_gradient / task.n_records
+    size = max(1.0, constants.record_gradient)
+    return float(np.clip(1e-4 * one_record, 1e-12 * size, 1e-7 * size))
+
+
+CURVATURE_SHARE = 0.1
+"""Part of the squared budget m^2 that is spent on the curvature."""
+
+_BEST_CURVATURE = 0.02  # of a record along a direction, times the number of directions, at best: columns in no relation
+
+
+def interval_budget(task: Task, problems: int) -> tuple[Target | None, Target, tuple[str, ...]]:
+    """Return what intervals cost, and what that leaves to all others; or None, and why none can be told."""
+    if problems != 1:
+        raise InputError("Intervals are told for one model of two classes, not for one model per class (C14).")
+    own, left = share_out(task.target, CURVATURE_SHARE)
+    assert own is not None
+    least = least_records(task, own)
+    if task.n_records < least:
+        return None, task.target, (_too_few_words(task, least),)
+    return own, left, ()
+
+
+def least_records(task: Task, own: Target) -> int:
+    """Return how many records it takes for intervals at best: the curvature must exceed its noise in all directions.
+
+    The noise moves eigenvalues by up to about `tau sqrt(2 (d + 1))`. Columns that say much the same need more, and so
+    does a rare class: a record's curvature is `p (1 - p)` on average, at most 1/4.
+    """
+    d = directions(task)
+    setting = Setting(Problem.of(task.functions()), 1, None, protection=task.protection)
+    facts = ReleaseFacts(task.sizes, task.protection, is_pooled=True)
+    (release,) = plan_curvature(setting, own, facts, 2, is_secure=False)
+    edge = task.n_records * seen_noise(release) * math.sqrt(2 * (d + 1))
+    p = 0.5 if task.prevalence is None else task.prevalence
+    return math.ceil(d * edge / (4 * p * (1 - p) * _BEST_CURVATURE * task.row_norm**2))
+
+
+def directions(task: Task) -> int:
+    """Return how many coefficients there are to tell: the categories of a column always sum to one."""
+    return task.dimension - (0 if task.table is None else len(task.table.categories))
+
+
+def _too_few_words(task: Task, least: int) -> str:
+    """Say that no intervals can be expected, and what would help."""
+    rare = "" if task.prevalence is None else f", where the share of one class is {task.prevalence:g},"
+    return (
+        f"no intervals can be expected: {directions(task)} coefficients at epsilon {task.target.epsilon:g}{rare} need "
+        f"about {least} records or more, and there are {task.n_records}. The plan spends nothing on intervals. Use "
+        "fewer columns or a larger epsilon."
+    )
+
+
+def no_sum_words(task: Task) -> str:
+    """Say that no intervals are offered against this observer, and what would help."""
+    return (
+        f"No intervals are offered against {task.protection.observer} among several silos: they follow from noisy sums "
+        f"over all silos (C14). Use the view 'aggregate' or 'public', one silo, or {named('aim', 'prediction')}. "
+        "Nothing was spent."
+    )

@@ -16,8 +16,7 @@ from dpadmm.planner.planner import plan
 from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection
-from dpadmm.problems.losses import Huber, Logistic
-from dpadmm.problems.softmax import AnyLoss, Softmax
+from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Softmax
 
 
 @dataclass(frozen=True)

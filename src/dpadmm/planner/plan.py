@@ -11,60 +11,27 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import plural
-from dpadmm.core.spec import FinalModel, RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.spec import RunSpec, TrainingSpec
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
 from dpadmm.federation.columns import round_zero_terms
 from dpadmm.federation.terms import agreed_run, loss_words, penalty_words
-from dpadmm.methods.method import Method, Topology
+from dpadmm.methods.base import Method, Topology
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.networks.graph import Network, complete
-from dpadmm.noise.mechanisms import Constant, Tail
-from dpadmm.planner.candidates import Candidate, Settings, left_regulariser, unit_noise
+from dpadmm.networks.graph import Network
+from dpadmm.noise.mechanisms import Tail
+from dpadmm.planner.candidates import STANDARD, Candidate, RowForm, Settings, unit_noise
 from dpadmm.planner.forecast import Extent, Forecast, ScoreKind
 from dpadmm.planner.task import Task, loss_kind, task_json
-from dpadmm.planner.worlds import STANDARD, RowForm
-from dpadmm.privacy.accounting import PureTarget, Target
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Logistic
+from dpadmm.problems.losses import Logistic, Softmax
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.softmax import Softmax
 from dpadmm.problems.streams import SiloStream
 from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature
-
-
-def run_of(task: Task, settings: Settings, n_models: int = 1) -> RunSpec:
-    """Return what running the task with these settings means; `n_models` problems share its rows.
-
-    Peers talk over the user's graph, else a complete one. Pure epsilon is stronger than (epsilon, delta).
-    """
-    method, about = settings.method, settings.method.about
-    problem = Problem.of(task.functions(settings.mu), regulariser=left_regulariser(task))
-    network = None
-    if about.topology is Topology.GRAPH:
-        network = task.network if task.network is not None else complete(task.n_silos)
-    setting = RunSetting(problem, settings.rounds, solver_tolerance(task), network, task.protection)
-    made: Any = method.at_step(setting, settings.step)
-    target: Target | PureTarget = PureTarget(task.target.epsilon) if about.is_pure else task.target
-    if about.is_one_shot:
-        return RunSpec(made, setting, target, Constant(), FinalModel.LAST, n_models)
-    # Gradients forget old noise quickly, so late rounds must not carry more of it.
-    schedule = Constant() if about.longest_step < math.inf else Tail()
-    return RunSpec(made, setting, target, schedule, FinalModel.TAIL_AVERAGE, n_models)
-
-
-def solver_tolerance(task: Task) -> float:
-    """Return the gradient norm to solve to: 1e-4 of what one record can move, so that it costs no noise (C7).
-
-    Never less than 64-bit numbers of the gradients' size can reach: that would fail after the run was paid for.
-    """
-    constants = task.functions().constants
-    one_record = 2.0 * constants.record_gradient / task.n_records
-    size = max(1.0, constants.record_gradient)
-    return float(np.clip(1e-4 * one_record, 1e-12 * size, 1e-7 * size))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

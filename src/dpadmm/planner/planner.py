@@ -11,36 +11,46 @@ from dpadmm.checks import shown
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import TrainingSpec
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Method, plannable
+from dpadmm.methods.base import Method, plannable
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family
 from dpadmm.planner.candidates import (
     RULE_OF_THUMB,
     Candidate,
+    RowForm,
     Settings,
     candidate,
     form_of,
+    interval_budget,
     losses_for,
     methods_for,
+    no_sum_words,
     profile_share,
     ratios_for,
+    run_of,
     why_not,
 )
-from dpadmm.planner.forecast import Extent, Forecast, ScoreKind, SignalForecast, judged_signal, signals_of
-from dpadmm.planner.intervals import interval_budget, no_sum_words
-from dpadmm.planner.plan import Plan, reasons_of, run_of, warnings_of
-from dpadmm.planner.signals import SIGNAL_WORLDS, n_drawn, run_signal, signal_simulation
-from dpadmm.planner.simulations import SimulatedScores, run_apart, run_simulation, simulation_of
+from dpadmm.planner.forecast import (
+    SIGNAL_WORLDS,
+    Extent,
+    Forecast,
+    ScoreKind,
+    SignalForecast,
+    judged_signal,
+    n_drawn,
+    run_signal,
+    signal_simulation,
+    signals_of,
+)
+from dpadmm.planner.plan import Plan, reasons_of, warnings_of
+from dpadmm.planner.simulations import WORLDS, SimulatedScores, run_apart, run_simulation, simulation_of
 from dpadmm.planner.task import Task
-from dpadmm.planner.worlds import WORLDS, RowForm
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection
-from dpadmm.problems.declared import check_declared
-from dpadmm.problems.losses import LabelKind, LinkedLoss
-from dpadmm.problems.problem import Problem
+from dpadmm.problems.losses import AnyLoss, LabelKind, LinkedLoss, Softmax
+from dpadmm.problems.problem import Problem, check_declared
 from dpadmm.problems.regularisers import Regulariser
-from dpadmm.problems.softmax import AnyLoss, Softmax
 from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature
 

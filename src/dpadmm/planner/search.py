@@ -33,8 +33,7 @@ from dpadmm.privacy.certificates.sums import score_differences
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.privacy.protection import Unit
-from dpadmm.problems.losses import LinkedLoss
-from dpadmm.problems.softmax import AnyLoss, Softmax
+from dpadmm.problems.losses import AnyLoss, LinkedLoss, Softmax
 from dpadmm.queries.candidate_scores import CandidateScores, Comparison
 from dpadmm.queries.column_profile import ColumnProfile
 

@@ -13,11 +13,10 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge
-from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, risk_of
+from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, Logistic, SmoothedHinge, Softmax
+from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, SoftmaxRisk, risk_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
-from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk
 from dpadmm.problems.streams import SiloStream, StreamedRisk
 
 _LEAST = 1e-100

@@ -7,9 +7,8 @@ them. `Silos` holds the rows; `Problem` is what a method runs on.
 from dpadmm import _offer
 
 _NAMES = {
-    "functions": "Constants LocalFunctions",
-    "losses": "Huber LabelKind LinkedLoss Logistic Loss SmoothedHinge Squared",
-    "problem": "EmpiricalRisk Problem PublicFunctions Weighting",
+    "losses": "Constants Huber LabelKind LinkedLoss Logistic Loss SmoothedHinge Squared",
+    "problem": "EmpiricalRisk LocalFunctions Problem PublicFunctions Weighting",
     "quadratics": "QuadraticAgents",
     "regularisers": "Box ElasticNet Quadratic Regulariser",
     "silos": "Silos",

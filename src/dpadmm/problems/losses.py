@@ -4,16 +4,21 @@ Classification (labels -1/+1): `t = y a'w`, the margin. Regression: `t = a'w - y
 A loss declares the bounds of its slope and curvature; a record's gradient is `slope(t) * a` up to sign, so
 `G = slope_bound * row_norm`, and its Hessian is at most `curvature_bound * row_norm^2`.
 A loss that fits probabilities knows its link: what a score says about them (`LinkedLoss`).
+Several scores of a record, one per class, have one loss: `Softmax` (C13).
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
-from scipy.special import expit
+from numpy.typing import NDArray
+from scipy.special import expit, log_softmax
 
 from dpadmm import checks
+from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 
@@ -379,3 +384,200 @@ class SmoothedHinge:
         """Return t above 1, t + step below 1 - width - step, and in between the point on the parabola."""
         slope = (t - 1.0) / (self.width + step)
         return np.where(slope >= 0, t, np.where(slope <= -1, t + step, 1.0 + self.width * slope))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constants:
+    """Public constants of the functions f_i: true for every data set that keeps the assumption.
+
+    None of them is read off the data: a constant computed from private records would itself be a release.
+
+    record_gradient: `G`, bound on the norm of one record's loss gradient anywhere (inf: no bound exists).
+    record_curvature: bound on the largest Hessian eigenvalue of one record's loss.
+    gradient_range: bound on how far one record's gradient can move from point to point (never above 2 G).
+    smoothness: `L` of f_i. strong_convexity: `mu` of f_i. assumption: in words.
+    scores: how many linear scores of a record the loss reads; several for softmax (C13).
+    """
+
+    record_gradient: float
+    record_curvature: float
+    smoothness: float
+    strong_convexity: float
+    assumption: str
+    gradient_range: float = math.inf
+    scores: int = 1
+
+
+def linear_constants(loss: Loss, row_norm: float, mu: float) -> Constants:
+    """Return the constants of `mean loss(row' w) + (mu/2)||w||^2` for all rows of at most this norm."""
+    form, curvature = certified_form(loss), loss.curvature_bound * row_norm**2
+    return Constants(
+        record_gradient=loss.slope_bound * row_norm,
+        record_curvature=curvature,
+        gradient_range=form.width * row_norm,
+        smoothness=curvature + mu,
+        strong_convexity=mu,
+        assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",
+    )
+
+
+class Margins(NamedTuple):
+    """Of every record its margin m (R, n), and q (C, R, n), the softmax of the other classes' scores, 0 at its own."""
+
+    margin: Floats
+    others: Floats
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """`-log softmax(s)_y` of C scores; with a cap below 1, a convex loss whose per-record slope is capped there (C13).
+
+    A record with features a (d,) and class y has one score per class, `s = W a`, W (C, d). With q the softmax of the
+    other classes' scores, everything is a loss of one number, the margin `m = s_y - log sum_{k != y} exp(s_k)`:
+
+        loss = h(m),    gradient in s = |h'(m)| (q - e_y),    h = log(1 + e^-m), or the same with its slope capped
+
+    which is `-log softmax(s)_y` without a cap. W is one vector for the methods: the classes' coefficients one after the
+    other. Constants are proved in `docs/proofs/c13.md`.
+
+    A record's residual is `min(1, cap/(1 - p_y)) (p - e_y)`, p the softmax of its scores: of norm at most
+    `cap sqrt(2)`, where one against the rest adds up to `cap sqrt(C)`. Cutting p - e_y to a norm would not do: that is
+    no gradient of a convex loss.
+
+    n_classes: C, at least 2. cap: in (0, 1]; 1 is the softmax itself. Values from 0.5 to 0.7 serve well where noise is
+    strong.
+
+    >>> round(Softmax(3).slope_bound, 4), round(Softmax(3, 0.5).slope_bound, 4)
+    (1.4142, 0.7071)
+    """
+
+    n_classes: int
+    cap: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number of classes, or no cap."""
+        object.__setattr__(self, "n_classes", checks.count("n_classes", self.n_classes, least=2))
+        object.__setattr__(self, "cap", checks.positive("cap", self.cap))
+        if self.cap > 1:
+            raise InputError(f"cap must be above 0 and at most 1 (no cap), got {shown(self.cap)}.")
+
+    @property
+    def of_margin(self) -> Loss:
+        """The loss h of the margin."""
+        return Logistic(self.cap)
+
+    @property
+    def target(self) -> LabelKind:
+        """Numbers of classes."""
+        return LabelKind.CLASSES
+
+    @property
+    def slope_bound(self) -> float:
+        """Bound on the norm of a record's gradient in its scores: `|h'| ||q - e_y|| <= cap sqrt(2)`."""
+        return math.sqrt(2) * self.cap
+
+    @property
+    def curvature_bound(self) -> float:
+        """Bound on the Hessian in the scores: `2 p (1 - p)` for p <= cap, so 1/2 for caps of 1/2 or more."""
+        return 2 * self.of_margin.curvature_bound
+
+    def constants(self, row_norm: float, mu: float) -> Constants:
+        """Return the constants of `mean loss(W a) + (mu/2)||W||^2` for all rows of at most this norm (C13)."""
+        curvature, gradient = self.curvature_bound * row_norm**2, self.slope_bound * row_norm
+        return Constants(
+            record_gradient=gradient,
+            record_curvature=curvature,
+            gradient_range=gradient,
+            smoothness=curvature + mu,
+            strong_convexity=mu,
+            assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {self.target.value}",
+            scores=self.n_classes,
+        )
+
+    def margins(self, scores: Floats, labels: NDArray[np.intp]) -> Margins:
+        """Return margins and what they are made of, for scores (C, R, n) and classes (n,)."""
+        place = (labels, slice(None), np.arange(len(labels)))
+        others = scores.copy()
+        others[place] = -np.inf
+        top = others.max(axis=0)
+        others -= top
+        np.exp(others, out=others)
+        total = others.sum(axis=0)
+        others /= total
+        return Margins(scores[place].T - (top + np.log(total)), others)
+
+    def value(self, scores: Floats, labels: NDArray[np.intp]) -> Floats:
+        """Return the losses (R, n)."""
+        return self.of_margin.value(self.margins(scores, labels).margin)
+
+    def residual(self, scores: Floats, labels: NDArray[np.intp]) -> Floats:
+        """Return the gradients in the scores (C, R, n): `|h'(m)| (q - e_y)`, which sums to 0 over the classes."""
+        margin, pulls = self.margins(scores, labels)
+        pulls[labels, :, np.arange(len(labels))] = -1.0
+        pulls *= -self.of_margin.slope(margin)
+        return pulls
+
+    def log_probabilities(self, scores: Floats) -> Floats:
+        """Return the logarithms of the classes' probabilities (n, C) that scores (n, C) amount to.
+
+        With the least expected loss at s, `pi_k` is in proportion to `p_k max(1, (1 - p_k)/cap)`, p the softmax of s.
+
+        >>> np.exp(Softmax(2, 0.6).log_probabilities(np.array([[0.0, 1.0]]))).round(4).tolist()
+        [[0.3095, 0.6905]]
+        """
+        logs = log_softmax(scores, axis=1)
+        lifted = np.log(np.maximum(-np.expm1(np.minimum(logs, 0.0)) / self.cap, 1.0))
+        return np.asarray(log_softmax(logs + lifted, axis=1))
+
+
+def check_softmax(loss: Softmax) -> None:
+    """Refuse a subclass, which may be any other loss of several scores."""
+    if type(loss) is not Softmax:
+        raise InputError(
+            f"The loss {type(loss).__name__} reads several scores of a record, and the only such loss with a "
+            "certificate (C13) is Softmax itself. Use Softmax, or a loss of one score. Nothing was spent."
+        )
+
+
+AnyLoss: TypeAlias = Loss | Softmax
+"""A loss of one score of a record, or of one for every class."""
+
+
+ReleasedLoss: TypeAlias = Logistic | Softmax | SmoothedHinge | Huber
+"""The losses that a released model may have been fitted with; every one has a bounded slope."""
+
+LOSS_KINDS: Mapping[str, type[ReleasedLoss]] = {
+    "logistic": Logistic,
+    "softmax": Softmax,
+    "smoothed-hinge": SmoothedHinge,
+    "huber": Huber,
+}
+"""The name of each loss in messages and in the terms of a federation."""
+
+
+def released_loss(loss: AnyLoss) -> ReleasedLoss:
+    """Return the loss if a released model may have it; `InputError` for any other."""
+    if type(loss) not in LOSS_KINDS.values():
+        raise InputError(f"The loss of a released model must be one of {', '.join(LOSS_KINDS)}, got {shown(loss)}.")
+    return cast(ReleasedLoss, loss)
+
+
+def loss_description(loss: ReleasedLoss) -> str:
+    """Return what kind of model a loss makes, for readers.
+
+    >>> loss_description(Logistic(0.7))
+    'logistic regression (per-record loss slope capped at 0.7)'
+    """
+    match loss:
+        case Softmax():
+            return f"softmax regression of {loss.n_classes} classes{_cap(loss.cap)}"
+        case Logistic():
+            return f"logistic regression{_cap(loss.cap)}"
+        case SmoothedHinge():
+            return f"linear support vector machine (smoothed hinge, width {loss.width:g})"
+        case Huber():
+            return f"linear regression (Huber loss, threshold {loss.threshold:g})"
+
+
+def _cap(cap: float) -> str:
+    return f" (per-record loss slope capped at {cap:g})" if cap < 1 else ""

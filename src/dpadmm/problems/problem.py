@@ -9,17 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, singledispatch
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
-from dpadmm.problems.functions import Constants, LocalFunctions, MeanLosses, linear_constants
-from dpadmm.problems.losses import LabelKind, Loss
+from dpadmm.problems.losses import AnyLoss, Constants, LabelKind, Loss, Softmax, check_softmax, linear_constants
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
-from dpadmm.problems.rows import (
+from dpadmm.problems.silos import (
+    ROW_NORM_SLACK,
+    Silos,
     as_numbers,
     gram_sum,
     row_block,
@@ -29,8 +31,74 @@ from dpadmm.problems.rows import (
     scaled_rows,
     scores,
 )
-from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
-from dpadmm.problems.softmax import AnyLoss, Softmax, SoftmaxRisk, check_softmax
+
+
+class MeanLosses:
+    """What functions `f_i = mean loss over a silo's records + (mu/2) ||w||^2` share, however the rows are had."""
+
+    silos: Any
+    loss: Any
+    mu: float
+
+    @property
+    def n_agents(self) -> int:
+        """Number of agents N."""
+        return int(self.silos.n_agents)
+
+    @property
+    def sizes(self) -> Ints:
+        """Records per agent, n_i, or persons where rows have weights."""
+        found: Ints = self.silos.sizes
+        return found
+
+    @property
+    def constants(self) -> Constants:
+        """Constants from the loss and the public row norm alone."""
+        return linear_constants(self.loss, self.silos.row_norm, self.mu)
+
+    @property
+    def has_people(self) -> bool:
+        """Whether rows have weights, those of a person at most 1 in sum, and sums are divided by numbers of persons."""
+        return getattr(self.silos, "people", None) is not None
+
+    @property
+    def has_nominal_sizes(self) -> bool:
+        """Whether sums are divided by nominal numbers, so that a record more or less changes nothing else."""
+        return self.silos.nominal is not None
+
+    def part(self, agent: int) -> slice:
+        """Return where an agent's rows are."""
+        return slice(int(self.silos.offsets[agent]), int(self.silos.offsets[agent + 1]))
+
+
+class LocalFunctions(Protocol):
+    """The private convex functions f_1..f_N, evaluated for all agents and all replicas at once."""
+
+    @property
+    def n_agents(self) -> int:
+        """Number of agents N."""
+
+    @property
+    def dimension(self) -> int:
+        """Dimension d."""
+
+    @property
+    def sizes(self) -> Ints:
+        """Records behind each function, n_i."""
+
+    @property
+    def constants(self) -> Constants:
+        """The public constants."""
+
+    def value(self, w: Floats) -> Floats:
+        """Return f_i(w_i), (N, R), for w of shape (N, d, R), or (1, d, R) for one common point."""
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return grad f_i(w_i), (N, d, R), for w as in `value`."""
+
+    def take(self, agents: Ints) -> Self:
+        """Return the functions of `agents` only; what one silo holds is `take([i])`."""
+
 
 _SLACK = 4 * ROW_NORM_SLACK  # constants grow with the row norm, or its square
 
@@ -148,6 +216,85 @@ class EmpiricalRisk(MeanLosses):
     def take(self, agents: Ints) -> "EmpiricalRisk":
         """Return the functions of `agents` only."""
         return EmpiricalRisk(self.silos.take(agents), self.loss, self.mu)
+
+
+@dataclass(frozen=True)
+class SoftmaxRisk(MeanLosses):
+    """The mean softmax loss over each silo's records plus `(mu/2) ||W||^2`; labels are the classes' numbers 0..C-1.
+
+    >>> silos = Silos.from_parts([np.eye(2)], [np.array([0.0, 2.0])], row_norm=1.0)
+    >>> risk = SoftmaxRisk(silos, Softmax(3), mu=0.1)
+    >>> risk.dimension, risk.value(np.zeros((1, 6, 1))).round(4).tolist()
+    (6, [[1.0986]])
+    """
+
+    silos: Silos
+    loss: Softmax
+    mu: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check the labels against the loss."""
+        object.__setattr__(self, "mu", checks.non_negative("mu", self.mu))
+        if not np.isin(self.silos.labels, np.arange(self.loss.n_classes)).all():
+            raise InputError(f"Labels must be class numbers from 0 to {self.loss.n_classes - 1}.")
+
+    @cached_property
+    def labels(self) -> NDArray[np.intp]:
+        """The records' classes (n,)."""
+        return self.silos.labels.astype(np.intp)
+
+    @property
+    def constants(self) -> Constants:
+        """Constants from the loss and the public row norm alone."""
+        return self.loss.constants(self.silos.row_norm, self.mu)
+
+    @property
+    def dimension(self) -> int:
+        """Numbers of a model: C d."""
+        return self.loss.n_classes * self.silos.dimension
+
+    def value(self, w: Floats) -> Floats:
+        """Return f_i(w_i)."""
+        out = np.empty((self.n_agents, w.shape[2]))
+        for i in range(self.n_agents):
+            part = self.part(i)
+            values = self.loss.value(self.scores(part, w[i if len(w) > 1 else 0]), self.labels[part])
+            out[i] = self.weighted(values, part).sum(axis=-1) / self.sizes[i]
+        return out + 0.5 * self.mu * (w * w).sum(axis=1)
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return grad f_i(w_i)."""
+        out = np.empty((self.n_agents, self.dimension, w.shape[2]))
+        for i in range(self.n_agents):
+            out[i] = self.gradient_sum(self.part(i), w[i if len(w) > 1 else 0]) / self.sizes[i]
+        return out + self.mu * w
+
+    def gradient_sum(self, part: slice, w: Floats) -> Floats:
+        """Return the sum of the gradients of a part's records, (C d, R), at models (C d, R)."""
+        pulls = self.loss.residual(self.scores(part, w), self.labels[part])
+        return self.pulled(part, self.weighted(pulls, part))
+
+    def scores(self, part: slice, w: Floats) -> Floats:
+        """Return the scores (C, R, n) of a part's records by models (C d, R)."""
+        classes, (_, replicas) = self.loss.n_classes, w.shape
+        columns = w.reshape(classes, -1, replicas).transpose(1, 0, 2).reshape(-1, classes * replicas)
+        found = np.ascontiguousarray(scores(row_block(self.silos.features, part), columns).T)
+        return found.reshape(classes, replicas, -1)
+
+    def pulled(self, part: slice, pulls: Floats) -> Floats:
+        """Return `sum_m (pull_m outer a_m)` over a part's records, (C d, R), for pulls (C, R, n)."""
+        classes, replicas, number = pulls.shape
+        columns = row_sums(row_block(self.silos.features, part), pulls.reshape(classes * replicas, number).T)
+        return columns.reshape(-1, classes, replicas).transpose(1, 0, 2).reshape(self.dimension, replicas)
+
+    def weighted(self, values: Floats, part: slice) -> Floats:
+        """Return one value or pull for each row of a part (the last axis), times what the row counts."""
+        weights = self.silos.weights
+        return values if weights is None else values * weights[part]
+
+    def take(self, agents: Ints) -> "SoftmaxRisk":
+        """Return the functions of `agents` only."""
+        return SoftmaxRisk(self.silos.take(agents), self.loss, self.mu)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,3 +464,44 @@ def _check_functions(functions: object) -> None:
             "A problem takes the agents' functions, such as EmpiricalRisk(silos, Logistic()), got "
             f"{type(functions).__name__}."
         )
+
+
+def is_own(part: object) -> bool:
+    """Return whether a part is a user's own: of a class that this package does not define."""
+    return type(part).__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
+def own_parts(problem: Problem) -> dict[str, Any]:
+    """Return the user's own parts of a problem, by what they are."""
+    functions = problem.functions
+    loss = getattr(functions, "linear_loss", None)
+    if loss is None:
+        loss = getattr(functions, "loss", None)
+    parts = {"functions": functions, "loss": loss, "regulariser": problem.regulariser}
+    return {kind: part for kind, part in parts.items() if part is not None and is_own(part)}
+
+
+def declared_by(problem: Problem, constraint: object = None, method: object = None) -> tuple[str, ...]:
+    """Return the names of the user's own parts, on whose constants or certificates the run's rest.
+
+    constraint: that of the method, where it has one.
+    """
+    parts = own_parts(problem)
+    more = {"constraint": constraint, "method": method}
+    parts |= {kind: part for kind, part in more.items() if part is not None and is_own(part)}
+    return tuple(f"{kind} {type(part).__name__}" for kind, part in parts.items())
+
+
+def has_same_parts(problem: Problem, public: Problem) -> bool:
+    """Return whether the user's own parts of a problem are those of the public one that was planned and checked."""
+    own, planned = own_parts(problem), own_parts(public)
+    functions = type(own.pop("functions", None)), type(planned.pop("functions", None))  # the data may differ
+    return functions[0] is functions[1] and own == planned
+
+
+def check_declared(problem: Problem, constraint: object = None) -> None:
+    """Raise `InputError` if anything that the user's own parts declare is refuted; reads no record."""
+    if own_parts(problem) or (constraint is not None and is_own(constraint)):
+        from dpadmm.problems.declared import refute  # only a user's own parts need it
+
+        refute(problem, constraint)

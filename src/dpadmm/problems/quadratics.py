@@ -8,8 +8,8 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.functions import Constants
-from dpadmm.problems.rows import as_numbers
+from dpadmm.problems.losses import Constants
+from dpadmm.problems.silos import as_numbers
 
 # Eigenvalues come out with rounding of this order, relative to the largest one.
 _EIGENVALUE_SLACK = 1e-9

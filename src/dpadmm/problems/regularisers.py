@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.problems.rows import as_numbers
+from dpadmm.problems.silos import as_numbers
 
 FloatArray = NDArray[np.float64]
 

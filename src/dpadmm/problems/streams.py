@@ -14,11 +14,9 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.functions import Constants, MeanLosses, linear_constants
-from dpadmm.problems.losses import Loss
-from dpadmm.problems.problem import risk_of
+from dpadmm.problems.losses import AnyLoss, Constants, Loss, Softmax, linear_constants
+from dpadmm.problems.problem import MeanLosses, risk_of
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.softmax import AnyLoss, Softmax
 
 BatchTask: TypeAlias = Callable[[Silos], Floats]
 """What a batch of rows, a silo of nominal size 1, adds to a sum; picklable, since it may be computed elsewhere."""

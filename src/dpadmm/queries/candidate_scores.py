@@ -19,9 +19,8 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import score_differences, scores_on_grid
 from dpadmm.privacy.protection import Certificate
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import LabelKind, LinkedLoss, Loss
+from dpadmm.problems.losses import AnyLoss, LabelKind, LinkedLoss, Loss, Softmax
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.softmax import AnyLoss, Softmax
 
 SCORES = Slot("scores")
 """Where the scores get their noise."""

@@ -13,9 +13,8 @@ import numpy as np
 
 from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Setting, added_up, evaluated
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.methods.rounding import added_up, evaluated
 from dpadmm.noise.mechanisms import Slot
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target

@@ -13,11 +13,11 @@ from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.columns import encoding_of, released_profile
 from dpadmm.federation.outcome import FederationOutcome, SiloOutcome
 from dpadmm.federation.terms import agreed_run, loss_of
-from dpadmm.methods.method import by_name
+from dpadmm.methods.base import by_name
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import Origin
-from dpadmm.problems.loss_records import released_loss
+from dpadmm.problems.losses import released_loss
 from dpadmm.queries.column_profile import PROFILE
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now

@@ -25,9 +25,7 @@ from dpadmm.errors import InputError, LedgerError
 from dpadmm.planner.planner import UtilityPoint
 from dpadmm.planner.task import Aim
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.loss_records import ReleasedLoss, loss_description
-from dpadmm.problems.losses import LabelKind, Logistic
-from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.losses import LabelKind, Logistic, ReleasedLoss, Softmax, loss_description
 from dpadmm.reporting.files import (
     checked_suffix,
     digest_of,

@@ -10,13 +10,13 @@ from dpadmm import __version__
 from dpadmm.core.release import PublicRound
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Topology, by_name
+from dpadmm.methods.base import Topology, by_name
 from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Schedule, Tail
 from dpadmm.planner.carrying import PlanOutcome
 from dpadmm.planner.plan import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.problems.loss_records import ReleasedLoss
+from dpadmm.problems.losses import ReleasedLoss
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature

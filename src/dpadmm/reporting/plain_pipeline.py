@@ -22,8 +22,7 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Logistic
-from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.losses import Logistic, Softmax
 from dpadmm.reporting.rows import target_scale
 
 if TYPE_CHECKING:

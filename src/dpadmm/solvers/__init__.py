@@ -7,17 +7,17 @@ messages and public bounds alone) and solved in every round; every decision is t
 from dpadmm import _offer
 
 _HOMES = {
-    "MajoriserSolver": "majoriser",
+    "MajoriserSolver": "columns",
     "NewtonColumns": "newton",
     "QuadraticSolver": "closed_forms",
     "RankOneSolver": "closed_forms",
-    "Solution": "solution",
-    "Solver": "solution",
+    "Solution": "solver",
+    "Solver": "solver",
     "SquaredSolver": "closed_forms",
-    "Subproblem": "solution",
-    "WatchedSolver": "solution",
-    "prepare": "solution",
-    "prepare_release": "solution",
+    "Subproblem": "solver",
+    "WatchedSolver": "solver",
+    "prepare": "solver",
+    "prepare_release": "solver",
 }
 
 __all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from dpadmm.noise.kernels import negative_log, philox
-from dpadmm.solvers.slopes import slope
+from dpadmm.solvers.kernels import slope
 
 u64 = np.uint64
 _ONE = u64(1)

@@ -6,10 +6,17 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.rows import dense, scaled_rows
+from dpadmm.problems.silos import dense, scaled_rows
 from dpadmm.solvers import kernels
-from dpadmm.solvers.row_blocks import block_gram, over_blocks
-from dpadmm.solvers.solution import AgentSolver, Solution, Spectrum, Subproblem, require_converged
+from dpadmm.solvers.solver import (
+    AgentSolver,
+    Solution,
+    Spectrum,
+    Subproblem,
+    block_gram,
+    over_blocks,
+    require_converged,
+)
 
 _EPS = float(np.finfo(np.float64).eps)
 # Agents per task of the thread pool.

@@ -13,8 +13,7 @@ import numpy as np
 from numba import njit
 
 from dpadmm.solvers import lanes
-from dpadmm.solvers.dense_kernel import dense_sum
-from dpadmm.solvers.kernels import csr_tile
+from dpadmm.solvers.kernels import csr_tile, dense_sum
 
 _ENOUGH = 0.8
 _SHORTENINGS = 30

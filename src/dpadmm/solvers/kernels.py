@@ -1,4 +1,11 @@
-"""The few compiled kernels: one pass over an agent's rows, and the closed forms for very many small agents.
+"""The few compiled kernels: slopes, one pass over an agent's rows, and closed forms for very many small agents.
+
+`line` holds the four numbers (shift, gain, low, high) of a loss's `SlopeForm`. The logistic slope has one formula, in
+`lanes`, so that every kernel gets the same bits. A pass over dense rows for one column (`dense_sum`) reads every row
+from memory once. Columns go in chunks as wide as a vector register. The last chunk ends where the row does, so that it
+overlaps the one before where the row is no multiple of the width; there the point's numbers are 0 in its product, and
+sums come out twice, to the same bits. A row's product has the same bits at any place among other rows, and rows are
+added up in runs (C7).
 
 All release the interpreter lock and none reassociates sums, so a result depends neither on the number of
 threads nor on how many replicas share a call. The first call of each compiles it (a few seconds, then cached).
@@ -7,9 +14,240 @@ threads nor on how many replicas share a call. The first call of each compiles i
 import numpy as np
 from numba import njit
 
-from dpadmm.problems.rows import RUN
+from dpadmm.problems.silos import RUN
 from dpadmm.solvers import lanes
-from dpadmm.solvers.slopes import line_slopes, logistic_gap, logistic_slopes, prox_slope
+
+_LEAST = -700.0  # below, exp(t) is of no account beside 1
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def slope(t, line, is_logistic):  # type: ignore[no-untyped-def]
+    """Return the slope at one number: -1/(1 + exp(max(t, low))) or clip((t - shift) * gain, low, high)."""
+    if is_logistic:
+        return lanes.logistic_lane(t, max(line[2], _LEAST))
+    return clipped((t - line[0]) * line[1], line[2], line[3])
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def clipped(v, low, high):  # type: ignore[no-untyped-def]
+    """Return v moved into [low, high]; a NaN stays one."""
+    v = high if v > high else v
+    return low if v < low else v
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def logistic_slopes(t, low):  # type: ignore[no-untyped-def]
+    """Overwrite t (flat) with -1/(1 + exp(max(t, low)))."""
+    low = max(low, _LEAST)
+    whole = t.size // 16 * 16
+    for q in range(0, whole, 16):
+        lanes.logistic_lanes(lanes.SIXTEEN, t, q, low)
+    for q in range(whole, t.size):
+        lanes.logistic_lanes(lanes.ONE, t, q, low)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def line_slopes(t, shift, gain, low, high):  # type: ignore[no-untyped-def]
+    """Overwrite t with clip((t - shift) * gain, low, high)."""
+    for q in range(t.size):
+        t[q] = clipped((t[q] - shift) * gain, low, high)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def slopes_in_place(t, shifts, line, is_logistic):  # type: ignore[no-untyped-def]
+    """Overwrite t (rows, R) with slope(t - shift); the elementwise middle of the dense pass."""
+    rows, columns = t.shape
+    for i in range(rows):
+        for r in range(columns):
+            t[i, r] -= shifts[i]
+    flat = t.reshape(rows * columns)
+    if is_logistic:
+        logistic_slopes(flat, line[2])
+    else:
+        line_slopes(flat, line[0], line[1], line[2], line[3])
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _logistic_prox_slope(t, step):  # type: ignore[no-untyped-def]
+    """Return the slope -1/(1+exp(s)) at s = argmin log(1+exp(-s)) + (s-t)^2/(2 step), by bracketed Newton."""
+    low = t
+    high = t + step
+    s = 0.5 * (low + high)
+    move = step
+    for _ in range(200):
+        slope = -1.0 / (1.0 + np.exp(s)) if s < 700.0 else 0.0
+        residual = s - t + step * slope
+        if residual <= 0.0:
+            low = s
+        if residual >= 0.0:
+            high = s
+        new = s - residual / (1.0 - step * slope * (1.0 + slope))
+        # Newton alone can jump from one end of the bracket to the other for ever: each move must halve the last.
+        if not (low <= new <= high) or abs(new - s) > 0.5 * move:
+            new = 0.5 * (low + high)
+        move = abs(new - s)
+        if abs(new - s) <= 4e-16 * max(1.0, abs(s)):
+            s = new
+            break
+        s = new
+    return (t - s) / step if step > 0.0 else -1.0 / (1.0 + np.exp(min(t, 700.0)))
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def prox_slope(t, step, line, is_logistic):  # type: ignore[no-untyped-def]
+    """Return the loss's slope at the scalar prox of t."""
+    if is_logistic:  # where the plain prox ends below line[2], the slope is held at its value there
+        return max(_logistic_prox_slope(t, step), -1.0 / (1.0 + np.exp(line[2])))
+    return clipped((t - line[0]) * (line[1] / (1.0 + step * line[1])), line[2], line[3])
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def logistic_gap(t, slope, low):  # type: ignore[no-untyped-def]
+    """Return how far the slope that was used is from the logistic slope at max(t, low), where the step ended."""
+    return abs(slope + 1.0 / (1.0 + np.exp(min(max(t, low), 700.0))))
+
+
+# Numbers of rows that are held in the cache between the products and the sums, and the fewest rows of these.
+_HELD, _FEWEST = 16_384, 16
+_WIDTH = 8
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def dense_sum(rows, shifts, weights, first, last, x, line, is_logistic, out):  # type: ignore[no-untyped-def]
+    """Write the sum over rows first..last of weight slope(a'x - shift) a to `out` (d,).
+
+    shifts, weights: one for every row, or none at all, where all of them are 0 or 1.
+    """
+    if x.size >= _WIDTH:
+        _tile(lanes.EIGHT, rows, shifts, weights, first, last, x, line, is_logistic, out)
+    else:
+        _tile(lanes.ONE, rows, shifts, weights, first, last, x, line, is_logistic, out)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _tile(width, rows, shifts, weights, first, last, x, line, is_logistic, out):  # type: ignore[no-untyped-def]
+    d, wide = x.size, len(width)
+    chunks = (d + wide - 1) // wide
+    point, total, run_total = np.zeros(chunks * wide), np.zeros(chunks * wide), np.zeros(chunks * wide)
+    for chunk in range(chunks):
+        begin = min(chunk * wide, d - wide)
+        for k in range(chunk * wide - begin, wide):
+            point[chunk * wide + k] = x[begin + k]
+    block = min(max(_FEWEST, _HELD // d // 4 * 4), RUN)
+    run = RUN // block * block
+    t, flat = np.empty(block), rows.reshape(rows.size)
+    for start in range(first, last, block):
+        number = min(block, last - start)
+        _products(width, flat, start * d, number, x, point, t)
+        if shifts.size > 0:
+            for r in range(number):
+                t[r] -= shifts[start + r]
+        if is_logistic:
+            logistic_slopes(t[:number], line[2])
+        else:
+            line_slopes(t[:number], line[0], line[1], line[2], line[3])
+        if weights.size > 0:
+            for r in range(number):
+                t[r] *= weights[start + r]
+        _add_block(width, flat, start * d, d, chunks, t, number, run_total)
+        if (start - first + block) % run == 0 or start + block >= last:
+            for place in range(total.size):
+                total[place] += run_total[place]
+                run_total[place] = 0.0
+    for chunk in range(chunks):
+        begin = min(chunk * wide, d - wide)
+        for k in range(wide):
+            out[begin + k] = total[chunk * wide + k]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _products(width, flat, place, number, x, point, t):  # type: ignore[no-untyped-def]
+    """Write the products of `number` rows from a place on to t, four rows at a time; rows of zeros fill up the rest."""
+    d, whole = x.size, number // 4 * 4
+    for r in range(0, whole, 4):
+        lanes.four_rows_times(width, flat, place + r * d, d, point, point.size // len(width), t, r)
+    if whole < number:
+        rest, last = np.zeros(4 * d), np.empty(4)
+        rest[: (number - whole) * d] = flat[place + whole * d : place + number * d]
+        lanes.four_rows_times(width, rest, 0, d, point, point.size // len(width), last, 0)
+        t[whole:number] = last[: number - whole]
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def _add_block(width, flat, place, d, chunks, t, number, total):  # type: ignore[no-untyped-def]
+    """Add t_r times row r to the sum, up to four chunks of columns at a time."""
+    chunk = 0
+    while chunk < chunks:
+        left = chunks - chunk
+        if left >= 4:
+            lanes.add_rows(width, lanes.FOUR, flat, place, d, chunk, chunks, t, number, total)
+        elif left == 3:
+            lanes.add_rows(width, lanes.THREE, flat, place, d, chunk, chunks, t, number, total)
+        elif left == 2:
+            lanes.add_rows(width, lanes.TWO, flat, place, d, chunk, chunks, t, number, total)
+        else:
+            lanes.add_rows(width, lanes.ONE, flat, place, d, chunk, chunks, t, number, total)
+        chunk += min(left, 4)
+
+
+@njit(nogil=True, cache=True)
+def newton_steps(  # type: ignore[no-untyped-def]
+    rows, shifts, weights, scale, sigma, constant, line, is_logistic, tolerance, most, x
+):
+    """Move x (d,) by full steps while each of them halves the gradient; return the last norm and the passes over rows.
+
+    The norm is that at x where it is within the tolerance; else x is of no use. weights: one for every row, or none at
+    all, where all of them are 1.
+    """
+    n, d = rows.shape
+    gradient, hessian = np.empty(d), np.empty((d, d))
+    before = np.inf
+    for number in range(1, most + 1):
+        gradient[:] = sigma * x + constant
+        hessian[:] = 0.0
+        for i in range(n):
+            t = -shifts[i]
+            for j in range(d):
+                t += rows[i, j] * x[j]
+            pull = slope(t, line, is_logistic)
+            if is_logistic:
+                bend = -pull * (1.0 + pull) if t >= line[2] else 0.0
+            else:
+                bend = line[1] if line[2] < pull < line[3] else 0.0
+            share = scale * weights[i] if weights.size > 0 else scale
+            for j in range(d):
+                a = share * rows[i, j]
+                gradient[j] += a * pull
+                for m in range(j + 1):
+                    hessian[j, m] += a * bend * rows[i, m]
+        norm = np.sqrt((gradient * gradient).sum())
+        if not tolerance < norm <= 0.5 * before:
+            return norm, number
+        before = norm
+        _subtract_solution(hessian, sigma, gradient, x)
+    return np.inf, most
+
+
+@njit(nogil=True, cache=True)
+def _subtract_solution(matrix, sigma, right, x):  # type: ignore[no-untyped-def]
+    """Subtract `(matrix + sigma I)^-1 right` from x by Cholesky; the lower half of the matrix is overwritten."""
+    d = len(x)
+    for j in range(d):
+        matrix[j, j] += sigma
+        for m in range(j + 1):
+            total = matrix[j, m]
+            for q in range(m):
+                total -= matrix[j, q] * matrix[m, q]
+            matrix[j, m] = np.sqrt(total) if m == j else total / matrix[m, m]
+        for m in range(j):
+            right[j] -= matrix[j, m] * right[m]
+        right[j] /= matrix[j, j]
+    for j in range(d - 1, -1, -1):
+        for m in range(j + 1, d):
+            right[j] -= matrix[m, j] * right[m]
+        right[j] /= matrix[j, j]
+        x[j] -= right[j]
+
 
 # Margins held at a time: 2 KB beside sixteen columns of w and of the sum, which fill the first cache at d = 104.
 _VALUES_PER_BLOCK = 256

@@ -325,7 +325,7 @@ def four_rows_times(
     """Write the products of four consecutive rows, the first at a place, with x to `out` from `to` on.
 
     Rows are `stride` long, which is at least the lanes, and x is laid out in `chunks` of as many numbers (see
-    `dense_kernel`). A product is summed in `lanes` partial sums, joined in pairs: no row matters to another.
+    `kernels`). A product is summed in `lanes` partial sums, joined in pairs: no row matters to another.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

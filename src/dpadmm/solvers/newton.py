@@ -13,8 +13,8 @@ import numpy as np
 
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Loss
-from dpadmm.problems.rows import scaled_rows
-from dpadmm.solvers.solution import Metric, Spectrum
+from dpadmm.problems.silos import scaled_rows
+from dpadmm.solvers.solver import Metric, Spectrum
 
 _HALVINGS = 60
 # A shortened step ends where the slope along it is still negative, but has lost nine tenths of its size.

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.softmax import SoftmaxRisk
-from dpadmm.solvers.row_blocks import over_blocks
-from dpadmm.solvers.solution import AgentSolver, Solution, Subproblem, require_converged
+from dpadmm.problems.problem import SoftmaxRisk
+from dpadmm.solvers.solver import AgentSolver, Solution, Subproblem, over_blocks, require_converged
 
 _MOST_STEPS = 1000
 _MOST_PRODUCTS = 250  # of conjugate gradients, in one step

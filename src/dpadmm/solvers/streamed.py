@@ -15,10 +15,10 @@ from typing import TypeAlias
 import numpy as np
 
 from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.problems.losses import Softmax
 from dpadmm.problems.silos import Silos
-from dpadmm.problems.softmax import Softmax
 from dpadmm.problems.streams import BatchTask, CurvatureSum, GradientSum, StreamedRisk
-from dpadmm.solvers.solution import AgentSolver, Solution, Subproblem, require_converged
+from dpadmm.solvers.solver import AgentSolver, Solution, Subproblem, require_converged
 
 _LARGE = 400  # dimensions from which on Hessians cost more than the passes they save
 _MEMORY = 10  # steps that L-BFGS goes by

@@ -21,8 +21,7 @@ from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
-from dpadmm.problems.losses import Logistic
-from dpadmm.problems.softmax import Softmax
+from dpadmm.problems.losses import Logistic, Softmax
 from dpadmm.reporting.federation import federation_model
 
 SIZES = (60, 40, 50)

@@ -23,9 +23,8 @@ from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import ProfileRule, TableShape
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import Box, ElasticNet
-from dpadmm.problems.softmax import Softmax
 from dpadmm.reporting.federation import federation_model
 
 SIZES = (60, 40, 50)

@@ -12,7 +12,7 @@ from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.messages import read
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.terms import agreed_run
-from dpadmm.methods.method import federated
+from dpadmm.methods.base import federated
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.testing import LocalEngine, Stopping

@@ -26,7 +26,7 @@ from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import SiloFiles, schema_digest
 from dpadmm.federation.terms import agreed_run
 from dpadmm.federation.vouching import Session
-from dpadmm.methods.method import federated
+from dpadmm.methods.base import federated
 from dpadmm.noise.masks import MaskKey, Words
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.problems.losses import Logistic

@@ -6,7 +6,7 @@ from sklearn.linear_model import Lasso
 
 from dpadmm.data.generators import logistic_table
 from dpadmm.data.partition import by_sizes
-from dpadmm.methods.anatomy import OneNoise
+from dpadmm.methods.base import OneNoise
 from dpadmm.problems.losses import Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet

@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, Silence
+from dpadmm.methods.base import Agents, Silence
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
 from dpadmm.methods.fixed_point.blocks import clipped, with_prox
 from dpadmm.networks import complete, path, ring

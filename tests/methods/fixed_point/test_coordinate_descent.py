@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import CoordinateDescent, Participation
-from dpadmm.methods.method import Setting
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.accounting import Target

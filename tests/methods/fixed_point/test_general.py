@@ -5,9 +5,9 @@ import pytest
 from sklearn.linear_model import Lasso
 
 from dpadmm.errors import InputError, SolverError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import CentralisedADMM, GeneralADMM
 from dpadmm.methods.fixed_point.general import Constraint
-from dpadmm.methods.method import Setting
 from dpadmm.noise import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber, Logistic, Squared

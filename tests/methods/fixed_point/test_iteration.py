@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import MESSAGE, Agents, Silence
+from dpadmm.methods.base import MESSAGE, Agents, Silence
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinateDescent, FixedPointIteration, Participation
-from dpadmm.methods.fixed_point.iteration import dp_sgd, gradient_operator
+from dpadmm.methods.fixed_point.blocks import dp_sgd, gradient_operator
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos

@@ -8,7 +8,7 @@ from sklearn.linear_model import Lasso
 from tests.contracts.centred_rows import centred
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.methods.fixed_point import CentralisedADMM, LassoADMM, Participation
 from dpadmm.methods.fixed_point.lasso import lasso_block
 from dpadmm.noise import SimulatedSampler

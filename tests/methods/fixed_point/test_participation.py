@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Topology, by_name
 from dpadmm.methods.fixed_point import Participation
-from dpadmm.methods.method import Topology, by_name
 from dpadmm.networks import path, uniform_walk
 
 

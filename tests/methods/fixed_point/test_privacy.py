@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
-from dpadmm.methods.method import Setting
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.gradients import full_gradient, gradient_sum

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.sums import Shares, score_differences, scores_on_grid
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
+from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.silos import PersonWeights, Silos
-from dpadmm.problems.softmax import Softmax
 from dpadmm.queries.candidate_scores import STEP, score_sums, shortened
 
 quick = settings(deadline=None, derandomize=True, max_examples=120)

@@ -14,7 +14,7 @@ from dpadmm_research.accounting.options import (
 )
 
 if TYPE_CHECKING:
-    from dpadmm.methods.method import Method
+    from dpadmm.methods.base import Method
     from dpadmm.privacy.accounting import PureTarget, Target
     from dpadmm_research.accounting.figures import Described
     from dpadmm_research.accounting.one_agent import OneAgent

@@ -12,7 +12,7 @@ from dpadmm.checks import plural
 from dpadmm.cli.terminal import json_number
 from dpadmm.codec import encode
 from dpadmm.errors import DpadmmError
-from dpadmm.methods.method import Method
+from dpadmm.methods.base import Method
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.accounting import Statement
 from dpadmm.privacy.protection import Certificate, Unit

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Method, Setting
+from dpadmm.methods.base import Method, Setting
 from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, last_round
 from dpadmm.noise.plan import NoisePlan, at_levels
 from dpadmm.noise.split import is_free_split

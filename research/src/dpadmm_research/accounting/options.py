@@ -16,7 +16,7 @@ from dpadmm.cli.terminal import clear_failures, remember_options
 from dpadmm.errors import InputError
 
 if TYPE_CHECKING:
-    from dpadmm.methods.method import Method
+    from dpadmm.methods.base import Method
     from dpadmm.problems.arrays import Floats
     from dpadmm_research.accounting.figures import Described
     from dpadmm_research.accounting.one_agent import OneAgent
@@ -132,7 +132,7 @@ class MethodGroup(TyperGroup):
 
 def _accountable() -> dict[str, type["Method"]]:
     """Return the methods that numbers alone describe; the others take choices that no option can express."""
-    from dpadmm.methods.method import by_name
+    from dpadmm.methods.base import by_name
     from dpadmm_research.accounting.public_facts import is_accountable
 
     return {name: method for name, method in by_name().items() if is_accountable(method)}

@@ -12,17 +12,16 @@ from typing import Any, cast
 import numpy as np
 
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Method, Setting, Topology, by_name
 from dpadmm.methods.batches import Batches, BatchKind
-from dpadmm.methods.consensus_neighbours import RECORDS, FunctionsDiffer, LinearTermsDiffer, Neighbours
+from dpadmm.methods.consensus_dp import RECORDS, FunctionsDiffer, LinearTermsDiffer, Neighbours
 from dpadmm.methods.fixed_point import FederatedADMM
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import Method, Setting, Topology, by_name
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Ints
-from dpadmm.problems.functions import Constants, LocalFunctions
-from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem, PublicFunctions
+from dpadmm.problems.losses import Constants, Logistic
+from dpadmm.problems.problem import LocalFunctions, Problem, PublicFunctions
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm_research.accounting.facts import AgentFacts, NoiseName, Sampling

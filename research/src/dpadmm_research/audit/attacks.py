@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Method
+from dpadmm.methods.base import Method
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import Draw, Perturbed, Recipients, Releases, Sampler, Values
 from dpadmm.privacy.releases import SampledGaussianRelease

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import Agents
 from dpadmm.methods.batches import Batches, Moment, batch_gradients
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber

@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Topology, by_name
 from dpadmm.methods.batches import Batches
-from dpadmm.methods.method import Topology, by_name
 from dpadmm.networks import path
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import View

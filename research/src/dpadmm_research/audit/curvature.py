@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm.core.spec import ReleaseFacts
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Setting
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, View

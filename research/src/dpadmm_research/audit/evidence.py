@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpadmm.methods.anatomy import MESSAGE
+from dpadmm.methods.base import MESSAGE
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.networks import ring
 from dpadmm.testing import LocalEngine, Stopping

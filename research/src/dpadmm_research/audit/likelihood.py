@@ -29,7 +29,7 @@ from dpadmm.privacy.releases import (
 )
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.rows import dense
+from dpadmm.problems.silos import dense
 from dpadmm_research.audit.transcripts import Event, Transcript
 
 Penalty = Callable[[int], Floats]

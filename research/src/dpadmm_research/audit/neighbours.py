@@ -13,12 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
-from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
+from dpadmm.problems.losses import Huber, Logistic, Loss, SmoothedHinge, Softmax, Squared
+from dpadmm.problems.problem import EmpiricalRisk, Problem, SoftmaxRisk, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import ElasticNet, Quadratic, Regulariser
 from dpadmm.problems.silos import PersonRows, Silos
-from dpadmm.problems.softmax import Softmax, SoftmaxRisk
 
 Pair = tuple[Problem, Problem]
 

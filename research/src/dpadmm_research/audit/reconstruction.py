@@ -18,7 +18,7 @@ from scipy.optimize import least_squares
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, Silence
+from dpadmm.methods.base import Agents, Silence
 from dpadmm.methods.consensus import ConsensusADMM
 from dpadmm.methods.decentralised import is_ridge
 from dpadmm.problems.arrays import Floats

@@ -12,9 +12,8 @@ from dpadmm import checks
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data.breast_cancer import load_breast_cancer
 from dpadmm.data.random_quadratics import random_quadratics
-from dpadmm.methods.anatomy import BROADCAST, MESSAGE, Agents
-from dpadmm.methods.consensus_dp import ConsensusDPADMM
-from dpadmm.methods.consensus_neighbours import LinearTermsDiffer
+from dpadmm.methods.base import BROADCAST, MESSAGE, Agents
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, LinearTermsDiffer
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
@@ -24,8 +23,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.rows import dense
-from dpadmm.problems.silos import Silos
+from dpadmm.problems.silos import Silos, dense
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.audit.reconstruction import QuadraticFunction, Supposition, follow, most_probable_quadratic
 from dpadmm_research.audit.record_reconstruction import listen, reconstruct_record, relative_error

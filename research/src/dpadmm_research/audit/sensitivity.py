@@ -15,9 +15,8 @@ from itertools import chain
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import OneNoise
+from dpadmm.methods.base import OneNoise, check_fit
 from dpadmm.methods.dvp import OBJECTIVE
-from dpadmm.methods.method import check_fit
 from dpadmm.noise.mechanisms import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target

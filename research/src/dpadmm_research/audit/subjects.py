@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Method, Setting
+from dpadmm.methods.base import Method, Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Schedule
 from dpadmm.noise.plan import NoisePlan

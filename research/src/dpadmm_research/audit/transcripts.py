@@ -18,9 +18,8 @@ import numpy as np
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import NoiseHook, OneNoise
+from dpadmm.methods.base import Method, NoiseHook, OneNoise
 from dpadmm.methods.dvp import OBJECTIVE
-from dpadmm.methods.method import Method
 from dpadmm.networks.graph import Network
 from dpadmm.noise.masks import PairwiseMasks, Words, pairwise_masks
 from dpadmm.noise.mechanisms import COORDINATOR, Slot

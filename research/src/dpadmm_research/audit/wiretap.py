@@ -3,7 +3,7 @@
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import NoiseHook, OneNoise, Silence
+from dpadmm.methods.base import NoiseHook, OneNoise, Silence
 from dpadmm.noise.mechanisms import Slot
 from dpadmm.problems.arrays import Floats, Ints
 

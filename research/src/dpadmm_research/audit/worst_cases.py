@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.methods.base import Method
 from dpadmm.methods.batches import Batches
-from dpadmm.methods.consensus_dp import ConsensusDPADMM, GaussianConsensusADMM
-from dpadmm.methods.consensus_neighbours import LinearTermsDiffer
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, GaussianConsensusADMM, LinearTermsDiffer
 from dpadmm.methods.dp_dgd import DPDGD
 from dpadmm.methods.dp_gd import DPGD
 from dpadmm.methods.dp_sgd import DPProxSGD
 from dpadmm.methods.dvp import DVP
-from dpadmm.methods.fixed_point.centralised import CentralisedADMM
+from dpadmm.methods.fixed_point.blocks import CentralisedADMM
 from dpadmm.methods.fixed_point.coordinate_descent import CoordinateDescent
 from dpadmm.methods.fixed_point.coordinator import CoordinatorADMM
 from dpadmm.methods.fixed_point.federated import FederatedADMM
@@ -27,7 +27,6 @@ from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.fixed_point.walk import RandomWalkADMM
 from dpadmm.methods.linearised import LinearisedADMM
 from dpadmm.methods.m_admm import MADMM
-from dpadmm.methods.method import Method
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.methods.p_admm import PADMM

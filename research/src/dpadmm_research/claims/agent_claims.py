@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Setting
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.base import ClaimedEpsilon, ClaimedNoise, ClaimedSchedule, ClaimedSensitivity, Condition
 

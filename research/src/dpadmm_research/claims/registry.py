@@ -10,11 +10,11 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.consensus_dp import ConsensusDPADMM
 from dpadmm.methods.dvp import DVP
 from dpadmm.methods.fixed_point import CentralisedADMM, FederatedADMM, GeneralADMM, RandomWalkADMM
 from dpadmm.methods.m_admm import MADMM
-from dpadmm.methods.method import Setting
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.methods.r_admm import RADMM

@@ -14,7 +14,7 @@ from enum import Enum
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.methods.anatomy import OneNoise
+from dpadmm.methods.base import OneNoise
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.fixed_point import CentralisedADMM, FederatedADMM, Participation
 from dpadmm.methods.ps_admm import PSADMM, Averaging

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dpadmm.methods.base import Setting
 from dpadmm.methods.dvp import DVP
 from dpadmm.methods.m_admm import MADMM
-from dpadmm.methods.method import Setting
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.r_admm import RADMM
 from dpadmm.networks.graph import Network

@@ -9,8 +9,7 @@ import numpy as np
 from dpadmm.core.loop import rounds
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, OneNoise
-from dpadmm.methods.method import Method, check_fit
+from dpadmm.methods.base import Agents, Method, OneNoise, check_fit
 from dpadmm.networks.graph import Network
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Slot
@@ -18,7 +17,7 @@ from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import statement
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
-from dpadmm.solvers.row_blocks import one_blas_thread
+from dpadmm.solvers.solver import one_blas_thread
 from dpadmm.testing import Ending, History, LocalEngine, RecordedRun, Recording, Stopping
 from dpadmm_research.reproduction.table import Reading
 

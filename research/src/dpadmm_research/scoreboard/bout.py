@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dpadmm.core.budget import statement_with
 from dpadmm.errors import InputError, SolverError
-from dpadmm.methods.method import Setting, Topology
+from dpadmm.methods.base import Setting, Topology
 from dpadmm.networks import complete
 from dpadmm.noise.mechanisms import Promise
 from dpadmm.noise.plan import NoisePlan, calibrated

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from dpadmm.methods.base import Method
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, GaussianConsensusADMM
 from dpadmm.methods.dp_dgd import DPDGD
@@ -18,7 +19,6 @@ from dpadmm.methods.dvp import DVP
 from dpadmm.methods.fixed_point import CoordinatorADMM, FederatedADMM
 from dpadmm.methods.linearised import LinearisedADMM
 from dpadmm.methods.m_admm import MADMM
-from dpadmm.methods.method import Method
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.methods.p_admm import PADMM

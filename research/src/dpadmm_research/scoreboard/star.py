@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from dpadmm.errors import SolverError
-from dpadmm.methods.consensus_dp import ConsensusDPADMM
-from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Setting
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, LinearTermsDiffer
 from dpadmm.noise.mechanisms import CaoOptimal
 from dpadmm.noise.plan import NoisePlan, calibrated
 from dpadmm.privacy.accounting import PureTarget, Target

@@ -11,10 +11,9 @@ from scipy import optimize
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.consensus import ConsensusADMM, StarState
-from dpadmm.methods.consensus_dp import ConsensusDPADMM, NoisePlace
-from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer
-from dpadmm.methods.method import Setting
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, LinearTermsDiffer, NoisePlace
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.plan import at_levels

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Silence
+from dpadmm.methods.base import Silence
 from dpadmm.methods.fixed_point import FixedPointIteration, Participation
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
 from dpadmm_research.papers.fixed_point import theory

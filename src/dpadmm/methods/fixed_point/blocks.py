@@ -13,6 +13,7 @@ Messages are changes of blocks; whoever adds them up keeps the mean of all block
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self
 
@@ -21,9 +22,8 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals
+from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, row_unit
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import ROWS, About, Method, Setting, Topology, row_unit
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, Promise, Row
 from dpadmm.privacy.certificates.hidden_state import fixed_point_block_record, fixed_point_block_user
@@ -245,3 +245,108 @@ def clipped(values: Floats, clip: float) -> Floats:
 def with_prox(regulariser: Regulariser, gamma: float, mean: Floats) -> Floats:
     """Return z = prox_{gamma g}(mean) above the mean itself, as (2, d, R)."""
     return np.concatenate([regulariser.prox(mean, gamma), mean])
+
+
+@dataclass(frozen=True)
+class CentralisedADMM(PlannedBlocks, BlockADMM):
+    """Fixed-point ADMM at a curator; a block is a silo, or a single record (`Silos.one_record_each`).
+
+    Parameters: see `BlockADMM`. `participation` is the order of the blocks: None updates all of them against one z, as
+    printed; `Participation.in_turn`, `.permuted`, `.one_at_random` and `.subsets` are the paper's other orders.
+
+    Guarantees: C5, for a viewer who would see every block; the public, who sees the last z only, learns no more. The
+    paper's smaller figure for that view (see dpadmm-research) counts 1/N twice and is never used to calibrate.
+
+    >>> import numpy as np
+    >>> from dpadmm.testing import LocalEngine, Stopping
+    >>> from dpadmm.problems.problem import Problem, Weighting
+    >>> from dpadmm.problems.quadratics import QuadraticAgents
+    >>> agents = QuadraticAgents(np.ones((3, 1, 1)), np.array([[1.0], [2.0], [6.0]]))
+    >>> problem = Problem.of(agents, Weighting.AVERAGE)
+    >>> LocalEngine(progress=False).run(CentralisedADMM(gamma=1.0), problem, Stopping(rounds=60)).estimate.round(6)
+    array([[-3.]])
+    """
+
+    about: ClassVar[About] = replace(
+        BLOCKS,
+        name="fp-centralised",
+        takes_softmax=True,
+        summary="fixed-point ADMM at a curator, noise in the blocks",
+        is_curator=True,
+        is_federated=False,
+        why="one silo: the iterations stay inside, and only the final model is released (C5)",
+    )
+
+
+Operator = Callable[[Floats], Floats]
+"""Maps all blocks (B, d, R) to all blocks."""
+
+Error = Callable[[int, Floats], Floats]
+"""Maps the round and all blocks to the errors of all blocks."""
+
+
+def relaxed(u: Floats, lam: float, image: Floats) -> Floats:
+    """Return `u + lam (image - u)`: the one line all methods of this package share."""
+    return u + lam * (image - u)
+
+
+@dataclass(frozen=True)
+class FixedPointIteration:
+    """Algorithm 1 for any operator.
+
+    Parameters
+    ----------
+    operator: R, on arrays of blocks (B, d, R). lam: relaxation in (0, 1]. error: e_k(u), none if left out.
+    participation: which blocks are active in which round, all of them if left out.
+
+    >>> halve = FixedPointIteration(operator=lambda u: 0.5 * u, lam=1.0)
+    >>> from dpadmm.methods.base import Silence
+    >>> halve.step(1, np.full((2, 1, 1), 8.0), Silence()).ravel()
+    array([4., 4.])
+    """
+
+    operator: Operator
+    lam: float
+    error: Error | None = None
+    participation: Participation | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse relaxations outside (0, 1]."""
+        checks.half_open_unit("lam", self.lam)
+
+    def step(self, k: int, u: Floats, noise: NoiseHook) -> Floats:
+        """Return all blocks after round k; the noise of a block is that of the agent of its number."""
+        blocks: Ints = np.arange(len(u))
+        if self.participation is not None:
+            self.participation.check(len(u))
+            blocks = self.participation.agents(k)
+        image = self.operator(u)
+        if self.error is not None:
+            image = image + self.error(k, u)
+        after = u.copy()
+        after[blocks] = relaxed(u[blocks], self.lam, noise.perturb(MESSAGE, k, blocks, image[blocks]))
+        return after
+
+
+def gradient_operator(gradient: Operator, smoothness: float) -> Operator:
+    """Return `R(u) = u - (2/beta) grad f(u)`, non-expansive if f is convex and beta-smooth."""
+    beta = checks.positive("smoothness", smoothness)
+    return lambda u: u - (2 / beta) * gradient(u)
+
+
+def dp_sgd(gradient: Operator, sampled_gradient: Error | None, smoothness: float, step: float) -> FixedPointIteration:
+    """Return DP-SGD as an instance (Proposition 1): `u <- u - step (grad f(u; batch_k) + (beta/2) noise)`.
+
+    `sampled_gradient(k, u)` is the gradient on round k's batch (None: the full one); step lies in (0, 2/beta].
+    """
+    beta = checks.positive("smoothness", smoothness)
+    lam = checks.positive("step", step) * beta / 2
+    if lam > 1:
+        raise InputError(f"step must be at most 2/smoothness = {2 / beta:g}, got {step:g}: larger steps diverge.")
+    if sampled_gradient is None:
+        return FixedPointIteration(gradient_operator(gradient, beta), lam)
+
+    def error(k: int, u: Floats) -> Floats:
+        return (2 / beta) * (gradient(u) - sampled_gradient(k, u))
+
+    return FixedPointIteration(gradient_operator(gradient, beta), lam, error)

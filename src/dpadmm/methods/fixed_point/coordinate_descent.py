@@ -13,11 +13,10 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook
+from dpadmm.methods.base import MESSAGE, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import within_reach
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, everywhere
-from dpadmm.methods.method import About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.gradients import coordinate_gradient

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.methods.anatomy import BROADCAST, Agents, NoiseHook
+from dpadmm.methods.base import BROADCAST, ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.fixed_point.blocks import (
     BlockState,
     PlannedBlocks,
@@ -24,7 +24,6 @@ from dpadmm.methods.fixed_point.blocks import (
     kinds_of,
 )
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import ROWS, About, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import COORDINATOR, Custom, Family, Promise, Row
 from dpadmm.privacy.accounting import optimal_gaussian_shape

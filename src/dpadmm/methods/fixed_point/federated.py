@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from dpadmm.methods.base import About, Common
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM, PlannedBlocks
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import About, Common
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,13 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError, SolverError
-from dpadmm.methods.anatomy import MESSAGE, Agents, NoiseHook, Residuals
-from dpadmm.methods.method import About, Method, Setting, Topology
+from dpadmm.methods.base import MESSAGE, About, Agents, Method, NoiseHook, Residuals, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, Promise
 from dpadmm.privacy.certificates.gradients import general_constraint
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.rows import as_numbers
+from dpadmm.problems.silos import as_numbers
 
 _MOST_STEPS = 20_000
 # z is made of public values; it is solved as far as double precision goes.

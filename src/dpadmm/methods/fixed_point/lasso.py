@@ -17,9 +17,8 @@ from typing import ClassVar, cast
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents
+from dpadmm.methods.base import About, Agents, Setting
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM
-from dpadmm.methods.method import About, Setting
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Promise
 from dpadmm.privacy.protection import Unit
@@ -27,7 +26,7 @@ from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import ElasticNet
-from dpadmm.problems.rows import dense
+from dpadmm.problems.silos import dense
 
 
 @dataclass(frozen=True)

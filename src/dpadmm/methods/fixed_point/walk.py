@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dpadmm.errors import InputError
+from dpadmm.methods.base import About, Common, Topology
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import About, Common, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.networks.walks import WalkKind
 from dpadmm.problems.problem import Problem

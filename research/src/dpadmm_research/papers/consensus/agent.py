@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from dpadmm.errors import InputError
-from dpadmm.methods.consensus_dp import ConsensusDPADMM
-from dpadmm.methods.consensus_neighbours import FunctionsDiffer, LinearTermsDiffer
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Setting
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, LinearTermsDiffer
 from dpadmm.noise.mechanisms import Family
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.agent_claims import Claims, is_about_one, repeated

@@ -11,9 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from dpadmm.methods.consensus_dp import ConsensusDPADMM
-from dpadmm.methods.consensus_neighbours import FunctionsDiffer
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Setting
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer
 from dpadmm.noise.mechanisms import CaoOptimal, Promise
 from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
 from dpadmm.privacy.accounting import PureTarget

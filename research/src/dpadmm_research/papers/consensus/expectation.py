@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, OneNoise
+from dpadmm.methods.base import Agents, OneNoise
 from dpadmm.noise.mechanisms import Slot
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.solvers.row_blocks import one_blas_thread
+from dpadmm.solvers.solver import one_blas_thread
 from dpadmm_research.papers.consensus.bench import TOLERANCE, Bench
 
 _KICK = 1e-3

@@ -16,9 +16,8 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.consensus_dp import ConsensusDPADMM, NoisePlace
-from dpadmm.methods.consensus_neighbours import Neighbours
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Setting
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, Neighbours, NoisePlace
 from dpadmm.noise.mechanisms import Custom, Family
 from dpadmm.privacy.accounting import (
     PureTarget,
@@ -81,7 +80,7 @@ def optimal_levels(target: Target | PureTarget, bounds: Floats, weights: Floats)
 def optimal_schedule(method: ConsensusDPADMM, rounds: int, setting: Setting) -> Custom:
     """Return the schedule for a given method and number of rounds: relative noise, fit for any budget.
 
-    >>> from dpadmm.methods.consensus_neighbours import FunctionsDiffer
+    >>> from dpadmm.methods.consensus_dp import FunctionsDiffer
     >>> from dpadmm.data import random_quadratics
     >>> from dpadmm.problems.problem import Problem, Weighting
     >>> agents = random_quadratics(10_000, 5, rng=np.random.default_rng(0))
@@ -119,7 +118,7 @@ def plan_consensus(
     penalties: candidates for rho (61 values around sqrt(tau L) if left out).
     slack: of all choices whose bound is within 1 + slack of the least one, the one with the fewest rounds is taken.
 
-    >>> from dpadmm.methods.consensus_neighbours import FunctionsDiffer
+    >>> from dpadmm.methods.consensus_dp import FunctionsDiffer
     >>> from dpadmm.data import random_quadratics
     >>> from dpadmm.problems.problem import Problem, Weighting
     >>> agents = random_quadratics(10_000, 5, rng=np.random.default_rng(0))

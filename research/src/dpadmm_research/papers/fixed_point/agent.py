@@ -3,9 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import CentralisedADMM, FederatedADMM, GeneralADMM, RandomWalkADMM
 from dpadmm.methods.fixed_point.blocks import BlockADMM
-from dpadmm.methods.method import Setting
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.agent_claims import Claims, constant_level, repeated

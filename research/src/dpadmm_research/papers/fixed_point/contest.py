@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from dpadmm.methods.base import Setting
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.dp_sgd import DPProxSGD, pooled
 from dpadmm.methods.fixed_point import CoordinatorADMM, LassoADMM
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.method import Setting
 from dpadmm.noise.plan import calibrated
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Unit

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import LassoADMM
-from dpadmm.methods.method import Setting
 from dpadmm.noise.plan import at_levels
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.protection import Certificate, Protection, Strength, Unit, View

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Setting
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.problems.arrays import Floats

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dpadmm.methods.method import Setting
+from dpadmm.methods.base import Setting
 from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.agent_claims import Claims, constant_level, is_about_one, repeated

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from dpadmm.methods.base import Setting
 from dpadmm.methods.batches import Batches, BatchKind
-from dpadmm.methods.method import Setting
 from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.networks import complete
 from dpadmm.noise.plan import NoisePlan, at_levels, calibrated

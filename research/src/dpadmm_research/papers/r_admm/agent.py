@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.dvp import DVP
 from dpadmm.methods.m_admm import MADMM
-from dpadmm.methods.method import Setting
 from dpadmm.methods.r_admm import RADMM
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.claims.agent_claims import Claims, constant_level, is_about_one, repeated

@@ -1,31 +1,216 @@
-"""What a method says about itself, once, for everybody: planner, federation, audit, command line and docs read it here.
+"""The anatomy that all methods share: start, local step, exchange, update.
 
-`About` holds the facts; `Method` is the base class of all methods, with defaults for what most of them share;
-`Setting` the public facts of a run, from which a method promises its releases before any noise is chosen.
+An algorithm is a frozen set of hyper-parameters with pure functions over named states. Arrays carry a leading agent
+axis and a trailing replica axis. A round is
+
+    messages = local_step(...)      each participating agent, on its own data
+    inbox    = exchange(...)        what the network or the coordinator makes of the messages
+    state    = update(...)          each participating agent, without its data
+
+The algorithm neither loops over rounds nor draws noise; `dpadmm.core.loop` does, and hands the noise in. A silo that
+runs alone calls the same functions with `Agents` of length one.
+
+`About` holds the facts that planner, federation, audit, command line and docs read; `Method` is the base class of all
+methods, with defaults for what most of them share; `Setting` the public facts of a run, from which a method promises
+its releases before any noise is chosen.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from enum import Enum
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, ClassVar, Protocol, Self, cast, get_args, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.anatomy import Agents, NoiseHook, Residuals, spread
-from dpadmm.methods.rounding import added_up, evaluated, longest_ridge
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Promise, Row
-from dpadmm.privacy.certificates.local import LocalFunction
+from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, Row, Slot
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, LocalFunction, tolerance_of
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Unit, View
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.problem import Problem
+from dpadmm.problems.problem import LocalFunctions, Problem
+from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.silos import MOST_RIDGE, MOST_SHIFT, UNIT, most_additions, rounding_share
+from dpadmm.solvers.solver import Solution, Solver, Subproblem, prepare, prepare_release
+
+MESSAGE = Slot("message")
+BROADCAST = Slot("broadcast")
+
+State = TypeVar("State", bound=tuple[Floats, ...])
+
+
+@dataclass(frozen=True)
+class Agents:
+    """What the agents that compute here know: their functions, and the public facts about the network.
+
+    index: their numbers in the whole network. number: N, how many there are in all. degrees: neighbours of each
+    (zeros where there is no graph). seats: which of the solver's agents they are. threads: for passes over many rows.
+    """
+
+    functions: LocalFunctions
+    weights: Floats
+    regulariser: Regulariser
+    solver: Solver
+    index: Ints
+    degrees: Ints
+    number: int
+    seats: Ints | None = None
+    threads: int = 1
+
+    @classmethod
+    def of(
+        cls, problem: Problem, network: Network | None, tolerance: float, threads: int, *, is_release: bool = False
+    ) -> "Agents":
+        """Seat all agents of a problem; in a release, whether a solve fails must not depend on the records."""
+        prepared = prepare_release if is_release else prepare
+        degrees = network.degrees if network is not None else np.zeros(problem.n_agents, dtype=np.int64)
+        return cls(
+            functions=problem.functions,
+            weights=problem.weights,
+            regulariser=problem.regulariser,
+            solver=prepared(problem.functions, problem.weights, tolerance, threads),
+            index=np.arange(problem.n_agents),
+            degrees=np.asarray(degrees),
+            number=problem.n_agents,
+            threads=threads,
+        )
+
+    @property
+    def dimension(self) -> int:
+        """Dimension d."""
+        return self.functions.dimension
+
+    def take(self, positions: Ints | None) -> "Agents":
+        """Return the agents at these positions only (None: all); the solver's preparation is shared."""
+        if positions is None:
+            return self
+        return replace(
+            self,
+            functions=self.functions.take(positions),
+            weights=self.weights[positions],
+            index=self.index[positions],
+            degrees=self.degrees[positions],
+            seats=positions if self.seats is None else self.seats[positions],
+        )
+
+    def alone(self, agent: int, tolerance: float) -> "Agents":
+        """Return one agent as it sits in its own silo: nothing of the others' data, a solver of its own."""
+        here = self.take(np.array([agent]))
+        return replace(here, solver=prepare(here.functions, here.weights, tolerance, 1), seats=None)
+
+    def minimise(self, lin: Floats, centre: Floats, pull: Floats, start: Floats) -> Solution:
+        """Return argmin w_i f_i(x) + lin'x + (pull/2) ||x - centre||^2 for all agents here."""
+        return self.solver.solve(Subproblem(lin, centre, pull, start, self.seats))
+
+    def minimise_with_share(self, lin: Floats, centre: Floats, pull: Floats, start: Floats) -> Solution:
+        """As `minimise`, with the agent's share g/N of a ridge regulariser added (graph methods have no prox)."""
+        total = pull + self.regulariser.strong_convexity / self.number
+        return self.minimise(lin, centre * (pull / total)[:, None, None], total, start)
+
+
+class NoiseHook(Protocol):
+    """Where noise enters a step; the loop hands it in."""
+
+    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+        """Return `values` (agents, d, R) with the noise of round k for this slot added."""
+
+    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+        """Return the noisy sum (1, d, R) of all agents' messages, for methods that read them through it alone."""
+
+
+class OneNoise:
+    """Takes sums as a trusted coordinator does: all messages added up, one noise on the sum."""
+
+    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+        """Subclasses say which noise."""
+        raise NotImplementedError
+
+    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+        """Return the sum with the coordinator's noise."""
+        return self.perturb(slot, k, np.array([COORDINATOR]), messages.sum(axis=0, keepdims=True))
+
+
+class Silence(OneNoise):
+    """No noise: the non-private run."""
+
+    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+        """Return the values unchanged."""
+        return values
+
+
+class Residuals(NamedTuple):
+    """How far from consensus (primal) and from rest (dual) a round ended, per replica."""
+
+    primal: Floats
+    dual: Floats
+
+
+def take(state: State, positions: Ints | None) -> State:
+    """Return the rows of a state that belong to these agents."""
+    return state if positions is None else _rebuilt(state, [part[positions] for part in state])
+
+
+def put(state: State, positions: Ints | None, part: State) -> State:
+    """Return the state with the rows of these agents replaced."""
+    if positions is None:
+        return part
+    merged = []
+    for whole, rows in zip(state, part, strict=True):
+        copy = whole.copy()
+        copy[positions] = rows
+        merged.append(copy)
+    return _rebuilt(state, merged)
+
+
+def _rebuilt(state: Any, parts: list[Floats]) -> Any:
+    return type(state)(*parts)
+
+
+def spread(models: Floats) -> Floats:
+    """Return the consensus error: the largest distance of an agent's model from the mean, per replica."""
+    return np.sqrt(((models - models.mean(axis=0)) ** 2).sum(axis=1)).max(axis=0)
+
+
+_TERM = 2.0**-38
+"""What a term may be longer than its bound: rows by 1e-12 (`ROW_NORM_SLACK`), slopes and products by a few ulps."""
+
+_CENTRED = 1 + 2 * MOST_SHIFT
+"""How much longer than a row the numbers are that sums over centred sparse rows add up: `||s|| + ||a c||`."""
+
+
+def evaluated(
+    local: LocalFunction, *, dimension: int, size: float, order: int = 1, ridge: float = 0.0
+) -> LocalFunction:
+    """Return the function with the rounding of `w/n` times a sum over its records as its tolerance.
+
+    size: bound on the norm of one record's term. order: 1 for gradients, 2 for matrices, in which rows come twice.
+    ridge: bound on the norm of what is added for a ridge.
+    """
+    most = MOST_PER_NOMINAL if not local.relation.has_public_sizes else 1
+    rows = float("inf") if local.is_of_persons else float(most * local.n_records)
+    sums = rounding_share(most_additions(rows, dimension)) * _CENTRED**order * most * size
+    error = sums + _TERM * size * local.replaced / local.n_records + 4 * UNIT * ridge
+    return replace(local, solver_tolerance=local.weight * error)
+
+
+def added_up(silos: Sequence[LocalFunction], *, size: float, ridge: float = 0.0) -> list[LocalFunction]:
+    """Return the functions, the rounding of their values' sum counted as well: in each, as any may be a person's."""
+    if len(silos) == 1:
+        return list(silos)
+    most = MOST_PER_NOMINAL if not silos[0].relation.has_public_sizes else 1
+    error = rounding_share(len(silos) + 1) * sum(each.weight for each in silos) * (most * size + ridge)
+    return [replace(each, solver_tolerance=tolerance_of(each.solver_tolerance) + error) for each in silos]
+
+
+def longest_ridge(strong_convexity: float, gradient_bound: float) -> float:
+    """Return the bound on a ridge's gradient where gradients are released, 0 without a ridge."""
+    return MOST_RIDGE * gradient_bound if strong_convexity > 0 else 0.0
 
 
 class Neighbourhood(Protocol):
