@@ -31,7 +31,7 @@ from dpadmm.estimators.resolved import protection_from, seed_of
 from dpadmm.noise.mechanisms import COORDINATOR, Slot
 from dpadmm.noise.plan import NoisePlan, check_reach, summed
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler, grid_for
-from dpadmm.planner.plan import large_delta_words
+from dpadmm.planner.planner import large_delta_words
 from dpadmm.privacy.accounting import Target, calibrate_gaussian, statement
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View, secure_grid
