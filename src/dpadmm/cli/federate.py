@@ -261,7 +261,7 @@ def _show(progress: "Progress") -> None:
 def _show_outcome(outcome: "FederationOutcome") -> None:
     from dpadmm.federation.terms import agreed_run
 
-    observer = agreed_run(outcome.agreement).plan.statement().protection.observer
+    observer = agreed_run(outcome.agreement).plan.account().protection.observer
     kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
     typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
     nominal = "" if outcome.agreement.has_public_sizes else "nominally "
