@@ -9,7 +9,7 @@ from rich.console import Console
 
 from dpadmm.core.loop import progress_bar
 from dpadmm.data import random_quadratics
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import iid
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.base import MESSAGE, Residuals, Silence, spread

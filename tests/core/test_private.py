@@ -13,7 +13,7 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
 from dpadmm.core.training import Problems, run_training
 from dpadmm.data import load_breast_cancer
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import iid
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.base import Silence

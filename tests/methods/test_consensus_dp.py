@@ -8,8 +8,7 @@ from tests.contracts.local_facts import of
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data import random_quadratics
-from dpadmm.data.control import random_control
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table, random_control
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting, Silence, by_name

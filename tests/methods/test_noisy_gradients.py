@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.core.release import PlannedNoise
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting

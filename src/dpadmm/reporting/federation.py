@@ -6,7 +6,7 @@ import numpy as np
 
 from dpadmm import __version__
 from dpadmm.checks import plural
-from dpadmm.data.class_weights import weight_words
+from dpadmm.data.columns import describe_class_weights
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement
@@ -83,7 +83,7 @@ def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
     terms, worst = outcome.agreement, max(outcome.silos, key=lambda silo: silo.epsilon)
     plan = agreed_run(terms).plan
     planned = plan.statement()
-    weighted = (weight_words(schema.label.classes, terms.class_weights),) if terms.class_weights else ()
+    weighted = (describe_class_weights(schema.label.classes, terms.class_weights),) if terms.class_weights else ()
     return Guarantee(
         epsilon=worst.epsilon,
         delta=terms.delta,

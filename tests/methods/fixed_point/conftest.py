@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.methods.base import OneNoise
 from dpadmm.problems.losses import Logistic, Squared

@@ -10,8 +10,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.core.release import PlannedNoise
-from dpadmm.data.breast_cancer import load_breast_cancer
-from dpadmm.data.random_quadratics import random_quadratics
+from dpadmm.data.examples import load_breast_cancer, random_quadratics
 from dpadmm.methods.base import BROADCAST, MESSAGE, Agents
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, LinearTermsDiffer
 from dpadmm.methods.p_admm import PADMM

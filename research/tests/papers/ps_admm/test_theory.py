@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches

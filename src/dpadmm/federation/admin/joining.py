@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Screening
-from dpadmm.data.table_format import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
