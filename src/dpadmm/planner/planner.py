@@ -335,7 +335,7 @@ def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
             )
         spec = TrainingSpec.of(profile, run)
         is_simple = n_models == 1 and of_profile is None
-        if is_simple or spec.statement().curve.epsilon(target.delta) <= target.epsilon * (1 + _ROUNDING):
+        if is_simple or spec.account().curve.epsilon(target.delta) <= target.epsilon * (1 + _ROUNDING):
             break
     else:
         raise InputError(
