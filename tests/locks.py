@@ -253,7 +253,8 @@ def arrays_of_every_label(folder: Path) -> Any:
 @scenario
 def array_predictions(folder: Path) -> Any:
     """What estimators and their saved models predict for arrays and for tables of the same columns, by every label."""
-    from dpadmm import PrivateLinearRegression, ReleasedModel
+    from dpadmm import PrivateLinearRegression
+    from dpadmm.reporting.model import ReleasedModel
 
     X, y, silos = rows(3000, classes=3)
     far = np.vstack([X[:4], [[9.0, -9.0, 0.5], [0.0, 0.0, 0.0]]])
