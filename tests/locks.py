@@ -263,7 +263,7 @@ def array_predictions(folder: Path) -> Any:
         "three numbers": (classifier(classes=(3, 5, 8), multi_class="one-vs-rest", **usual), np.array([3, 5, 8])[y]),
         "three words": (classifier(classes=(" a", "b", "c"), **usual), np.array([" a", "b", "c"])[y]),
         "truth values": (classifier(classes=None, fit_intercept=False, **usual), y > 0),
-        "fractions, without bounds": (classifier(classes=(0.5, 1.5), feature_bounds=None, **usual), 0.5 + (y > 0)),
+        "floats, without bounds": (classifier(classes=(1.0, 2.0), feature_bounds=None, **usual), 1.0 + (y > 0)),
         "a norm": (classifier(row_norm=1.5, feature_bounds=None, **usual), (y > 0).astype(int)),
         "a number": (
             PrivateLinearRegression(4.0, 1e-5, feature_bounds=(-1, 1), target_bounds=(-1, 1.3), random_state=7),
