@@ -89,12 +89,12 @@ def saved(model: Any, folder: Path) -> Any:
 def noise_of(plan: Any) -> Any:
     """Return the ends of a noise plan: who releases what in the first and last round of each kind, at which noise."""
     found: dict[str, list[Any]] = {}
-    for (slot, when), row in plan.releases.items():
+    for (kind, when), row in plan.releases.items():
         for agent, release in row.items():
             certificate = release.certificate
             facts = [when, agent, release.count, certificate.theorem, getattr(certificate, "bound", None)]
             facts += [getattr(release, name, None) for name in ("noise_std", "noise_rate", "rate")]
-            found.setdefault(f"{type(release).__name__} {slot.name}", []).append(facts)
+            found.setdefault(f"{type(release).__name__} {kind.name}", []).append(facts)
     return {name: {"releases": len(each), "first": each[0], "last": each[-1]} for name, each in found.items()}
 
 

@@ -226,7 +226,7 @@ class TestEmptySilos:
             raw = RawSilos(SCHEMA, parts, labels, nominal=task.sizes)
             done = carry_out(made, raw, SecureSampler(), progress=False)
             assert np.all(np.isfinite(done.model))
-            told.add((str(done.statement), repr(done.done.plan), str(done.done.receipts)))
+            told.add((str(done.account), repr(done.done.plan), str(done.done.receipts)))
         assert len(told) == 1
 
 

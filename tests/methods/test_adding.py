@@ -73,7 +73,7 @@ def test_three_files_add_a_method_everywhere(package):
     made = plan(sizes=(150, 150), dimension=3, loss=Logistic(), epsilon=4.0, delta=1e-5, method="dp-heavy-ball")
     assert type(made.algorithm).__name__ == "HeavyBall"
     assert made.method == "dp-heavy-ball"
-    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(4.0, rel=1e-3)
+    assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(4.0, rel=1e-3)
 
     words = ["--records", "100", "--rounds", "4", "--delta", "1e-5", "--json"]
     costs = CliRunner().invoke(app, ["account", "dp-heavy-ball", "--noise-std", "0.1", *words])

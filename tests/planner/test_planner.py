@@ -25,7 +25,7 @@ def test_a_plan_spends_the_budget_and_says_what_it_is():
     made = plan(TASK)
     assert isinstance(made.algorithm, PADMM)
     assert (made.network, made.run.output) == (complete(2), FinalModel.TAIL_AVERAGE)
-    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert made.noise_std.shape == made.sensitivity.shape == (2,)
     assert (made.noise_std > 0).all()
     text = " ".join(made.describe().split())
@@ -62,9 +62,9 @@ def test_equal_tasks_have_equal_plans():
 )
 def test_every_kind_of_task_is_planned_within_its_terms(loss, facts):
     made = plan(Task(dimension=4, loss=loss, target=Target(2.0, 1e-5), **facts))
-    statement = made.spec.statement()
-    assert statement.curve.epsilon(1e-5) <= 2.0
-    asked, said = facts.get("protection", ONE_RECORD), made.spec.statement().protection
+    account = made.spec.account()
+    assert account.curve.epsilon(1e-5) <= 2.0
+    asked, said = facts.get("protection", ONE_RECORD), made.spec.account().protection
     assert said.view in (View.EAVESDROPPER, asked.view)
     assert replace(said, view=asked.view) == asked
 
@@ -75,7 +75,7 @@ def test_every_kind_of_task_is_planned_within_its_terms(loss, facts):
 def test_a_method_can_be_asked_for(method):
     made = plan(TASK, method=method)
     assert made.method == method
-    assert made.spec.statement().curve.epsilon(1e-5) <= 1.0
+    assert made.spec.account().curve.epsilon(1e-5) <= 1.0
     assert "asked for" in made.reasons[0]
 
 
@@ -155,5 +155,5 @@ def test_several_problems_together_stay_within_the_budget(method, monkeypatch):
     monkeypatch.setattr(planner, "run_simulation", lambda *_: equal)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     facts = {"sizes": (200, 200), "dimension": 4, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5}
-    spent = plan(**facts, method=method, problems=3).spec.statement().curve.epsilon(1e-5)
+    spent = plan(**facts, method=method, problems=3).spec.account().curve.epsilon(1e-5)
     assert 0.9 < spent <= 1 + 1e-8

@@ -44,8 +44,8 @@ def test_profile_and_problems_spend_the_whole_budget_and_no_more(problems, share
     assert own + problems * each == pytest.approx(whole, rel=1e-6)
     if share is not None:
         assert own / whole == pytest.approx(share, rel=1e-6)
-    assert made.spec.statement().curve.epsilon(delta) <= 1.0 * (1 + 1e-9)
-    assert made.spec.statement().curve.epsilon(delta) == pytest.approx(1.0, rel=1e-5)
+    assert made.spec.account().curve.epsilon(delta) <= 1.0 * (1 + 1e-9)
+    assert made.spec.account().curve.epsilon(delta) == pytest.approx(1.0, rel=1e-5)
 
 
 @pytest.mark.parametrize(

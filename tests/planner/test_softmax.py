@@ -46,8 +46,8 @@ def test_a_plan_of_several_classes():
     best, loss, trivial = np.mean([(one.loss_best, one.loss, one.loss_trivial) for one in found], axis=0)
     assert best < loss < trivial - 0.1
     assert made.simulated_score == pytest.approx(-loss)
-    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-    assert "C13" in made.spec.statement().theorems[0]
+    assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert "C13" in made.spec.account().theorems[0]
 
 
 def test_caps_and_methods():
@@ -107,7 +107,7 @@ def test_the_better_one_is_taken(monkeypatch):
     assert made.simulated_score > plan(drowned).simulated_score + 0.05
     assert made.expected.score is ScoreKind.MEAN_AUC
     assert "of each of 3 classes against the rest" in made.describe()
-    assert made.spec.statement().curve.epsilon(1e-5) <= 0.5 * (1 + 1e-9)
+    assert made.spec.account().curve.epsilon(1e-5) <= 0.5 * (1 + 1e-9)
 
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (400, 4))

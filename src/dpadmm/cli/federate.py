@@ -15,8 +15,8 @@ from dpadmm.cli.terminal import clear_federation_failures, print_line, say_elsew
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpadmm.data.reading import TableFormat
     from dpadmm.data.schema import Schema, Screening
-    from dpadmm.data.table_format import TableFormat
     from dpadmm.federation.coordinator import Progress
     from dpadmm.federation.coordinator_files import CoordinatorFiles
     from dpadmm.federation.invitations import Study
@@ -227,7 +227,7 @@ def _rehearse(
     screening: "Screening",
 ) -> "tuple[FederationOutcome, Schema | None]":
     """Run P-ADMM among these silos; rows are encoded as the planner would."""
-    from dpadmm.data.class_weights import shares_of
+    from dpadmm.data.columns import label_shares
     from dpadmm.data.profile import ProfileForm
     from dpadmm.federation.admin import rehearsal
     from dpadmm.federation.https.processes import ended_by_signals
@@ -237,7 +237,7 @@ def _rehearse(
     from dpadmm.privacy.accounting import Target
     from dpadmm.problems.losses import Logistic
 
-    shares = shares_of(schema.label, weights)
+    shares = label_shares(schema.label, weights)
     policy = partial(rehearsal.rehearsal_policy, screening=screening)
     typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: not a private release.")
     with ended_by_signals(), tempfile.TemporaryDirectory(prefix="dpadmm-rehearsal-") as place:
@@ -261,7 +261,7 @@ def _show(progress: "Progress") -> None:
 def _show_outcome(outcome: "FederationOutcome") -> None:
     from dpadmm.federation.terms import agreed_run
 
-    observer = agreed_run(outcome.agreement).plan.statement().protection.observer
+    observer = agreed_run(outcome.agreement).plan.account().protection.observer
     kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
     typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
     nominal = "" if outcome.agreement.has_public_sizes else "nominally "

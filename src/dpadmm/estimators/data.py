@@ -17,8 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dpadmm.checks import nearest, shown
-from dpadmm.data.class_weights import class_shares, weight_words
-from dpadmm.data.columns import Label, RealLabel
+from dpadmm.data.columns import Label, RealLabel, class_shares, describe_class_weights
 from dpadmm.data.encoding import RowEncoding, box_of
 from dpadmm.data.raw import NumberRows, RawSilos
 from dpadmm.data.schema import Schema, Screening, numbered_names
@@ -381,7 +380,7 @@ def counted_by_class(raw: RawSilos, classes: Sequence[Any], class_weight: Mappin
             f"{nearest(unknown[0], map(str, classes))}"
         )
     shares = class_shares(classes, class_weight)
-    note = weight_words(classes, [class_weight.get(each, 1.0) for each in classes])
+    note = describe_class_weights(classes, [class_weight.get(each, 1.0) for each in classes])
     return raw.weighted_by_class(shares), note
 
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from dpadmm.checks import setting as named
 from dpadmm.core.budget import share_out
-from dpadmm.core.spec import FinalModel, ReleaseFacts, RunSetting, RunSpec
+from dpadmm.core.spec import FinalModel, ReleaseFacts, RunSpec
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, Topology
 from dpadmm.methods.decentralised import is_ridge
@@ -397,7 +397,7 @@ def run_of(task: Task, settings: Settings, n_models: int = 1) -> RunSpec:
     network = None
     if about.topology is Topology.GRAPH:
         network = task.network if task.network is not None else complete(task.n_silos)
-    setting = RunSetting(problem, settings.rounds, solver_tolerance(task), network, task.protection)
+    setting = Setting(problem, settings.rounds, solver_tolerance(task), network, task.protection)
     made: Any = method.at_step(setting, settings.step)
     target: Target | PureTarget = PureTarget(task.target.epsilon) if about.is_pure else task.target
     if about.is_one_shot:
@@ -443,7 +443,7 @@ def least_records(task: Task, own: Target) -> int:
     does a rare class: a record's curvature is `p (1 - p)` on average, at most 1/4.
     """
     d = directions(task)
-    setting = Setting(Problem.of(task.functions()), 1, None, protection=task.protection)
+    setting = Setting(Problem.of(task.functions()), 1, 0.0, protection=task.protection)
     facts = ReleaseFacts(task.sizes, task.protection, is_pooled=True)
     (release,) = plan_curvature(setting, own, facts, 2, is_secure=False)
     edge = task.n_records * seen_noise(release) * math.sqrt(2 * (d + 1))

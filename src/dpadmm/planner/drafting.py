@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpadmm import checks
-from dpadmm.data import class_weights
+from dpadmm.data.columns import label_shares
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
@@ -56,7 +56,7 @@ def draft(
     nominal_records: what all silos together count as, where their numbers are secret. class_weight: public weights by
     which records count, 1 for a class that is not named; the plan and its forecast do not know of them.
     """
-    weights = class_weights.shares_of(schema.label, class_weight)
+    weights = label_shares(schema.label, class_weight)
     protection = _common(entries, schema)
     sizes = _sizes(entries, protection, nominal_records)
     task = Task(

@@ -156,7 +156,7 @@ def _planned(task: Task, method: str | None, problems: int) -> Plan:
     for budget in _budgets(task, share, problems):
         made = _plan(task, budget, methods, problems, is_forced=method is not None)
         is_simple = problems == 1 and budget.profile is None
-        cost = made.spec.statement().curve.epsilon(task.target.delta)
+        cost = made.spec.account().curve.epsilon(task.target.delta)
         if is_simple or cost <= task.target.epsilon * (1 + _ROUNDING):
             spec = made.spec
             if curvature is not None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpadmm import checks
-from dpadmm.core.budget import ReusedProfile, epsilon_of_part, statement_with
+from dpadmm.core.budget import ReusedProfile, account_with, epsilon_of_part
 from dpadmm.core.spec import TrainingSpec
 from dpadmm.core.training import check_spec, run_training
 from dpadmm.data.raw import RawSilos
@@ -97,7 +97,7 @@ class SearchPlan:
         everything = check_spec(self.spec, is_secure=True)
         if self.scores is None:
             return
-        said = everything.statement() if earlier is None else statement_with(everything, earlier.release)
+        said = everything.account() if earlier is None else account_with(everything, earlier.release)
         if said.curve.epsilon(self.whole.delta) > self.whole.epsilon * (1 + _ROUNDING):
             raise InputError(
                 f"Epsilon {self.whole.epsilon:g} cannot be split between {len(self.trained)} candidates and their "

@@ -126,7 +126,7 @@ def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = (), search: Search
     plan, run = outcome.plan, outcome.plan.task.profile.earlier_run
     earlier = f"rows are encoded by the column profile that run {run!r} released earlier; the epsilon includes it"
     return Guarantee.of(
-        outcome.statement,
+        outcome.account,
         outcome.done.plan.by(range(plan.task.n_silos)),
         delta=plan.whole.delta,
         origin=outcome.origin,
@@ -144,7 +144,7 @@ def _profile_cost(outcome: PlanOutcome) -> ProfileCost | None:
     return ProfileCost(
         columns=len(outcome.profile.columns),
         epsilon=outcome.costs[ColumnProfile.name],
-        run_epsilon=outcome.done.plan.statement().curve.epsilon(outcome.plan.whole.delta),
+        run_epsilon=outcome.done.plan.account().curve.epsilon(outcome.plan.whole.delta),
         earlier_run=outcome.plan.task.profile.earlier_run,
     )
 
@@ -212,7 +212,7 @@ def schedule_words(schedule: Schedule | None) -> str:
 
 
 def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCurve, ...]:
-    rounds = _first_slot(outcome.public_history)
+    rounds = _first_kind(outcome.public_history)
     bounds: dict[int, float] = {}
     for release in outcome.runs[0].plan:
         bounds[release.round] = max(bounds.get(release.round, 0.0), release.bound)
@@ -242,7 +242,7 @@ def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCur
 
 
 def _history_curves(history: Iterable[PublicRound]) -> tuple[RoundCurve, ...]:
-    rounds = _first_slot(history)
+    rounds = _first_kind(history)
     ks = tuple(each.round for each in rounds)
     return (
         RoundCurve(
@@ -266,7 +266,7 @@ def _history_curves(history: Iterable[PublicRound]) -> tuple[RoundCurve, ...]:
     )
 
 
-def _first_slot(history: Iterable[PublicRound]) -> list[PublicRound]:
+def _first_kind(history: Iterable[PublicRound]) -> list[PublicRound]:
     """Return one entry per round: methods with several messages a round are shown by their first."""
     seen: dict[int, PublicRound] = {}
     for each in history:

@@ -142,7 +142,7 @@ def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(
     here = carry_out(made, worlds.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
     # Terms keep 1e-11 of a pure budget back, for sums that are rounded up.
     np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12 if terms.delta else 1e-9)
-    said = made.spec.statement().curve.epsilon(terms.delta)
+    said = made.spec.account().curve.epsilon(terms.delta)
     assert said == pytest.approx(1.0, rel=1e-6)
     assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-9)
     if terms.delta:  # a ledger's delta is that of the terms
@@ -200,7 +200,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
             np.testing.assert_allclose(ours.counts, theirs.counts, rtol=1e-9, atol=1e-6)
             assert ours.noise_std == pytest.approx(theirs.noise_std, rel=1e-9)
         assert model.profile.form == form.digest
-    said = made.spec.statement().curve.epsilon(terms.delta)
+    said = made.spec.account().curve.epsilon(terms.delta)
     assert said == pytest.approx(20.0, rel=1e-6)
     assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-8)
     for agent, silo in enumerate(outcome.silos):

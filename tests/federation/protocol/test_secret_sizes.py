@@ -143,4 +143,4 @@ def test_a_plan_writes_the_relation_into_the_terms(monkeypatch):
     people = tuple(Participant(f"s{i}", NOMINAL, f"{i}" * 64) for i in range(2))
     terms = made.terms("planned", people, "a" * 64, "b" * 64)
     assert terms.relation == "add-or-remove"
-    assert agreed_run(terms).plan.statement().protection.relation is Relation.ADD_OR_REMOVE
+    assert agreed_run(terms).plan.account().protection.relation is Relation.ADD_OR_REMOVE
