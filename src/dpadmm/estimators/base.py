@@ -337,7 +337,7 @@ class PrivateLinearModel(PrivateEstimator):
     def has_schema(self) -> bool:
         """Whether the model was fitted on a table with a schema."""
         check_is_fitted(self)
-        return isinstance(self.released_.schema, Schema)
+        return not self.released_.schema.is_array
 
     def _scores(self, X: Any) -> Floats:
         """Return the scores (n, problems), rows outside the public bounds brought within them first."""

@@ -36,7 +36,7 @@ from dpadmm.reporting.files import (
 )
 from dpadmm.reporting.intervals import CoefficientTable, CurvatureFacts
 from dpadmm.reporting.measurement import Measurement
-from dpadmm.reporting.rows import ModelRows, PlainColumns
+from dpadmm.reporting.rows import ModelRows
 from dpadmm.reporting.statement import (
     NOT_STATED,
     Accountability,
@@ -59,7 +59,7 @@ Place: TypeAlias = str | os.PathLike[str]
 class ReleasedModel:
     """A trained model with all that may be told about it, whoever made it: an estimator, `dpadmm fit`, a federation.
 
-    schema: what rows may hold, a `Schema` or the plain columns of an array. encoding: how they are encoded.
+    schema: what rows may hold. encoding: how they are encoded.
     coefficients: one number per encoded feature; for more than two classes one such vector per class, one after the
     other. profile: the noisy counts of the columns by which they are encoded, if any were released.
     loss: what was fitted, with all of its parameters; probabilities follow from it.
@@ -74,7 +74,7 @@ class ReleasedModel:
     run: str
     loss: ReleasedLoss
     coefficients: tuple[float, ...]
-    schema: Schema | PlainColumns
+    schema: Schema
     encoding: RowEncoding
     silos: tuple[SiloFacts, ...]
     wiring: Wiring

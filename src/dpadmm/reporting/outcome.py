@@ -22,7 +22,6 @@ from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainColumns
 from dpadmm.reporting.statement import (
     Custody,
     Guarantee,
@@ -51,7 +50,7 @@ _NUMBERS = {
 
 def released_model(
     outcome: PlanOutcome,
-    schema: Schema | PlainColumns,
+    schema: Schema,
     names: Sequence[str],
     title: str,
     spending: Spending | None = None,
@@ -99,9 +98,7 @@ def released_model(
     )
 
 
-def _coefficients(
-    outcome: PlanOutcome, schema: Schema | PlainColumns, curvature: CurvatureFacts | None
-) -> tuple[float, ...]:
+def _coefficients(outcome: PlanOutcome, schema: Schema, curvature: CurvatureFacts | None) -> tuple[float, ...]:
     """Return the released models; where intervals can be told, their centre, so that a model has one coefficient."""
     if curvature is not None and outcome.encoding is not None:
         found = estimate(curvature, contrasts(schema.columns, outcome.encoding).basis)
