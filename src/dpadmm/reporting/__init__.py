@@ -25,11 +25,10 @@ _HOMES = {
     "ProfileCost": "statement",
     "ReleasedModel": "model",
     "RocCurve": "evaluation_figures",
-    "RoundCurve": "statement",
+    "RoundFacts": "statement",
     "SiloCost": "statement",
     "SiloFacts": "statement",
     "Spending": "statement",
-    "Wiring": "statement",
 }
 
 __all__, __getattr__, __dir__ = _offer(__name__, _HOMES)
