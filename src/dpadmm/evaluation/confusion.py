@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.evaluation.release import CountedRows, FigureRequest, chosen_model, first_rows, release_counts
@@ -115,7 +114,7 @@ def private_confusion(
     found, wanted = predictions_and_labels(model, X, labels)
     rows, kept = first_rows(X, labels, groups, persons, request.protection)
     # Where the labels are a column of a table, predictions and labels are encoded; else they are the classes.
-    known = encoded_classes(classes) if isinstance(schema, Schema) else classes
+    known = classes if schema.is_array else encoded_classes(classes)
     return release_confusion(found[kept], wanted[kept], known, classes, request, rows)
 
 

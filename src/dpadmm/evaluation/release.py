@@ -21,10 +21,10 @@ from dpadmm.estimators.ledger_file import LedgerData, LedgerFile, check_ledger, 
 from dpadmm.estimators.notices import LargeDeltaWarning, NoLedgerWarning, SimulatedNoiseWarning
 from dpadmm.estimators.owners import Layout, Owners
 from dpadmm.estimators.resolved import protection_from, seed_of
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import check_reach
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
-from dpadmm.planner.plan import large_delta_words
+from dpadmm.planner.planner import large_delta_words
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import bounded_sum, cell_counts, masked_sum
 from dpadmm.privacy.ledger import Ledger
@@ -34,7 +34,7 @@ from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import Guarantee
 from dpadmm.settings import Privacy
 
-_SLOT = Slot("metric")
+_KIND = MessageKind("metric")
 
 
 def chosen_model(model: Any) -> Any:
@@ -214,15 +214,15 @@ def _release(
         plain = replace(certificate, protection=replace(certificate.protection, view=View.PUBLIC))
         return masked_sum(plain, shares=facts.shares, grid=grid, dimension=parts.shape[1])
 
-    plan = plan_sum(_SLOT, 1, target, facts, certify, on_grid, is_secure=True)
+    plan = plan_sum(_KIND, 1, target, facts, certify, on_grid, is_secure=True)
     check_reach(plan, rows.n)
     with (
         request.ledger.open(rows.data, delta, protection) as ledger,
         open_release(plan, request.sampler, ledger, label="metric", n_agents=len(parts)) as reserved,
     ):
-        noisy = reserved.noise(plan).total(_SLOT, 1, parts[:, :, None])
+        noisy = reserved.noise(plan).total(_KIND, 1, parts[:, :, None])
     privacy = Guarantee.of(
-        plan.statement(),
+        plan.account(),
         list(plan),
         delta=delta,
         origin=reserved.origin,
@@ -230,7 +230,7 @@ def _release(
         subject=subject,
     )
     width = math.sqrt(2) if isinstance(target, PureTarget) else 1.0  # deviation of Laplace noise of scale 1
-    return NoisySum(noisy[0, :, 0], width * plan.noise_in_sum(_SLOT, 1, len(parts)), privacy)
+    return NoisySum(noisy[0, :, 0], width * plan.noise_in_sum(_KIND, 1, len(parts)), privacy)
 
 
 def _warn(request: FigureRequest, rows: CountedRows) -> None:

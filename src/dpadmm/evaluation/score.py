@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from dpadmm import checks
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import compared, labelled, own_words, silo_columns
@@ -133,7 +133,7 @@ def predictions_and_labels(model: Any, X: Any, labels: NDArray[Any]) -> tuple[ND
     with own_words(model):
         if isinstance(model, PrivateLinearModel) and model.has_schema:
             return model.compared(X, labels)[:2]
-        if isinstance(model, ReleasedModel) and isinstance(model.schema, Schema):
+        if isinstance(model, ReleasedModel) and not model.schema.is_array:
             return compared(model, labelled(model, X, labels, model.schema.label.name), Screening())[:2]
         found = np.asarray(model.predict(X))
         if found.shape == (len(labels), 1):  # compared with every label, one record would count n times

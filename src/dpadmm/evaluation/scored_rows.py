@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpadmm.checks import shown
 from dpadmm.data.columns import Categorical
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import labelled, own_words
@@ -196,7 +196,7 @@ def _scored(model: Any, X: Any, y: Any, by: str | None) -> ScoredRows:
     """Return the rows as the model scores them."""
     released = model.released_ if isinstance(model, PrivateLinearModel) else model
     check_two_classes(released)
-    if isinstance(released.schema, Schema):
+    if not released.schema.is_array:
         screening = model.screening if isinstance(model, PrivateLinearModel) else Screening()
         with own_words(model):
             table = labelled(model, X, y, released.schema.label.name)

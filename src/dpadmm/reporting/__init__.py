@@ -19,8 +19,6 @@ _HOMES = {
     "MethodChoice": "statement",
     "NoiseSummary": "statement",
     "OtherFigure": "measurement",
-    "PlainColumns": "rows",
-    "PlainLabel": "rows",
     "ProfileCost": "statement",
     "ReleasedModel": "model",
     "RoundCurve": "statement",
