@@ -14,13 +14,12 @@ from tests.contracts.parquet_groups import write_groups
 from dpadmm.data import parquet
 from dpadmm.data.columns import BinaryLabel, Categorical, ClassLabel, Numeric, RealLabel
 from dpadmm.data.encoding import CONSTANT
-from dpadmm.data.parquet import ParquetTable
+from dpadmm.data.parquet import ParquetTable, ThreadWorkers
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
 from dpadmm.data.streamed import CountPart, StreamedSilos, StreamedTable, SumPart
 from dpadmm.data.tables import read_table, screen_cells
-from dpadmm.data.workers import ThreadWorkers
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.losses import Huber, Logistic, Softmax

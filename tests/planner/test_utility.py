@@ -14,9 +14,9 @@ from scipy.special import expit
 from sklearn import datasets
 
 from dpadmm.core.training import simulate
-from dpadmm.data import breast_cancer, load_breast_cancer
-from dpadmm.data.breast_cancer import read_breast_cancer
+from dpadmm.data import examples, load_breast_cancer
 from dpadmm.data.encoding import CONSTANT
+from dpadmm.data.examples import read_breast_cancer
 from dpadmm.data.partition import iid
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Screening
@@ -119,7 +119,7 @@ def planned_scores(raw, epsilon, runs, view=View.EAVESDROPPER):
 
 def test_breast_cancer_with_public_bounds_alone():
     frame = read_breast_cancer()
-    raw = raw_silos(breast_cancer.SCHEMA, frame, frame["hospital"].to_numpy(dtype=str))
+    raw = raw_silos(examples.BREAST_CANCER_SCHEMA, frame, frame["hospital"].to_numpy(dtype=str))
     assert planned_scores(raw, 1.0, RUNS)[0] >= 0.91
 
 

@@ -15,8 +15,8 @@ from dpadmm.errors import InputError
 if TYPE_CHECKING:
     from dpadmm.data.cells import Screened
     from dpadmm.data.persons import Persons
+    from dpadmm.data.reading import TableFormat
     from dpadmm.data.schema import Screening
-    from dpadmm.data.table_format import TableFormat
     from dpadmm.data.tables import SiloTable
     from dpadmm.estimators.confusion import PrivateConfusion
     from dpadmm.estimators.ledger_file import LedgerFile

@@ -19,7 +19,7 @@ from dpadmm.errors import DpadmmError, raise_alone, without_controls
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from dpadmm.data.table_format import TableFormat
+    from dpadmm.data.reading import TableFormat
     from dpadmm.front.sources import AnyTables
 
 EXIT_CODE = 2

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpadmm.data.class_weights import by_class
+from dpadmm.data.columns import weights_by_class
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.privacy.ledger import ProfiledColumns
@@ -160,7 +160,7 @@ class RawSilos:
 
     def weighted_by_class(self, shares: Sequence[float]) -> "RawSilos":
         """Return rows of which each counts as much as its class, at most 1, in the classes' order."""
-        return replace(self, class_weights=[by_class(each, shares) for each in self.labels[0]])
+        return replace(self, class_weights=[weights_by_class(each, shares) for each in self.labels[0]])
 
     def silos(self, encoding: RowEncoding) -> Sequence[Silos | SiloStream]:
         """Return the encoded rows of all silos, with the labels of each problem."""

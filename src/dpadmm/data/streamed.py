@@ -1,6 +1,6 @@
 """Silos in Parquet, screened, counted and encoded batch by batch, in passes: their rows are never all in memory.
 
-A pass is `Workers.results(task, parts)`: a picklable task is called on every part of every silo, and what it returns is
+A pass is `Workers.run(task, parts)`: a picklable task is called on every part of every silo, and what it returns is
 added up in the parts' order. Tasks are the four below; new ones need nothing but a `TablePart`.
 """
 
@@ -14,17 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.data.cells import ScreenedCells
-from dpadmm.data.class_weights import by_class
-from dpadmm.data.columns import Column, Label
+from dpadmm.data.columns import Column, Label, weights_by_class
 from dpadmm.data.encoding import RowEncoding
-from dpadmm.data.parquet import ParquetTable, TablePart
+from dpadmm.data.parquet import ParquetTable, TablePart, ThreadWorkers, Workers
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import RawSilos
+from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.screening import Findings, conclude, read_cells
-from dpadmm.data.table_format import TableFormat
-from dpadmm.data.tables import lacks
-from dpadmm.data.workers import ThreadWorkers, Workers
+from dpadmm.data.tables import Findings, conclude, lacks, read_cells
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.fingerprints import column_digest
@@ -103,7 +100,7 @@ class LabelUse:
 
     def weights(self, labels: Floats) -> Floats | None:
         """Return what each row counts."""
-        return None if self.class_shares is None else by_class(labels, self.class_shares)
+        return None if self.class_shares is None else weights_by_class(labels, self.class_shares)
 
     def labels(self, labels: Floats) -> Floats:
         """Return the labels of the problem."""
@@ -149,7 +146,7 @@ class StreamedRows:
         """Read all rows once, refuse what the policies do not allow, and return notes for the data's holder."""
         if self.number == 0 and not may_be_empty:
             raise InputError(f"{self.table.where} has no rows. Leave it out, or add at least one record.")
-        found = self.workers.results(CheckPart(self.reader), self.table.parts)
+        found = self.workers.run(CheckPart(self.reader), self.table.parts)
         files = []
         for where, parts in groupby(found, key=lambda each: each.where):
             files.append(Findings(where))
@@ -163,7 +160,7 @@ class StreamedRows:
         if row_weights is not None:
             raise InputError("Rows that are streamed count one each.")
         counts = np.zeros(form.size)
-        for part in self.workers.results(CountPart(self.reader, form), self.table.parts):
+        for part in self.workers.run(CountPart(self.reader, form), self.table.parts):
             counts += part
         return counts
 
@@ -203,7 +200,7 @@ class ParquetStream(SiloStream):
             for part in rows.table.parts
         ]
         sums = [PairwiseSum() for _ in self.parts]
-        done = self.parts[0].workers.results(_called, [(task, part) for _, task, part in work])
+        done = self.parts[0].workers.run(_called, [(task, part) for _, task, part in work])
         for (silo, _, _), found in zip(work, done, strict=True):
             sums[silo].add(found)
         return [each.value() for each in sums]
@@ -313,7 +310,7 @@ class StreamedColumns(SiloColumns):
 
     def _hash_columns(self) -> Mapping[str, bytes]:
         """Return what the same table in memory has."""
-        found = self.workers.results(DigestColumn(self.table), list(self.columns.values()))
+        found = self.workers.run(DigestColumn(self.table), list(self.columns.values()))
         return {f"{name}[0]": digest for name, digest in zip(self.columns, found, strict=True)}
 
 

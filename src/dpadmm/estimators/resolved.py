@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from dpadmm import checks
 from dpadmm.checks import nearest, setting, shown
 from dpadmm.core.budget import ReusedProfile
-from dpadmm.data import class_weights
+from dpadmm.data.columns import name_classes
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
@@ -23,7 +23,7 @@ from dpadmm.methods.base import by_name, plannable
 from dpadmm.networks.graph import Network, complete, path, ring, star
 from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.planner.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
@@ -289,7 +289,7 @@ class ResolvedSettings:
     def class_weights(self, schema: Schema) -> dict[Any, float] | None:
         """Return the weights of classes of the schema's label by these, None if none is weighted."""
         weights = self.settings.class_weight
-        return None if weights is None else class_weights.of_label(schema.label, weights)
+        return None if weights is None else name_classes(schema.label, weights)
 
     def problems(self, n_classes: int) -> int | None:
         """Return how many models share the budget, see `problems_of`; None lets the planner choose."""

@@ -4,7 +4,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.data.dataset import Dataset
-from dpadmm.data.generators import Planted
+from dpadmm.data.examples import Planted
 from dpadmm.data.partition import checked_generator
 from dpadmm.errors import InputError
 
