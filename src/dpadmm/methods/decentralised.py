@@ -141,7 +141,7 @@ def is_ridge(regulariser: Regulariser, dimension: int) -> bool:
 
 
 def check_ridge(method: Method, problem: Problem, instead: str) -> None:
-    """Refuse regularisers that cannot be split among agents: those with another gradient than `strong_convexity * x`."""
+    """Refuse regularisers that agents cannot share: those with another gradient than `strong_convexity * x`."""
     if not is_ridge(problem.regulariser, problem.dimension):
         raise InputError(
             f"{type(method).__name__} needs a ridge regulariser or none, got {problem.regulariser}. {instead}"
