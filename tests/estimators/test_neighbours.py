@@ -226,7 +226,7 @@ class TestEmptySilos:
             raw = RawSilos(SCHEMA, parts, labels, nominal=task.sizes)
             done = carry_out(made, raw, SecureSampler(), progress=False)
             assert np.all(np.isfinite(done.model))
-            told.add((str(done.statement), repr(done.done.plan), str(done.done.receipts)))
+            told.add((str(done.account), repr(done.done.plan), str(done.done.receipts)))
         assert len(told) == 1
 
 
@@ -245,16 +245,9 @@ def test_encoded_rows_are_summed_over_nominal_numbers_too():
 
 
 def test_users_of_planning_are_told_which_methods_remain():
+    task = Task(sizes=(100, 100), dimension=3, loss=Logistic(), target=Target(1.0, 1e-5), protection=ADDED)
     with pytest.raises(InputError, match="not certified for add-or-remove"):
-        plan(
-            sizes=(100, 100),
-            dimension=3,
-            loss=Logistic(),
-            epsilon=1.0,
-            delta=1e-5,
-            protection=ADDED,
-            method="fp-coordinator",
-        )
+        plan(task, method="fp-coordinator")
     with pytest.raises(InputError, match="not for users"):
         Task(
             sizes=(1, 1),

@@ -252,7 +252,10 @@ def test_an_array_model_is_one_of_the_shell_too(shell, hospital):
     assert said["predictions"]["label"] == model.predict(X).tolist()
     # Names that look like a record are not written down.
     model.fit(X.set_axis(["17.5", "900"], axis=1), y)
-    assert model.released_.schema.names == ("column1", "column2")
+    assert model.released_.schema.column_names == ("column1", "column2")
+    # A label is told apart from a column that is called label.
+    model.fit(X.rename(columns={"dose": "label"}), y)
+    assert model.released_.schema.label.name not in model.released_.schema.column_names
     # Nor are those of groups, which may be people's.
     model.fit(X, y, groups=np.repeat(["Meier", "Roth"], 200))
     assert [silo.name for silo in model.released_.silos] == ["silo 1", "silo 2"]

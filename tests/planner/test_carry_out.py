@@ -56,8 +56,8 @@ def test_a_secure_run_is_a_release_and_a_seeded_one_is_not(make_silos):
         assert done.origin is origin
         assert done.is_private_release == (origin is Origin.SECURE)
         assert done.model.shape == (3,)
-        assert done.statement.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-5)
-        assert done.statement.curve.epsilon(1e-5) <= 1.0
+        assert done.account.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-5)
+        assert done.account.curve.epsilon(1e-5) <= 1.0
 
 
 class TestProfiles:
@@ -86,8 +86,8 @@ class TestProfiles:
         rows = self.raw()
         done = carry_out(self.planned(rows), rows, SimulatedSampler(seed=1), progress=False)
         assert done.profile is not None
-        assert "C11" in done.statement.theorems
-        assert done.statement.curve.epsilon(1e-5) <= 1.0
+        assert "C11" in done.account.theorems
+        assert done.account.curve.epsilon(1e-5) <= 1.0
 
     @pytest.mark.parametrize("change", [{"n_numeric": 3}, {"n_numeric": 1}, {"sizes": (80, 50, 41)}])
     def test_others_are_refused_before_anything_is_drawn(self, change):

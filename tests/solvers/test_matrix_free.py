@@ -259,10 +259,10 @@ class TestLarge:
 class Shaken:
     """Seeded noise on messages, the same in a round whether or not others came before it."""
 
-    def perturb(self, slot, k, agents, values):
+    def perturb(self, kind, k, agents, values):
         return values + 0.1 * np.random.default_rng(k).standard_normal(values.shape)
 
-    def total(self, slot, k, messages):
+    def total(self, kind, k, messages):
         raise NotImplementedError
 
 

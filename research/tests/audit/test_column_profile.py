@@ -54,7 +54,7 @@ class TestWorstCases:
             assert moved.sum() == pytest.approx(release.bound, rel=1e-12)
             return
         m = math.hypot(*(gap / one.noise_std for gap, one in zip(moved, plan.by(range(len(moved))), strict=True)))
-        assert m == pytest.approx(plan.statement().curve.m, rel=1e-6)
+        assert m == pytest.approx(plan.account().curve.m, rel=1e-6)
 
     @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.pair)
     def test_attacks_find_most_of_the_certified_epsilon_and_no_more(self, subject):
@@ -87,8 +87,8 @@ def test_a_noise_for_half_the_bound():
             for place, row in right.releases.items()
         }
     )
-    assert not attacked(HEADLINE, plan=right, promised=right.statement().curve).is_violation
-    assert is_caught(attacked(HEADLINE, plan=halved, promised=right.statement().curve))
+    assert not attacked(HEADLINE, plan=right, promised=right.account().curve).is_violation
+    assert is_caught(attacked(HEADLINE, plan=halved, promised=right.account().curve))
 
 
 def test_a_plan_for_another_number_of_columns(monkeypatch):

@@ -80,7 +80,7 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
     from dpadmm.data.schema import Screening
     from dpadmm.data.tables import read_silos
     from dpadmm.front.training import Training, budgets_around
-    from dpadmm.planner.plan import Plan
+    from dpadmm.planner.planner import Plan
 
     console = Console(highlight=False, quiet=is_json)
     files = []

@@ -27,7 +27,7 @@ from dpadmm.settings import FitSettings
 if TYPE_CHECKING:
     from dpadmm.front.sources import AnyTables
     from dpadmm.front.training import Saved, Training
-    from dpadmm.planner.plan import Plan
+    from dpadmm.planner.planner import Plan
     from dpadmm.reporting.model import ReleasedModel
 
 _NO_LEDGER = (

@@ -24,7 +24,7 @@ from dpadmm import checks
 from dpadmm.checks import nearest
 from dpadmm.data.cells import Cells, Mask
 from dpadmm.data.column_statistics import ColumnStatistics
-from dpadmm.data.columns import Categorical, Column, ColumnScale, Numeric, record_of
+from dpadmm.data.columns import AnyNumber, Categorical, Column, ColumnScale, Numeric, record_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.sums import CATEGORY_WEIGHT
 from dpadmm.problems.arrays import Floats, Matrix
@@ -124,7 +124,7 @@ class ProfileForm:
         weights: list[float] = []
         n_numeric = 0
         for column in self.columns:
-            if isinstance(column, Numeric):
+            if isinstance(column, Numeric) and not isinstance(column, AnyNumber):
                 bins.append(NumberBins(column.lower, column.upper))
                 n_numeric += 1
             elif isinstance(column, Categorical):

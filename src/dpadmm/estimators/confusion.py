@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import silo_columns
@@ -119,7 +118,7 @@ def private_confusion(
     asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone=False, unit=unit)
     found, wanted = compared_answers(model, X, labels)
     # Where the labels are a column of a table, predictions and labels are encoded; else they are the classes.
-    known = encoded_classes(classes) if isinstance(schema, Schema) else classes
+    known = classes if schema.is_array else encoded_classes(classes)
     if persons is None:
         return replace(buy_confusion(found, wanted, known, asked, X, labels), classes=classes)
     used = Owners(groups, persons, 1, asked.protection.silos_per_person).layout(len(labels))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpadmm.checks import shown
 from dpadmm.data.columns import Categorical
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import labelled, own_words, silo_columns
@@ -211,7 +211,7 @@ def _scored(model: Any, X: Any, y: Any, by: str | None) -> ScoredRows:
     """Return the rows as the model scores them."""
     released = model.released_ if isinstance(model, PrivateLinearModel) else model
     check_two_classes(released)
-    if isinstance(released.schema, Schema):
+    if not released.schema.is_array:
         is_own = isinstance(model, PrivateLinearModel)
         screening = model.screening if is_own else Screening()
         with own_words(model):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from dpadmm import checks
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import compared, labelled, own_words
@@ -149,7 +149,7 @@ def compared_answers(model: Any, X: Any, labels: NDArray[Any]) -> tuple[NDArray[
     if isinstance(model, PrivateLinearModel) and model.has_schema:
         with own_words(model):
             return model.compared(X, labels)[:2]
-    if isinstance(model, ReleasedModel) and isinstance(model.schema, Schema):
+    if isinstance(model, ReleasedModel) and not model.schema.is_array:
         with own_words(model):
             return compared(model, labelled(model, X, labels, model.schema.label.name), Screening())[:2]
     return _predictions(model, X, labels), labels

@@ -28,11 +28,11 @@ from dpadmm.estimators.notices import (
 )
 from dpadmm.estimators.owners import Layout
 from dpadmm.estimators.resolved import protection_from, seed_of
-from dpadmm.noise.mechanisms import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan, check_reach, summed
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler, grid_for
-from dpadmm.planner.plan import large_delta_words
-from dpadmm.privacy.accounting import Target, calibrate_gaussian, statement
+from dpadmm.planner.planner import large_delta_words
+from dpadmm.privacy.accounting import Target, account_for, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View, secure_grid
 from dpadmm.privacy.releases import CoordinateLaplaceRelease, GaussianRelease
@@ -40,7 +40,7 @@ from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import Guarantee
 
-_SLOT = Slot("metric")
+_KIND = MessageKind("metric")
 
 
 class ScoresRowsAlone:
@@ -191,14 +191,14 @@ def noisy_sum(parts: Floats, certificate: Certificate, asked: Asked, X: Any, y: 
     shares = None if asked.protection.view is View.EAVESDROPPER else Shares(len(parts), asked.protection.n_colluders)
     release, std = _release(certificate, asked, shares, parts.shape[1])
     check_reach([release], n)
-    plan = NoisePlan({(_SLOT, 1): {COORDINATOR: release}})
+    plan = NoisePlan({(_KIND, 1): {COORDINATOR: release}})
     with opened(asked.ledger, silo_columns(X, y, asked.groups)) as ledger:
         if ledger is not None:
             ledger.check_protection(asked.protection)
         with open_release(plan, asked.sampler, ledger, label="metric", n_agents=len(parts)) as reserved:
-            noisy = reserved.noise(plan).total(_SLOT, 1, parts[:, :, None])
+            noisy = reserved.noise(plan).total(_KIND, 1, parts[:, :, None])
     privacy = Guarantee.of(
-        statement([release]),
+        account_for([release]),
         [release],
         delta=asked.delta or 0.0,
         origin=reserved.origin,

@@ -29,7 +29,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, Row, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec, MessageKind
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, LocalFunction, tolerance_of
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Unit, View
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
@@ -37,10 +37,10 @@ from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import LocalFunctions, Problem
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import MOST_RIDGE, MOST_SHIFT, UNIT, most_additions, rounding_share
-from dpadmm.solvers.solver import Solution, Solver, Subproblem, prepare, prepare_release
+from dpadmm.solvers.solver import DEFAULT_TOLERANCE, Solution, Solver, Subproblem, prepare, prepare_release
 
-MESSAGE = Slot("message")
-BROADCAST = Slot("broadcast")
+MESSAGE = MessageKind("message")
+BROADCAST = MessageKind("broadcast")
 
 State = TypeVar("State", bound=tuple[Floats, ...])
 
@@ -117,29 +117,29 @@ class Agents:
 class NoiseHook(Protocol):
     """Where noise enters a step; the loop hands it in."""
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
-        """Return `values` (agents, d, R) with the noise of round k for this slot added."""
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
+        """Return `values` (agents, d, R) with the noise of round k for this message kind added."""
 
-    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+    def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Return the noisy sum (1, d, R) of all agents' messages, for methods that read them through it alone."""
 
 
 class OneNoise:
     """Takes sums as a trusted coordinator does: all messages added up, one noise on the sum."""
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Subclasses say which noise."""
         raise NotImplementedError
 
-    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+    def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Return the sum with the coordinator's noise."""
-        return self.perturb(slot, k, np.array([COORDINATOR]), messages.sum(axis=0, keepdims=True))
+        return self.perturb(kind, k, np.array([COORDINATOR]), messages.sum(axis=0, keepdims=True))
 
 
 class Silence(OneNoise):
     """No noise: the non-private run."""
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Return the values unchanged."""
         return values
 
@@ -213,19 +213,11 @@ def longest_ridge(strong_convexity: float, gradient_bound: float) -> float:
     return MOST_RIDGE * gradient_bound if strong_convexity > 0 else 0.0
 
 
-class Neighbourhood(Protocol):
-    """What a certificate needs of a network."""
-
-    @property
-    def degrees(self) -> Ints:
-        """How many neighbours each agent has."""
-
-
 @dataclass(frozen=True)
 class Setting:
     """The public facts a certificate rests on: sizes, weights, constants, the graph, the number of rounds.
 
-    `tolerance` is the gradient norm to which subproblems are solved (C7); None leaves it out of the bounds, which then
+    `tolerance` is the gradient norm to which subproblems are solved (C7); 0 leaves it out of the bounds, which then
     hold up to solver error. `protection` says who is protected from whom; its unit and view are a method's own to
     certify.
     `rounding` takes the tolerance's place where gradients are computed and nothing is solved; None is what is proved
@@ -234,16 +226,15 @@ class Setting:
 
     problem: Problem
     rounds: int
-    tolerance: float | None
-    network: Neighbourhood | None = None
+    tolerance: float = DEFAULT_TOLERANCE
+    network: Network | None = None
     protection: Protection = ONE_RECORD
     rounding: float | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.count("rounds", self.rounds)
-        if self.tolerance is not None:
-            checks.positive("tolerance", self.tolerance)
+        checks.non_negative("tolerance", self.tolerance)
         self.protection.check_silos(self.problem.n_agents)
 
     @property
@@ -258,7 +249,7 @@ class Setting:
         return bound
 
     @property
-    def graph(self) -> Neighbourhood:
+    def graph(self) -> Network:
         """The network, or an error where there is none."""
         if self.network is None:
             raise InputError(
@@ -266,16 +257,18 @@ class Setting:
             )
         return self.network
 
-    def rows(self, certificate: Callable[[int], Certificate], rounds: Sequence[int] | None = None) -> tuple[Row, ...]:
+    def rows(
+        self, certificate: Callable[[int], Certificate], rounds: Sequence[int] | None = None
+    ) -> tuple[AgentReleases, ...]:
         """Return a row for each agent, with the same certificate in all these rounds (None: in every round)."""
         when = tuple(range(1, self.rounds + 1) if rounds is None else rounds)
-        return tuple(Row(i, when, (certificate(i),) * len(when)) for i in range(self.problem.n_agents))
+        return tuple(AgentReleases(i, when, (certificate(i),) * len(when)) for i in range(self.problem.n_agents))
 
     def row(
         self, agent: int, certificate: Certificate, sampling: PoissonSampling | FixedSizeSampling | None = None
-    ) -> Row:
+    ) -> AgentReleases:
         """Return the row of one agent with the same certificate in every round."""
-        return Row(agent, tuple(range(1, self.rounds + 1)), (certificate,) * self.rounds, sampling)
+        return AgentReleases(agent, tuple(range(1, self.rounds + 1)), (certificate,) * self.rounds, sampling)
 
     def local(self, agent: int, tolerance: float | None = None, is_clipped: bool = False) -> LocalFunction:
         """Return the public side of one agent's function, with its share g/N of a ridge regulariser.
@@ -290,7 +283,7 @@ class Setting:
             n_records=int(problem.functions.sizes[agent]),
             weight=weight,
             strong_convexity=problem.functions.constants.strong_convexity + share / weight,
-            solver_tolerance=self.tolerance if tolerance is None else tolerance,
+            solver_tolerance=(self.tolerance or None) if tolerance is None else tolerance,
             records_per_person=self.protection.records_per_person,
             silos_per_person=self.protection.silos_per_person,
             relation=self.protection.relation,
@@ -504,10 +497,10 @@ class Method(ABC):
             )
         return self
 
-    def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
-        """Return the noise of an agent's promises, one level a private round each, where the paper's has these levels.
+    def split_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
+        """Return the noise of an agent's mechanisms, one level a private round each, where the paper's has these.
 
-        Stds, or rates. Almost all methods have one promise, and its noise is the paper's.
+        Stds, or rates. Almost all methods have one mechanism, and its noise is the paper's.
         """
         return (levels,)
 
@@ -525,8 +518,8 @@ class Method(ABC):
     ) -> Floats:
         """Return the next inbox: neighbour sums on a graph, the broadcast of a coordinator."""
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
-        """Return the private releases of a run, slot by slot; none, and nothing protects anybody."""
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
+        """Return the private releases of a run, message kind by message kind; none, and nothing protects anybody."""
         return ()
 
     @property

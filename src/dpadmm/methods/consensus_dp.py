@@ -27,7 +27,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, About, NoiseHook, Setting, Topology
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, Row
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
 from dpadmm.privacy.certificates.hidden_state import (
     consensus_broadcast,
     consensus_broadcast_quadratic,
@@ -69,7 +69,7 @@ class RecordsDiffer:
                 n_records=n_records,
                 weight=weight,
                 strong_convexity=constants.strong_convexity,
-                solver_tolerance=setting.tolerance,
+                solver_tolerance=setting.tolerance or None,
                 records_per_person=setting.protection.records_per_person,
                 silos_per_person=setting.protection.silos_per_person,
             )
@@ -145,7 +145,7 @@ def _functions(
             strong_convexity=constants.strong_convexity,
             smoothness=constants.smoothness,
             weight=weight,
-            solver_tolerance=setting.tolerance,
+            solver_tolerance=setting.tolerance or None,
         )
 
     return _worst(one_kind, setting)
@@ -186,7 +186,7 @@ class ConsensusDPADMM(ConsensusADMM):
     >>> from dpadmm.problems.problem import Weighting
     >>> agents = random_quadratics(10_000, 5, rng=np.random.default_rng(0))
     >>> setting = Setting(Problem.of(agents, Weighting.EQUAL), rounds=60, tolerance=1e-9)
-    >>> row = ConsensusDPADMM(rho=5.0, neighbours=FunctionsDiffer(1.0)).promises(setting)[0].rows[0]
+    >>> row = ConsensusDPADMM(rho=5.0, neighbours=FunctionsDiffer(1.0)).mechanisms(setting)[0].rows[0]
     >>> f"{row.certificates[0].bound:.4g} {row.certificates[-1].bound:.4g}"
     '3.333e-05 4.684e-05'
     """
@@ -228,13 +228,13 @@ class ConsensusDPADMM(ConsensusADMM):
         """The last broadcast, for every agent: their own x_i touched the data after the last noise."""
         return np.broadcast_to(inbox, state.x.shape)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One release of the coordinator a round (C3)."""
         certificates = self.neighbours.certificates(self.rho, setting)
         if self.family is Family.SPHERICAL:
             certificates = tuple(with_spherical_noise(certificate) for certificate in certificates)
-        row = Row(COORDINATOR, tuple(range(1, setting.rounds + 1)), certificates)
-        return (Promise(BROADCAST, self.family, (row,)),)
+        row = AgentReleases(COORDINATOR, tuple(range(1, setting.rounds + 1)), certificates)
+        return (MechanismSpec(BROADCAST, self.family, (row,)),)
 
 
 @dataclass(frozen=True)

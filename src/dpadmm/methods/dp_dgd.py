@@ -19,7 +19,7 @@ from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.decentralised import GraphMethod, zeros
 from dpadmm.methods.gradient_method import refuse_all_but_ridge
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Geometric, Promise, Row
+from dpadmm.noise.mechanisms import AgentReleases, Family, Geometric, MechanismSpec
 from dpadmm.privacy.certificates.gradients import gradient_step
 from dpadmm.privacy.protection import Certificate, Strength, in_l1_norm, with_spherical_noise
 from dpadmm.problems.arrays import Floats
@@ -117,7 +117,7 @@ class DPDGD(GraphMethod):
         """Movement in units of the first step."""
         return np.full(len(agents.index), 1 / self.step)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One release per agent and round; bounds shrink with the steps, the noise with its own decay."""
         rounds, dimension = tuple(range(1, setting.rounds + 1)), setting.problem.dimension
 
@@ -126,8 +126,10 @@ class DPDGD(GraphMethod):
             # The mixed point, which is public, has no bound.
             return self._noisy(plain.weakened(Strength.UP_TO_FLOATING_POINT), dimension)
 
-        rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))
-        return (Promise(MESSAGE, self.noise, tuple(rows), schedule=Geometric(self.noise_decay**2)),)
+        rows = (
+            AgentReleases(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents)
+        )
+        return (MechanismSpec(MESSAGE, self.noise, tuple(rows), schedule=Geometric(self.noise_decay**2)),)
 
     def _noisy(self, certificate: Certificate, dimension: int) -> Certificate:
         """Return the certificate in the form this kind of noise asks for."""

@@ -17,7 +17,7 @@ from dpadmm.methods.base import MESSAGE, About, Agents, NoiseHook, Setting, Topo
 from dpadmm.methods.batches import Batches, Moment, batch_gradients
 from dpadmm.methods.gradient_method import GradientMethod, refuse_all_but_ridge
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Promise
+from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.protection import Strength
 from dpadmm.problems.arrays import Floats
@@ -86,14 +86,14 @@ class DPProxSGD(GradientMethod):
         ridge = agents.weights[:, None, None] * agents.functions.constants.strong_convexity * x
         return batch_gradients(self.draws, Moment(k), agents, x, clip=clip), ridge
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One sampled Gaussian release per silo and round."""
         clip, rows = math.inf if self.clip is None else self.clip, []
         for i, size in enumerate(setting.problem.functions.sizes):
             found = sampled_gradient(setting.evaluated(i, clip), batch_size=self.draws.size, clip=clip)
             found = found.weakened(Strength.UP_TO_FLOATING_POINT)
             rows.append(setting.row(i, found, self.draws.sampling(int(size))))
-        return (Promise(MESSAGE, Family.SAMPLED, tuple(rows)),)
+        return (MechanismSpec(MESSAGE, Family.SAMPLED, tuple(rows)),)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, NoiseHook, Setting
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Promise, Row
+from dpadmm.noise.mechanisms import AgentReleases, Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import linearised_admm
 from dpadmm.privacy.protection import Certificate, Strength
 from dpadmm.problems.arrays import Floats
@@ -91,7 +91,7 @@ class LinearisedADMM(ConsensusADMM):
         mean = messages.mean(axis=0, keepdims=True)
         return problem.regulariser.prox(mean, 1 / (self.rho * problem.n_agents))
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One Gaussian release per agent and round; the bound follows the step size."""
         rounds = tuple(range(1, setting.rounds + 1))
 
@@ -99,5 +99,7 @@ class LinearisedADMM(ConsensusADMM):
             found = linearised_admm(setting.evaluated(i), penalty=self.rho, step=self.step_at(k))
             return found.weakened(Strength.UP_TO_FLOATING_POINT)  # the public part of x has no bound
 
-        rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))
-        return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)
+        rows = (
+            AgentReleases(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents)
+        )
+        return (MechanismSpec(MESSAGE, Family.GAUSSIAN, tuple(rows)),)

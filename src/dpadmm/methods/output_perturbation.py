@@ -16,7 +16,7 @@ from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook,
 from dpadmm.methods.decentralised import zeros
 from dpadmm.methods.gradient_method import GradientState, refuse_all_but_ridge
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Promise
+from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import output_perturbation
 from dpadmm.privacy.protection import Certificate, with_spherical_noise
 from dpadmm.problems.arrays import Floats
@@ -101,7 +101,7 @@ class OutputPerturbation(Method):
         apart = spread(after[0].x)
         return Residuals(primal=apart, dual=np.zeros_like(apart))
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One release per silo, in round 1."""
         if setting.rounds != 1:
             raise InputError(f"Output perturbation takes one round, got {setting.rounds}.")
@@ -110,4 +110,4 @@ class OutputPerturbation(Method):
             found = output_perturbation(setting.local(i))
             return with_spherical_noise(found) if self.noise is Family.SPHERICAL else found
 
-        return (Promise(MESSAGE, self.noise, setting.rows(certificate)),)
+        return (MechanismSpec(MESSAGE, self.noise, setting.rows(certificate)),)

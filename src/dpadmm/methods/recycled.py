@@ -18,7 +18,7 @@ from dpadmm import checks
 from dpadmm.methods.base import ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.decentralised import EdgePenaltyADMM, degrees, revealed_gradient, zeros
 from dpadmm.methods.p_admm import gaussian_broadcasts
-from dpadmm.noise.mechanisms import Promise
+from dpadmm.noise.mechanisms import MechanismSpec
 from dpadmm.problems.arrays import Floats
 
 
@@ -92,6 +92,6 @@ class RecycledPADMM(RecyclingADMM):
         checks.positive("eta", self.eta)
         checks.non_negative("gamma", self.gamma)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One Gaussian release per agent and odd round."""
         return (gaussian_broadcasts(self.eta, setting, range(1, setting.rounds + 1, 2)),)

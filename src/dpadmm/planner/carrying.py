@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.core.budget import ReusedProfile, statement_with
+from dpadmm.core.budget import ReusedProfile, account_with
 from dpadmm.core.loop import Run
 from dpadmm.core.release import PublicRound
 from dpadmm.core.spec import RunSpec
@@ -16,8 +16,8 @@ from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.noise.sampler import Sampler
-from dpadmm.planner.plan import Plan
-from dpadmm.privacy.accounting import Statement
+from dpadmm.planner.planner import Plan
+from dpadmm.privacy.accounting import Account
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
 from dpadmm.privacy.protection import Unit
 from dpadmm.privacy.releases import Origin
@@ -34,7 +34,7 @@ class PlanOutcome:
     """What may leave after a plan was carried out.
 
     done: all that was released, and how it was paid for. runs: those of the plan's method, one for each model.
-    statement: what everything cost, with the profile that the models rest on, whoever paid for it. costs: the epsilon
+    account: what everything cost, with the profile that the models rest on, whoever paid for it. costs: the epsilon
     of every single sum by itself. profile: what round 0 has released, or an earlier run. encoding: of the rows, None
     where they came encoded. search: how the plan was chosen among others that were trained as well; None for one plan.
     """
@@ -42,7 +42,7 @@ class PlanOutcome:
     plan: Plan
     done: Outcome = field(repr=False)
     runs: Sequence[Run] = field(repr=False)
-    statement: Statement
+    account: Account
     costs: Mapping[str, float]
     profile: ReleasedProfile | None = field(default=None, repr=False)
     encoding: RowEncoding | None = field(default=None, repr=False)
@@ -58,15 +58,15 @@ class PlanOutcome:
         earlier: ReusedProfile | None,
         search: Comparison | None = None,
     ) -> "PlanOutcome":
-        """Return what may leave of these runs of a training; the statement counts an earlier profile, too."""
+        """Return what may leave of these runs of a training; the account counts an earlier profile, too."""
         delta, is_secure, profile, encoding = plan.whole.delta, done.is_private_release, None, None
-        costs = {step.name: done.spec.part(step, is_secure).statement().curve.epsilon(delta) for step in done.spec.sums}
+        costs = {step.name: done.spec.part(step, is_secure).account().curve.epsilon(delta) for step in done.spec.sums}
         if earlier is not None:
             costs[ColumnProfile.name] = earlier.epsilon(delta)
         if isinstance(source, RowSource):
             profile, encoding = source.profile and source.profile.by(done.name), source.encoding
-        statement = done.plan.statement() if earlier is None else statement_with(done.plan, earlier.release)
-        return cls(plan, done, runs, statement, costs, profile, encoding, search)
+        account = done.plan.account() if earlier is None else account_with(done.plan, earlier.release)
+        return cls(plan, done, runs, account, costs, profile, encoding, search)
 
     @property
     def models(self) -> Floats:
@@ -85,7 +85,7 @@ class PlanOutcome:
 
     @property
     def is_private_release(self) -> bool:
-        """Whether the models may leave under the statement."""
+        """Whether the models may leave under the account."""
         return self.done.is_private_release
 
     @property

@@ -15,7 +15,7 @@ from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting, added_up, evaluated
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import curvature_sum, masked_sum
@@ -25,7 +25,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.streams import StreamedRisk
 
-CURVATURE = Slot("curvature")
+CURVATURE = MessageKind("curvature")
 """Where the matrix gets its noise."""
 
 
@@ -53,7 +53,7 @@ class Curvature:
     target: Target
 
     name: ClassVar[str] = "curvature"
-    slot: ClassVar[Slot] = CURVATURE
+    kind: ClassVar[MessageKind] = CURVATURE
     rounds_first: ClassVar[bool] = False  # every silo's rounding is counted behind its noise, as in any sum
 
     def __post_init__(self) -> None:

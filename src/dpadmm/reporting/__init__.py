@@ -21,8 +21,6 @@ _HOMES = {
     "MethodChoice": "statement",
     "NoiseSummary": "statement",
     "OtherFigure": "measurement",
-    "PlainColumns": "rows",
-    "PlainLabel": "rows",
     "PrivateEvaluation": "evaluation",
     "ProfileCost": "statement",
     "ReleasedModel": "model",

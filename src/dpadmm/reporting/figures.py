@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from dpadmm.planner.forecast import ScoreKind
-from dpadmm.planner.planner import UtilityPoint
+from dpadmm.planner.utility import UtilityPoint
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import DEVIATIONS
 from dpadmm.reporting.files import write_file

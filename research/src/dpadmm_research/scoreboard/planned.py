@@ -12,8 +12,7 @@ from dpadmm.data.schema import Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner.carrying import PlanOutcome, carry_out
-from dpadmm.planner.plan import Plan
-from dpadmm.planner.planner import plan
+from dpadmm.planner.planner import Plan, plan
 from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
@@ -96,7 +95,7 @@ def compute_planned(view: View, order: Order) -> Table:
         scores = {TRAIN: train.mean(axis=1), TEST: test.mean(axis=1), ERROR: (test >= np.log(2)).mean(axis=1)}
         for metric, values in scores.items():
             rows.add(**facts, metric=metric, values=values)
-        cost = done[0].statement.curve.epsilon(DELTA)
+        cost = done[0].account.curve.epsilon(DELTA)
         single = {CERTIFIED_EPS: cost, ROUND_COUNT: made.rounds, SECONDS: seconds, METHOD + made.method: 1.0}
         for metric, value in single.items():
             rows.fact(**facts, metric=metric, value=float(value))

@@ -140,7 +140,7 @@ class Guest:
 
         What they cost is for the owner, and `approve`, to see.
         """
-        asked, protection = self.invitation, agreed_run(terms).plan.statement().protection
+        asked, protection = self.invitation, agreed_run(terms).plan.account().protection
         if not asked.protection.is_covered_by(protection):
             raise Refusal(
                 f"The terms are {protection.words()}, but the study was announced {asked.protection.words()}."

@@ -20,7 +20,7 @@ from dpadmm.errors import BudgetError, DpadmmError, InputError, LedgerError, Res
 from dpadmm.privacy.ledger import history, store
 from dpadmm.privacy.ledger.entries import Ask, Entry, Kind, check_text, encode_release
 from dpadmm.privacy.ledger.fingerprints import SiloColumns, SiloMatch, match_newest
-from dpadmm.privacy.ledger.history import Account, AnsweredRound, BudgetChange, OpenHistory
+from dpadmm.privacy.ledger.history import AnsweredRound, BudgetChange, LedgerState, OpenHistory
 from dpadmm.privacy.ledger.profiles import (
     KeptProfile,
     ProfiledColumns,
@@ -78,12 +78,12 @@ class Ledger(OpenHistory):
         self,
         path: Path,
         connection: sqlite3.Connection,
-        account: Account,
+        state: LedgerState,
         compose: Composer | None,
         timeout: float = 30.0,
     ) -> None:
         """Not for callers: use `create` or `open`."""
-        super().__init__(path, connection, account, timeout)
+        super().__init__(path, connection, state, timeout)
         self._compose = compose
         self._measure: Meter | None = None
         self._is_closed = False
@@ -123,9 +123,9 @@ class Ledger(OpenHistory):
         """
         place = Path(os.path.realpath(path))
         timeout = checks.positive("timeout_seconds", timeout_seconds)
-        connection, account = history.open_checked(place, expected_head, timeout)
+        connection, state = history.open_checked(place, expected_head, timeout)
         try:
-            ledger = cls(place, connection, account, compose, timeout)
+            ledger = cls(place, connection, state, compose, timeout)
             ledger._refresh()
         except BaseException:
             connection.close()
@@ -137,7 +137,7 @@ class Ledger(OpenHistory):
         if os.getpid() == self._owner[0]:
             self._connection.close()
             if not self._is_closed:
-                history.keep(self._path, self._account)
+                history.keep(self._path, self._state)
             self._is_closed = True
 
     def __enter__(self) -> Self:
@@ -181,24 +181,24 @@ class Ledger(OpenHistory):
     @property
     def protection(self) -> Protection:
         """What the budget is about."""
-        return self._account.piles.protection
+        return self._state.piles.protection
 
     @property
     def silos(self) -> tuple[str, ...]:
         """The names under which the ledger knows its silos."""
-        return tuple(silo.name for silo in self._account.newest.data.silos)
+        return tuple(silo.name for silo in self._state.newest.data.silos)
 
     @property
     def budget(self) -> Budget:
         """The budget in force."""
         self._refresh()
-        return self._account.budget
+        return self._state.budget
 
     @property
     def head(self) -> str:
         """The digest of the last entry: note it down, and give it to `open` later."""
         self._refresh()
-        return self._account.reader.digest
+        return self._state.reader.digest
 
     def confirm(self, data: Sequence[SiloColumns]) -> "ConfirmedLedger":
         """Check that `data` are the newest version of the ledger's, and return what reserves for them.
@@ -209,18 +209,18 @@ class Ledger(OpenHistory):
         key = self._key()
         history.check_persons(data, self.protection)
         try:
-            match = match_newest(self._account.versions, data, key)
+            match = match_newest(self._state.versions, data, key)
         except LedgerError as problem:
             words = _OTHER_PERSONS if self._has_other_persons(data, key) else problem
             raise LedgerError(f"{self._path}: {words}") from None
-        return ConfirmedLedger(self, match, tuple(each.size for each in data), self._account.newest.number)
+        return ConfirmedLedger(self, match, tuple(each.size for each in data), self._state.newest.number)
 
     def _has_other_persons(self, data: Sequence[SiloColumns], key: bytes) -> bool:
         """Return whether data that are not the ledger's would be, were rows not told to be other persons'."""
         if self.protection.unit is not Unit.PERSON:
             return False
         try:
-            match_newest(self._account.versions, [replace(each, persons=None) for each in data], key)
+            match_newest(self._state.versions, [replace(each, persons=None) for each in data], key)
         except LedgerError:
             return False
         return True
@@ -237,18 +237,18 @@ class Ledger(OpenHistory):
             _ = each.digests  # computed before the file is locked
         key = self._key()
         with self._writing() as writer:
-            newest = self._account.newest
+            newest = self._state.newest
             if not newest.is_of(data, key):
                 store.append(self._connection, [writer.next(Kind.VERSION, newest.next(data, key))])
 
     def is_newest(self, data: Sequence[SiloColumns]) -> bool:
         """Return whether these tables are the newest version, with all its columns."""
         self._refresh()
-        return self._account.newest.is_of(data, self._key())
+        return self._state.newest.is_of(data, self._key())
 
     def _key(self) -> bytes:
         key = store.read_key(store.key_path(self._path))
-        if not store.is_same(store.key_check(key), self._account.key_check):
+        if not store.is_same(store.key_check(key), self._state.key_check):
             raise LedgerError(f"{store.key_path(self._path)} is the key of another ledger. Restore the right one.")
         return key
 
@@ -263,7 +263,7 @@ class Ledger(OpenHistory):
         """Return whether any of these tables looks like one of the ledger's: half of its columns, of any version."""
         self._refresh()
         key = store.read_key(store.key_path(self._path))
-        return any(version.is_like(each, key) for version in self._account.versions for each in data)
+        return any(version.is_like(each, key) for version in self._state.versions for each in data)
 
     def _reserve(self, asks: Sequence[Ask], version: int) -> Receipt:
         refusal: DpadmmError | None = None
@@ -279,13 +279,13 @@ class Ledger(OpenHistory):
                 store.append(self._connection, [entry for entry, is_new in rows if is_new])
             else:
                 content = {"run": run, "algorithm": algorithm, "releases": len(asks), "detail": str(refusal)}
-                if history.what_was_refused(content) not in self._account.refused:  # asked in vain, it fills no disk
+                if history.what_was_refused(content) not in self._state.refused:  # asked in vain, it fills no disk
                     store.append(self._connection, [writer.next(Kind.REFUSAL, content)])
         if refusal is not None:
             raise refusal
         for ask, (entry, is_new) in zip(asks, rows, strict=True):
             if is_new:
-                self._account.take(entry, ask, writer.time)
+                self._state.take(entry, ask, writer.time)
         return Receipt(
             run=run,
             entries=tuple(entry.seq for entry, _ in rows),
@@ -303,7 +303,7 @@ class Ledger(OpenHistory):
             raise refusal
 
     def _outdated(self, run: str, version: int) -> ResumeError | None:
-        return history.outdated(self._connection, self._account.newest, run, version)
+        return history.outdated(self._connection, self._state.newest, run, version)
 
     def _keep_profile(self, profile: KeptProfile, version: int) -> None:
         check_text("run", profile.run)
@@ -311,7 +311,7 @@ class Ledger(OpenHistory):
             refusal = self._outdated(profile.run, version)
             if refusal is not None:
                 raise refusal
-            check_paid(profile, self._profile_releases(profile.run), self._account.profiles)
+            check_paid(profile, self._profile_releases(profile.run), self._state.profiles)
             store.append(self._connection, [writer.next(Kind.PROFILE, profile)])
 
     def _profile_releases(self, run: str) -> list[GaussianRelease]:
@@ -321,7 +321,7 @@ class Ledger(OpenHistory):
     def profiles(self) -> tuple[KeptProfile, ...]:
         """Return the column profiles of the newest version of the data that were released and kept, in order."""
         self._refresh()
-        return tuple(self._account.profiles)
+        return tuple(self._state.profiles)
 
     def newest_round(self, run: str) -> int | None:
         """Return the last round of a run that anything was reserved for, None if there is none."""
@@ -333,7 +333,7 @@ class Ledger(OpenHistory):
     def answers(self) -> dict[str, dict[int, str]]:
         """Return, by run and round, the digest of the message with which a round was answered (`mark_answer`)."""
         self._refresh()
-        return {run: dict(marks) for run, marks in self._account.answers.items()}
+        return {run: dict(marks) for run, marks in self._state.answers.items()}
 
     def mark_answer(self, run: str, round_: int, digest: str) -> None:
         """Record that a round of a run is answered with the message of this digest, before it leaves.
@@ -343,7 +343,7 @@ class Ledger(OpenHistory):
         """
         check_text("run", run)
         with self._writing() as writer:
-            known = self._account.answers.get(run, {}).get(round_)
+            known = self._state.answers.get(run, {}).get(round_)
             if known is None:
                 answer = AnsweredRound(run, checks.count("round", round_, least=0), digest)
                 store.append(self._connection, [writer.next(Kind.ANSWER, answer)])
@@ -359,7 +359,7 @@ class Ledger(OpenHistory):
         check_text("reason", reason)
         self._meter()
         with self._writing() as writer:
-            refusal = below_spent(self._account.piles, budget, self._meter())
+            refusal = below_spent(self._state.piles, budget, self._meter())
             change = BudgetChange(budget, reason)
             if refusal is None:
                 entry = writer.next(Kind.BUDGET, change)
@@ -372,7 +372,7 @@ class Ledger(OpenHistory):
     def statement(self) -> LedgerStatement:
         """Return what was spent, what is left and the head of the chain."""
         self._refresh()
-        return draw_statement(self._account, self._meter())
+        return draw_statement(self._state, self._meter())
 
     def runs(self) -> tuple[RunSpending, ...]:
         """Return what each run has spent, in order of their first release.
@@ -380,8 +380,8 @@ class Ledger(OpenHistory):
         Epsilons of runs do not simply add up to the total of the statement, which composes all releases together.
         """
         self._refresh()
-        account, meter = self._account, self._meter()
-        return tuple(run.spending(meter, account.budget) for run in account.runs.values())
+        state, meter = self._state, self._meter()
+        return tuple(run.spending(meter, state.budget) for run in state.runs.values())
 
     def verify(self) -> str:
         """Read everything again from the file, check pages, chain and keys, and return the head."""
@@ -406,8 +406,8 @@ class Ledger(OpenHistory):
         store.write_new(Path(path), text.encode() + b"\n")
 
     def _overspend(self, asks: list[Ask]) -> BudgetError | None:
-        account = self._account
-        return overspend(account.piles, asks, account.budget, self._meter(), n_silos=len(self.silos))
+        state = self._state
+        return overspend(state.piles, asks, state.budget, self._meter(), n_silos=len(self.silos))
 
     def _meter(self) -> Meter:
         """Return the meter; made on first use, since a ledger that is only checked or exported needs none."""
@@ -430,8 +430,8 @@ def open_for_reading(
     made, nothing written.
     """
     place = Path(os.path.realpath(path))
-    connection, account = history.open_read_only(place, expected_head, timeout_seconds)
-    return Ledger(place, connection, account, None)
+    connection, state = history.open_read_only(place, expected_head, timeout_seconds)
+    return Ledger(place, connection, state, None)
 
 
 @dataclass(frozen=True)
