@@ -293,40 +293,20 @@ class RowEncoding:
         return CentredRows(rows, factors, shift, self.share / self.radius) if np.any(shift) else rows
 
 
-@dataclass(frozen=True)
-class TargetScale:
-    """The public map of a real target into [-1, 1]: `t = (clip(y, low, high) - middle) / half_width`.
+def target_range(bounds: Any) -> tuple[float, float]:
+    """Return the public bounds of a number to predict, checked.
 
-    >>> TargetScale.of((0.0, 10.0)).encode(np.array([5.0, 12.0])).tolist()
-    [0.0, 1.0]
+    >>> target_range((0, 10))
+    (0.0, 10.0)
     """
-
-    middle: float
-    half_width: float
-    is_assumed: bool = False
-
-    @classmethod
-    def of(cls, target_bounds: Any) -> "TargetScale":
-        """Return the map for public bounds (low, high); without any, for (-1, 1)."""
-        if target_bounds is None:
-            return cls(0.0, 1.0, is_assumed=True)
-        low, high = _pair("target_bounds", target_bounds, "Give two numbers, (low, high).")
-        low, high = checks.finite("the lower target bound", low), checks.finite("the upper target bound", high)
-        if not _TINY < high / 2 - low / 2 < _HUGE:
-            raise InputError(
-                f"target_bounds must be two numbers with low < high, got ({low:g}, {high:g}); they must be between "
-                f"{_TINY:g} and {_HUGE:g} apart."
-            )
-        return cls(low / 2 + high / 2, high / 2 - low / 2)
-
-    def encode(self, y: Floats) -> Floats:
-        """Return the targets in [-1, 1]; those outside the bounds are clipped."""
-        low, high = self.middle - self.half_width, self.middle + self.half_width
-        return np.clip((np.clip(y, low, high) - self.middle) / self.half_width, -1.0, 1.0)
-
-    def decode(self, coef: Floats, intercept: Floats) -> tuple[Floats, Floats]:
-        """Return a model of the scaled target as one of the target itself."""
-        return coef * self.half_width, intercept * self.half_width + self.middle
+    low, high = _pair("target_bounds", bounds, "Give two numbers, (low, high).")
+    low, high = checks.finite("the lower target bound", low), checks.finite("the upper target bound", high)
+    if not _TINY < high / 2 - low / 2 < _HUGE:
+        raise InputError(
+            f"target_bounds must be two numbers with low < high, got ({low:g}, {high:g}); they must be between "
+            f"{_TINY:g} and {_HUGE:g} apart."
+        )
+    return low, high
 
 
 def _in_rows(rows: Mask, features: Ints, values: Floats, shape: tuple[int, int]) -> Any:

@@ -25,7 +25,7 @@ from dpadmm import checks
 from dpadmm.checks import nearest
 from dpadmm.data.cells import Cells, Mask
 from dpadmm.data.column_statistics import ColumnStatistics
-from dpadmm.data.columns import Categorical, Column, ColumnScale, Numeric, record_of
+from dpadmm.data.columns import AnyNumber, Categorical, Column, ColumnScale, Numeric, record_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.sums import CATEGORY_WEIGHT
 from dpadmm.problems.arrays import Floats, Matrix
@@ -110,7 +110,7 @@ class CategoryBins:
 
 def bins_of(column: Any) -> NumberBins | CategoryBins:
     """Return the public bins of a column."""
-    if isinstance(column, Numeric):
+    if isinstance(column, Numeric) and not isinstance(column, AnyNumber):
         return NumberBins(column.lower, column.upper)
     if isinstance(column, Categorical):
         return CategoryBins(len(column.categories))

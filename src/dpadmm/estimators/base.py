@@ -31,7 +31,7 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.resolved import ResolvedSettings, check_fit_arguments, seed_of
 from dpadmm.estimators.train import Trained, train
-from dpadmm.planner.plan import Plan, hopeless_words, large_delta_words
+from dpadmm.planner.planner import Plan, hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats
@@ -337,7 +337,7 @@ class PrivateLinearModel(PrivateEstimator):
     def has_schema(self) -> bool:
         """Whether the model was fitted on a table with a schema."""
         check_is_fitted(self)
-        return isinstance(self.released_.schema, Schema)
+        return not self.released_.schema.is_array
 
     def _scores(self, X: Any) -> Floats:
         """Return the scores (n, problems), rows outside the public bounds brought within them first."""

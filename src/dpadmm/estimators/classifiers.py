@@ -9,12 +9,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from dpadmm import checks
+from dpadmm.data.columns import ArrayLabel
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import (
     StatedColumns,
     TrainingRows,
     class_list,
     encoded_classes,
+    label_name,
     own_words,
     training_data,
     with_class_weights,
@@ -23,7 +25,6 @@ from dpadmm.estimators.owners import Owners
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, Loss, SmoothedHinge
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainLabel
 from dpadmm.settings import FitSettings, like
 
 _CLASSES_READ = "the set of classes was taken from y and is assumed to be public; to be safe, state it with classes="
@@ -46,7 +47,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
             check_classification_targets(labels)
         classes, is_given = class_list(self.classes, labels)
         notes = [_CLASSES_GIVEN if is_given else _CLASSES_READ]
-        label = PlainLabel(classes=tuple(classes.tolist()))
+        label = ArrayLabel(label_name(self), tuple(classes.tolist()))
         stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.options.fit_intercept))
         return TrainingRows.of_array(stated, table, labels, [encoded_classes(labels, classes)], owners, notes, classes)
 
@@ -69,7 +70,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         return found if np.isnan(scores).any() else found.astype(self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on these data. It has no noise: for private records there is `private_accuracy`."""
+        """Return the accuracy on these data. It has no noise: for private records there is `private_score`."""
         with own_words(self):
             if self.has_schema:
                 from sklearn.metrics import accuracy_score  # late: scores are seldom asked for

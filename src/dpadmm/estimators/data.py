@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dpadmm.checks import nearest, shown
-from dpadmm.data.columns import RealLabel, class_shares, describe_class_weights
+from dpadmm.data.columns import Label, RealLabel, class_shares, describe_class_weights
 from dpadmm.data.encoding import RowEncoding, box_of
 from dpadmm.data.raw import NumberRows, RawSilos
 from dpadmm.data.schema import Schema, Screening, numbered_names
@@ -28,7 +28,6 @@ from dpadmm.estimators.owners import Layout, Owners, told_as
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
 _FEW_CLASSES = 12  # are named in a message
 # What other packages say about data may hold a cell ("could not convert string to float: 'Meier'"), a whole table
@@ -168,40 +167,33 @@ def new_data(estimator: BaseEstimator, X: Any) -> Matrix:
 class StatedColumns:
     """The columns of an array as far as they were stated, and their encoding where it follows from that alone."""
 
-    columns: PlainColumns
+    columns: Schema
     own: RowEncoding | None
+    is_assumed: bool
 
     @classmethod
-    def of(cls, estimator: Any, n_features: int, label: PlainLabel, *, has_intercept: bool) -> "StatedColumns":
+    def of(cls, estimator: Any, n_features: int, label: Label, *, has_intercept: bool) -> "StatedColumns":
         """Return what an estimator's feature_bounds and row_norm state.
 
         Bounds alone leave the encoding to the plan; with a norm, features are scaled to -1..1 and rows shortened to it.
         """
         bounds, norm = bounds_in_order(estimator), estimator.options.row_norm
-        own, sides = None, {}
+        own, box = None, None
         if bounds is None or norm is not None:
             own = RowEncoding.of_numbers(n_features, bounds, norm, has_intercept)
         if bounds is not None:
             low, high = box_of(bounds, n_features)
-            sides = {"lower": tuple(low.tolist()), "upper": tuple(high.tolist())}
-        columns = PlainColumns(
-            names=tuple(column_names(estimator)),
-            label=label,
-            has_intercept=has_intercept,
-            is_assumed=bounds is None and norm is None,
-            **sides,
-        )
-        return cls(columns, own)
+            box = low.tolist(), high.tolist()
+        columns = Schema.of_array(column_names(estimator), label, box, has_intercept=has_intercept)
+        return cls(columns, own, is_assumed=bounds is None and norm is None)
 
     def describe(self) -> str:
         """Say in words what is done to a row."""
-        if self.columns.is_assumed:
+        if self.is_assumed:
             return "rows are divided by the square root of the number of features and shortened to norm 1"
         if self.own is None:
             return "every feature is clipped to its public bounds, centred and scaled, and long rows are shortened"
-        parts = (
-            [] if self.columns.lower is None else ["every feature is clipped to its public bounds and scaled to -1..1"]
-        )
+        parts = [] if self.own.lower is None else ["every feature is clipped to its public bounds and scaled to -1..1"]
         return ", then ".join([*parts, f"rows longer than {self.own.radius:.6g} are shortened to that norm"])
 
 
@@ -212,19 +204,16 @@ class TrainingRows:
     raw: the rows of every silo and their encoded labels.
     known: the data as a ledger knows them. description: what is done to a row.
     notes: what else the statement says. classes: as they came, none for a number.
+    is_assumed: nothing was stated about the rows.
     """
 
-    schema: Schema | PlainColumns
+    schema: Schema
     raw: RawSilos
     known: LedgerData = field(repr=False)
     description: str
     notes: tuple[str, ...]
     classes: NDArray[Any] = field(default_factory=lambda: np.array(()))
-
-    @property
-    def is_assumed(self) -> bool:
-        """Whether nothing was stated about the rows."""
-        return isinstance(self.schema, PlainColumns) and self.schema.is_assumed
+    is_assumed: bool = False
 
     @classmethod
     def of_array(
@@ -244,7 +233,7 @@ class TrainingRows:
         sources = tuple(f"X[{j}]" for j in range(X.shape[1]))  # as `ledger_data` has them
         raw = RawSilos(stated.columns, parts, labels, own=stated.own, sources=sources, people=layout.people)
         known = silo_columns(X, y, owners.groups, owners.persons)
-        return cls(stated.columns, raw, known, stated.describe(), tuple(notes), np.asarray(classes))
+        return cls(stated.columns, raw, known, stated.describe(), tuple(notes), np.asarray(classes), stated.is_assumed)
 
     @classmethod
     def of_table(cls, schema: Schema, screening: Screening, table: pd.DataFrame, owners: Owners) -> "TrainingRows":
@@ -302,14 +291,22 @@ def counted(X: Any) -> pd.DataFrame:
 
 
 def column_names(estimator: Any) -> Sequence[str]:
-    """Return the names of the columns of an array; numbers where there are none, or where they look like a record."""
-    names = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
-    if names:
+    """Return the names of the columns of an array; numbers where they are none, not distinct, or like a record."""
+    names = [str(name).strip() for name in getattr(estimator, "feature_names_in_", ())]
+    if names and all(names) and len(set(names)) == len(names):
         from dpadmm.data.draft import is_like_a_value
 
         if not any(map(is_like_a_value, names)):
             return names
     return numbered_names(int(estimator.n_features_in_))
+
+
+def label_name(estimator: Any) -> str:
+    """Return what the label of an array is called: "label", or so with strokes where a column is called that."""
+    name, known = "label", column_names(estimator)
+    while name in known:
+        name += "_"
+    return name
 
 
 def bounds_in_order(estimator: Any) -> Any:

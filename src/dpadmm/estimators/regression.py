@@ -7,15 +7,15 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from dpadmm import checks
-from dpadmm.data.encoding import TargetScale
+from dpadmm.data.columns import RealLabel
+from dpadmm.data.encoding import target_range
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import StatedColumns, TrainingRows, own_words, training_data
+from dpadmm.estimators.data import StatedColumns, TrainingRows, label_name, own_words, training_data
 from dpadmm.estimators.notices import AssumedBoundsWarning
 from dpadmm.estimators.owners import Owners
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Loss
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainLabel
 
 
 @dataclass(eq=False, repr=False)
@@ -60,21 +60,20 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         return Huber(checks.positive("huber_threshold", self.huber_threshold))
 
     def _array_rows(self, X: Any, y: Any, owners: Owners) -> TrainingRows:
-        scale = TargetScale.of(self.target_bounds)
+        low, high = (-1.0, 1.0) if self.target_bounds is None else target_range(self.target_bounds)
         table, target = training_data(self, X, y, is_numeric=True)
         target = np.asarray(target, dtype=np.float64)
-        low, high = scale.middle - scale.half_width, scale.middle + scale.half_width
         notes = [f"targets are clipped to the public bounds {low:g} to {high:g}"]
-        if scale.is_assumed:
+        if self.target_bounds is None:
             self._notify(
                 "target_bounds are not given, so y is clipped to -1..1. State public bounds of y; they must not "
                 "be taken from the data.",
                 AssumedBoundsWarning,
                 depth=5,
             )
-        label = PlainLabel(scale=scale)
+        label = RealLabel(label_name(self), low, high)
         stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.options.fit_intercept))
-        return TrainingRows.of_array(stated, table, target, [scale.encode(target)], owners, notes)
+        return TrainingRows.of_array(stated, table, target, [label.encode(target)], owners, notes)
 
     def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
         super()._keep(model, rows)
@@ -86,7 +85,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         return self.released_.answers(scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R^2 on these data. It has no noise: for private records there is `private_absolute_error`."""
+        """Return the R^2 on these data. It has no noise: for private records there is `private_score`."""
         with own_words(self):
             if self.has_schema:
                 from sklearn.metrics import r2_score  # late: scores are seldom asked for

@@ -19,13 +19,12 @@ from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.ledger_file import LedgerData, LedgerFile
 from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.planner.carrying import PlanOutcome, carry_out
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.search import SearchPlan, carry_out_search, plan_search
 from dpadmm.queries.candidate_scores import CandidateScores
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
-from dpadmm.reporting.rows import PlainColumns
 from dpadmm.reporting.statement import SearchCost
 
 
@@ -74,7 +73,7 @@ def train(
     """
     first = candidates[0]
     rows, sampler, delta = first.public_rows(rows), first.sampler, first.target.delta
-    schema, run = cast(Schema | PlainColumns, rows.encoder), f"search-{uuid.uuid4()}"
+    schema, run = cast(Schema, rows.encoder), f"search-{uuid.uuid4()}"
     search, unread, spending = None, None, None
     with ExitStack() as stack:
         is_new = book.is_new  # asked once: another process may make the file while this one plans
