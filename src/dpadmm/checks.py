@@ -1,4 +1,4 @@
-"""Checks of plain numbers and words at the door; each raises `InputError` and returns the value it checked."""
+"""Checks of plain numbers and words that a user gives; each raises `InputError` or returns the value it checked."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +31,10 @@ def shown(value: object) -> str:
     if value is None or is_short_text:
         return repr(value)
     if isinstance(value, Real):  # booleans too
-        return _digits(value)
+        try:
+            return f"{value!r:.{_LONGEST}}"
+        except ValueError:  # Python refuses to print whole numbers of thousands of digits
+            return f"{kind} of thousands of digits"
     try:
         shape = getattr(value, "shape", None)
         if isinstance(shape, tuple):
@@ -39,14 +42,6 @@ def shown(value: object) -> str:
         return f"{kind} of length {len(value)}"  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001 - an object may answer anything, and has no size to tell then
         return f"an object of type {kind}"
-
-
-def _digits(value: Real) -> str:
-    """Return the beginning of a number's digits; Python refuses to print whole numbers of thousands."""
-    try:
-        return f"{value!r:.{_LONGEST}}"
-    except ValueError:
-        return f"{type(value).__name__} of thousands of digits"
 
 
 def as_parameter(name: str, *value: object) -> str:
@@ -68,8 +63,7 @@ def setting(name: str, *value: object) -> str:
 
 @contextmanager
 def settings_called(words: Callable[..., str]) -> Iterator[None]:
-    """Let messages call settings by other words, as the command line does: `words` takes a name and may take a "
-    "value."""
+    """Let messages call settings by other words, as the command line does: `words` takes a name and maybe a value."""
     before = _CALLED.set(words)
     try:
         yield
@@ -150,9 +144,9 @@ def one_of(name: str, value: object, known: Sequence[str]) -> None:
 def member(name: str, value: Any, kind: type[Word]) -> Word:
     """Return the enum member that a word (or the member itself) names."""
     if not isinstance(value, kind):
-        for each in kind:
-            if isinstance(value, str) and each.value == value:
-                return each
+        if isinstance(value, str):
+            with suppress(ValueError):
+                return kind(value)
         one_of(name, value, [each.value for each in kind])
     return cast(Word, value)
 
