@@ -261,7 +261,7 @@ def _check_basis(
 
 def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledger: Path | None) -> None:
     """Refuse tables that the training ledger knows as its own, split or not; it knows no other parts and orders."""
-    from dpadmm.front.training import ledger_data
+    from dpadmm.core.dataset import ledger_columns
     from dpadmm.privacy.ledger import open_for_reading
 
     if ledger is None:
@@ -275,7 +275,7 @@ def _check_apart(model: "ReleasedModel", tables: "Mapping[str, SiloTable]", ledg
     with open_for_reading(ledger) as book:
         if model.spending is not None and not book.has_head(model.spending.head):
             raise InputError(f"{ledger} is not the ledger that the model was trained with ({model.spending.ledger}).")
-        if any(book.is_about(ledger_data(each)) for each in _arrangements(model, tables)):
+        if any(book.is_about(ledger_columns(each)) for each in _arrangements(model, tables)):
             raise InputError(
                 "These are training records: they are in the ledger. Exact figures would not be covered by the budget. "
                 "Measure them with --epsilon and --delta."
@@ -336,7 +336,7 @@ def _private(
 
     from dpadmm.cli.evaluation import counted_tables, what_is_counted
     from dpadmm.cli.scoring import labelled_rows, private_error, private_matrix
-    from dpadmm.front.training import ledger_data
+    from dpadmm.core.dataset import ledger_columns
     from dpadmm.reporting.measurement import Basis, Measurement, OtherFigure
     from dpadmm.reporting.outcome import now
 
@@ -344,7 +344,7 @@ def _private(
     rows = labelled_rows(model, counted, screening)
     groups = np.repeat(np.arange(len(counted)), [table.rows for table in counted])
     matrix = None
-    with books.open(lambda _: ledger_data(tables, persons), words.target.delta, words.protection) as ledger:
+    with books.open(lambda _: ledger_columns(tables, persons), words.target.delta, words.protection) as ledger:
         if model.schema.label.is_real:
             error = private_error(model, rows, words, ledger, groups)
             name, value, noise, privacy = _ERROR, error.value, error.standard_error, error.privacy

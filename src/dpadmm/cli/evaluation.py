@@ -8,6 +8,7 @@ from typing import Any
 from dpadmm import checks
 from dpadmm.cli.scoring import without_python_words
 from dpadmm.cli.terminal import print_json, print_line, say_elsewhere
+from dpadmm.core.dataset import ledger_columns
 from dpadmm.data.persons import Persons
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import SiloTable
@@ -16,7 +17,6 @@ from dpadmm.estimators.evaluation import ScoredRows, buy, group_column
 from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.noisy_sums import Asked
 from dpadmm.estimators.resolved import ResolvedSettings
-from dpadmm.front.training import ledger_data
 from dpadmm.privacy.protection import Unit
 from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.evaluation_figures import EvaluatedFigure
@@ -143,7 +143,7 @@ def evaluate_privately(
     silos = [name for name, table in zip(tables, counted, strict=True) for _ in range(table.rows)]
     said = words.protection
     people = (said.view.value, said.records_per_person, said.silos_per_person, said.colluders)
-    with books.open(lambda _: ledger_data(tables, persons), words.target.delta, words.protection) as ledger:
+    with books.open(lambda _: ledger_columns(tables, persons), words.target.delta, words.protection) as ledger:
         asked = Asked.of(rows, words.target.epsilon, words.target.delta, people, ledger, None, silos, False, said.unit)
         return buy(rows, asked, rows.scores, rows.labels, on=what_is_counted(words, books))
 
