@@ -1,4 +1,4 @@
-"""Checks of plain numbers and words at the door; each raises `InputError` and returns the value it checked."""
+"""Checks of plain numbers and words that a user gives; each raises `InputError` or returns the value it checked."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -31,7 +31,10 @@ def shown(value: object) -> str:
     if value is None or is_short_text:
         return repr(value)
     if isinstance(value, Real):  # booleans too
-        return _digits(value)
+        try:
+            return f"{value!r:.{_LONGEST}}"
+        except ValueError:  # Python refuses to print whole numbers of thousands of digits
+            return f"{kind} of thousands of digits"
     try:
         shape = getattr(value, "shape", None)
         if isinstance(shape, tuple):
@@ -39,14 +42,6 @@ def shown(value: object) -> str:
         return f"{kind} of length {len(value)}"  # type: ignore[arg-type]
     except Exception:  # noqa: BLE001 - an object may answer anything, and has no size to tell then
         return f"an object of type {kind}"
-
-
-def _digits(value: Real) -> str:
-    """Return the beginning of a number's digits; Python refuses to print whole numbers of thousands."""
-    try:
-        return f"{value!r:.{_LONGEST}}"
-    except ValueError:
-        return f"{type(value).__name__} of thousands of digits"
 
 
 def as_parameter(name: str, *value: object) -> str:
@@ -68,8 +63,7 @@ def setting(name: str, *value: object) -> str:
 
 @contextmanager
 def settings_called(words: Callable[..., str]) -> Iterator[None]:
-    """Let messages call settings by other words, as the command line does: `words` takes a name and may take a "
-    "value."""
+    """Let messages call settings by other words, as the command line does: `words` takes a name and maybe a value."""
     before = _CALLED.set(words)
     try:
         yield
@@ -148,11 +142,15 @@ def member(name: str, value: Any, kind: type[Word]) -> Word:
     """Return the enum member that a word (or the member itself) names."""
     if isinstance(value, kind):
         return value
-    known = {each.value: each for each in kind}
-    if not isinstance(value, str) or value not in known:
-        listed = ", ".join(map(repr, known))
-        raise InputError(f"{setting(name)} must be one of {listed}, got {shown(value)}.{nearest(value, known)}")
-    return known[value]
+    try:
+        if isinstance(value, str):
+            return kind(value)
+    except ValueError:
+        pass
+    known = [each.value for each in kind]
+    raise InputError(
+        f"{setting(name)} must be one of {', '.join(map(repr, known))}, got {shown(value)}.{nearest(value, known)}"
+    )
 
 
 def plural(number: int, noun: str) -> str:

@@ -430,3 +430,100 @@ RECORDS: dict[str, type[SettingsRecord]] = {
     "training": TrainingOptions,
 }
 """The records that stand for several settings, by the names of their parameters."""
+
+
+_NOT_WITH = {
+    "public": "epsilon delta budget person view threshold by plot out earlier",
+    "epsilon": "declare earlier",
+    "earlier": "delta declare ledger budget split_by person view by out",
+}
+
+
+@_documented
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings(SettingsRecord):
+    """How a model is measured: exactly on public data, by figures of private data, or by an earlier evaluation."""
+
+    public: str | None = setting(
+        None, "Declare these data public, and say why. The figures are then exact and cost nothing.", metavar="WHY"
+    )
+    declare: Literal["held-out", "published"] | None = setting(
+        None,
+        "With --public: held-out (no row was used for training) or published (all rows are public). Recorded in the "
+        "model file.",
+    )
+    epsilon: float | None = setting(
+        None, "For private data: what all figures together may spend, > 0.", check=checks.positive
+    )
+    delta: float | None = setting(
+        None, "With --epsilon: probability that the epsilon bound fails, in (0, 1).", check=checks.open_unit
+    )
+    ledger: Path | None = setting(
+        None, "With --epsilon: the ledger of these data. With --public: the ledger of the training data."
+    )
+    budget: float | None = setting(None, "For a new ledger: the most epsilon these data may ever spend.")
+    person: str | None = like(FitSettings, "person")
+    view: Literal["eavesdropper", "aggregate"] = setting(
+        "eavesdropper",
+        "With --epsilon: whom it is protected from. aggregate sees only sums of masked counts (one file per silo).",
+    )
+    split_by: str | None = like(FitSettings, "split_by")
+    threshold: float | None = setting(
+        None, "Two classes: predict the positive class above this probability. Default: 0.5.", panel=MODEL
+    )
+    by: str | None = setting(
+        None,
+        "Also show figures by group: a column whose categories the schema lists.",
+        panel=OUTPUT,
+        metavar="COLUMN",
+    )
+    plot: Path | None = setting(None, "Draw ROC and calibration curves, .svg or .png.", panel=OUTPUT)
+    out: Path | None = setting(
+        None, "File for the private evaluation, .json. Default: a new file next to the model.", panel=OUTPUT
+    )
+    earlier: Path | None = setting(
+        None,
+        "Show figures of an earlier private evaluation: reads no data, costs nothing.",
+        panel="",
+        option="--from",
+        metavar="FILE",
+    )
+    record: bool = setting(
+        True, "Record the figures in the model file, for the report.", panel=OUTPUT, option="--record/--no-record"
+    )
+    force: bool = like(OutputFiles, "force")
+
+    def __post_init__(self) -> None:
+        """Refuse what does not belong together: there are three ways to measure, each with settings of its own."""
+        super().__post_init__()
+        basis = next(iter(self.stated("public", "epsilon", "earlier")), None)
+        if basis is None:
+            raise InputError(
+                f"Add {checks.setting('public', 'WHY')} if the data are not private, or {checks.setting('epsilon')} "
+                f"and {checks.setting('delta')} for noisy figures of private data."
+            )
+        strange = self.stated(*_NOT_WITH[basis].split())
+        if strange:
+            raise InputError(f"{checks.setting(strange[0])} does not go with {checks.setting(basis)}. Leave it out.")
+        if basis == "epsilon" and self.delta is None:
+            raise InputError(f"{checks.setting('epsilon')} needs {checks.setting('delta')} as well, for instance 1e-6.")
+        if basis == "public":
+            self._check_declaration()
+        for name, suffixes in (("plot", (".svg", ".png")), ("out", (".json",))):
+            place = getattr(self, name)
+            if place is not None and place.suffix not in suffixes:
+                raise InputError(f"{checks.setting(name)} must end in {' or '.join(suffixes)}, got {str(place)!r}.")
+
+    def _check_declaration(self) -> None:
+        if not str(self.public).strip():
+            raise InputError(f"{checks.setting('public')} needs a reason, such as 'published by the registry in 2020'.")
+        if self.declare is None:
+            raise InputError(
+                f"Exact figures of training records would reveal something about them. Add "
+                f"{checks.setting('declare', 'held-out')} (no row was used for training) or "
+                f"{checks.setting('declare', 'published')} (all rows are published). The declaration is recorded."
+            )
+        if self.declare == "published" and self.ledger is not None:
+            raise InputError(
+                f"Published rows need no ledger. Leave out {checks.setting('ledger')}, or declare them held-out."
+            )

@@ -34,6 +34,7 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import plan
+from dpadmm.planner.task import Task
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.problems.losses import Huber, Logistic
@@ -92,7 +93,7 @@ def test_no_wrong_regulariser_is_run_and_nothing_is_spent(ledger):
 def test_a_plan_refuses_what_is_refuted():
     wrong = next(loss for loss in WRONG_LOSSES if type(loss).__name__ == "SlopeAndFormTooSteep")
     with pytest.raises(InputError, match=r"its form says -?0\.25"):
-        plan(sizes=(100, 100), dimension=3, loss=wrong, epsilon=1.0, delta=1e-5)
+        plan(Task(sizes=(100, 100), dimension=3, loss=wrong, target=Target(1.0, 1e-5)))
 
 
 @pytest.mark.parametrize("loss", HONEST_LOSSES.values(), ids=list(HONEST_LOSSES))
@@ -187,7 +188,8 @@ def test_a_subclass_of_the_logistic_loss_gets_no_theorem_of_its_own():
 
 
 def test_a_planner_keeps_a_subclass_of_the_logistic_loss():
-    made = plan(sizes=(30, 30), dimension=3, loss=NaiveLogistic(), epsilon=0.5, delta=1e-5, method="p-admm")
+    task = Task(sizes=(30, 30), dimension=3, loss=NaiveLogistic(), target=Target(0.5, 1e-5))
+    made = plan(task, method="p-admm")
     assert type(made.task.loss) is NaiveLogistic
     assert made.spec.noise_plan().account().declared == ("loss NaiveLogistic",)
 

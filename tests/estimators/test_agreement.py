@@ -63,7 +63,7 @@ def assert_close(model, weights, label=None):
 def test_logistic_agrees_with_scikit_learn(table, alpha, is_grouped):
     X, y, _, groups = table
     model = PrivateLogisticRegression(**grouped(**LOOSE, alpha=alpha)).fit(X, y, groups=groups if is_grouped else None)
-    ridge = model.plan_.mu if alpha is None else alpha
+    ridge = model.plan_.candidate.mu if alpha is None else alpha
     rows = model.released_.encoding.encode(X)
     reference = LogisticRegression(C=1 / (len(X) * ridge), fit_intercept=False, tol=1e-12, max_iter=10_000)
     assert_close(model, reference.fit(rows, y).coef_[0])

@@ -25,16 +25,10 @@ from dpadmm.core.dataset import Dataset
 from dpadmm.data import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.estimators import (
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    ledger_data,
-    private_absolute_error,
-    private_accuracy,
-)
+from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, ledger_data
 from dpadmm.estimators.data import labelled, table_dataset
 from dpadmm.estimators.owners import Owners
+from dpadmm.evaluation import private_score
 from dpadmm.federation.silo_files import read_records
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.reporting.model import ReleasedModel
@@ -197,7 +191,7 @@ def test_a_ledger_of_the_shell_is_one_of_python_and_the_other_way_round(shell, h
     )
     assert model.released_.spending.ledger == "shell.ledger"
     assert len(model.released_.spending.runs) == 2
-    private_accuracy(model, X, y, epsilon=0.5, groups=groups, ledger="shell.ledger")
+    private_score(model, X, y, epsilon=0.5, groups=groups, ledger="shell.ledger")
     # The whole table, with columns that the schema does not use, and the label among them.
     clone(model).fit(table, y, groups)
     Ledger.create("python.ledger", ledger_data(table, groups=groups), Budget(epsilon=4.0, delta=1e-5)).close()
@@ -278,7 +272,7 @@ def test_labels_are_judged_by_what_they_mean(hospital):
     assert model.score(X, words) == model.score(X, table["sick"]) > 0.7
     assert set(model.predict(X)) <= {"no", "yes"}
     assert list(model.classes_) == ["no", "yes"]
-    found = private_accuracy(model, X, words, epsilon=50.0)
+    found = private_score(model, X, words, epsilon=50.0)
     assert found.value == pytest.approx(model.score(X, words), abs=0.01)
     above = Schema(COLUMNS, ThresholdLabel("cost", 500), constant=0.5)
     rich = PrivateLogisticRegression(9.0, 1e-5, **grouped(schema=above, **AWKWARD)).fit(X, table["cost"])
@@ -293,17 +287,17 @@ def test_a_released_model_is_measured_as_its_estimator_is(hospital):
     X, y = features(whole, "sick")
     model = PrivateLogisticRegression(9.0, 1e-5, schema=SICK).fit(X, y)
     words = y.map({"yes": 1, "no": "no"})
-    found = private_accuracy(model.released_, X, words, epsilon=50.0)
+    found = private_score(model.released_, X, words, epsilon=50.0)
     assert found.value == pytest.approx(model.score(X, y), abs=0.01)
     assert not any("declared" in each for each in found.privacy.assumptions)
     with pytest.raises(InputError, match="the cell is empty"):
-        private_accuracy(model.released_, *features(table, "sick"), epsilon=50.0)
+        private_score(model.released_, *features(table, "sick"), epsilon=50.0)
     numbers = X[["dose"]].to_numpy()
     plain = PrivateLinearRegression(20.0, 1e-5, feature_bounds=(0, 10), target_bounds=(0, 1000)).fit(
         numbers, whole["cost"]
     )
     error = np.abs(plain.predict(numbers) - whole["cost"]).mean()
-    private = private_absolute_error(plain.released_, numbers, whole["cost"], epsilon=50.0, largest=1e4)
+    private = private_score(plain.released_, numbers, whole["cost"], epsilon=50.0, largest=1e4)
     assert private.value == pytest.approx(error, abs=20.0)
 
 
@@ -315,7 +309,7 @@ def test_numbers_are_in_the_units_of_the_table(hospital):
     assert found.min() >= 0
     assert found.max() <= 1000
     error = np.abs(found - y.clip(0, 1000)).mean()
-    private = private_absolute_error(model, X, y, epsilon=50.0, largest=1000.0)
+    private = private_score(model, X, y, epsilon=50.0, largest=1000.0)
     assert private.value == pytest.approx(error, abs=2.0)
     within = (found > 0) & (found < 1000)
     rows = model.released_.rows.read(X.reset_index(drop=True), "X", Screening.of(**AWKWARD), is_labelled=False).features

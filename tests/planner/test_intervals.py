@@ -8,6 +8,7 @@ from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Participant
 from dpadmm.networks import ring
 from dpadmm.planner.candidates import CURVATURE_SHARE, least_records
+from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.planner import plan
 from dpadmm.planner.task import Aim, TableShape, Task
 from dpadmm.privacy.accounting import Target
@@ -119,7 +120,7 @@ def test_a_federation_has_none():
     made = plan(task_of((5000,) * 4, Protection(view=View.AGGREGATE)))
     people = [Participant(name=f"s{i}", key=f"{i}" * 64, records=5000) for i in range(4)]
     with pytest.raises(InputError, match="no intervals"):
-        made.terms("run", people, "c" * 64, "d" * 64)
+        federation_terms(made, "run", people, "c" * 64, "d" * 64)
 
 
 def test_a_bought_profile_leaves_its_share():

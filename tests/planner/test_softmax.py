@@ -41,7 +41,7 @@ def test_a_plan_of_several_classes():
     assert made.run.setting.problem.dimension == 15
     assert made.expected.score is ScoreKind.MEAN_AUC
     assert "mean AUC of one class against the rest" in made.describe()
-    simulation = simulation_of(made.task, made.settings, made.form)
+    simulation = simulation_of(made.candidate)
     found = [run_simulation(simulation, world) for world in WORLDS]
     best, loss, trivial = np.mean([(one.loss_best, one.loss, one.loss_trivial) for one in found], axis=0)
     assert best < loss < trivial - 0.1
@@ -125,7 +125,7 @@ def test_the_better_one_is_taken(monkeypatch):
 def test_one_model_per_class_is_scored_as_its_predictions_are():
     """Without noise, models of each class and softmax tell nearly the same; with much noise they tell nothing."""
     apart = plan(task(n=10**7, loss=Logistic()), problems=3)
-    simulation = simulation_of(apart.task, apart.settings, apart.form)
+    simulation = simulation_of(apart.candidate)
     found = [run_apart(replace(simulation, tau=1e-6), 3, world) for world in WORLDS]
     assert all(one.kept > 0.85 for one in found)
     assert run_apart(replace(simulation, tau=1.0), 3, WORLDS[0]).kept < 0

@@ -203,7 +203,9 @@ class TestMetric:
             used.append(1)
             return whole @ v
 
-        found = conjugate_gradients(times, lambda v: vectors @ (gains * (vectors.T @ v)) + spread * v, right)
+        found, _ = conjugate_gradients(
+            times, right, 1e-4 * np.linalg.norm(right), 500, lambda v: vectors @ (gains * (vectors.T @ v)) + spread * v
+        )
         assert np.linalg.norm(whole @ found - right) <= 1.1e-4 * np.linalg.norm(right)
         assert len(used) < 15  # without a metric it takes twice as many
 

@@ -74,13 +74,12 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
     from rich.console import Console
     from rich.markup import escape
 
-    from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
-    from dpadmm.cli.scoring import labelled_rows
     from dpadmm.data.examples import BREAST_CANCER_SCHEMA
     from dpadmm.data.schema import Screening
     from dpadmm.data.tables import read_silos
+    from dpadmm.evaluation.evaluate import public_measurement
     from dpadmm.front.training import Training, budgets_around
-    from dpadmm.planner.plan import Plan
+    from dpadmm.planner.planner import Plan
 
     console = Console(highlight=False, quiet=is_json)
     files = []
@@ -113,10 +112,10 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
 
     done = training.train(training.read(tables), tell)
     model, place = done.model, done.place or folder
-    rows = labelled_rows(model, tables.values(), Screening())
+    measured = public_measurement(model, tables.values(), Screening(), PUBLIC, "published")
     model = replace(
         model,
-        measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),),
+        measurements=(measured,),
         budgets=tuple(budgets_around(done.plan.task)),
     )
     model.save(place)

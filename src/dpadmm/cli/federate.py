@@ -232,7 +232,7 @@ def _rehearse(
     from dpadmm.federation.admin import rehearsal
     from dpadmm.federation.https.processes import ended_by_signals
     from dpadmm.methods.p_admm import PADMM
-    from dpadmm.planner.candidates import profile_share, reach_of
+    from dpadmm.planner.candidates import form_of, profile_share
     from dpadmm.planner.task import TableShape, Task
     from dpadmm.privacy.accounting import Target
     from dpadmm.problems.losses import Logistic
@@ -244,7 +244,8 @@ def _rehearse(
         sizes, shape = tuple(map(len, tables.values())), TableShape.of(ProfileForm(schema.columns))
         target = Target(epsilon, rehearsal.DELTA)
         task = Task(sizes=sizes, dimension=schema.dimension, loss=Logistic(), target=target, table=shape)
-        reach, share = reach_of(task) or 0.0, profile_share(task, PADMM)
+        share = profile_share(task, PADMM)
+        reach = form_of(task, PADMM, share).reach or 0.0
         terms = rehearsal.p_admm_terms(schema, rounds, epsilon, reach=reach, profile_share=share, class_weights=shares)
         made = rehearsal.prepared(Path(place), tables, schema, terms, policy, (2 * epsilon, rehearsal.DELTA))
         with rehearsal.running(made):

@@ -212,6 +212,15 @@ def print_streaming(tables: "AnyTables") -> None:
         typer.echo(without_controls(words), err=True)
 
 
+def warn_of_no_ledger() -> None:
+    """Say what it means that there is no ledger."""
+    typer.echo(
+        "Warning: no ledger, so nothing records what is spent on these data.\n"
+        "         Keep one with --ledger FILE --budget EPSILON.\n",
+        err=True,
+    )
+
+
 def say_elsewhere(wanted: Path, place: Path) -> None:
     """Say that a model which is paid for lies elsewhere, and end."""
     lost = f"Error: {wanted} could not be written after the run, which is paid for."

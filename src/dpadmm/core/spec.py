@@ -4,6 +4,7 @@ A step is the rounds of one method (`RunSpec`) or one noisy sum over the silos (
 all steps of a `TrainingSpec`, and `dpadmm.core.training.run_training` walks them.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -14,10 +15,12 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, check_fit
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Constant, Family, MechanismSpec, MessageKind, Schedule
 from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
+from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.accounting import Account, PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
+from dpadmm.privacy.releases import CoordinateLaplaceRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem, declared_by, has_same_parts
 
@@ -302,7 +305,7 @@ class TrainingSpec:
 def plan_sum(
     kind: MessageKind,
     k: int,
-    target: Target,
+    target: Target | PureTarget,
     facts: ReleaseFacts,
     certify: Callable[[int], Certificate],
     on_grid: Callable[[Certificate, float], Certificate],
@@ -311,10 +314,17 @@ def plan_sum(
 ) -> NoisePlan:
     """Return the releases of one sum, sent in round k, that spend the target.
 
-    certify: the certificate of a silo of so many records, or of all of them. on_grid: the same on a grid.
+    certify: the certificate of a silo of so many records, or of all of them. on_grid: the same on a grid. Pure epsilon
+    gets one discrete Laplace noise on every entry of the sum over all silos.
     """
     sizes = [sum(facts.sizes)] if facts.is_pooled else facts.sizes
     certificates = [certify(n) for n in sizes]
+    if isinstance(target, PureTarget):
+        (certificate,) = certificates
+        placed = on_grid(certificate, grid_for(certificate.bound / target.epsilon))
+        scale = math.nextafter(placed.bound / target.epsilon, math.inf)  # rounding must not spend more than epsilon
+        laplace = CoordinateLaplaceRelease(certificate=placed, scale=scale, agent=COORDINATOR, round=k)
+        return NoisePlan({(kind, k): {COORDINATOR: laplace}})
     agents = [COORDINATOR] if facts.is_pooled else range(len(sizes))
     is_common = not facts.is_pooled and len(set(certificates)) == 1
     rows = tuple(AgentReleases(agent, (1,), (each,)) for agent, each in zip(agents, certificates, strict=True))

@@ -32,7 +32,7 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.resolved import ResolvedSettings, check_fit_arguments, seed_of
 from dpadmm.estimators.train import Trained, train
-from dpadmm.planner.plan import Plan, hopeless_words, large_delta_words
+from dpadmm.planner.planner import Plan, hopeless_words, large_delta_words
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats

@@ -58,7 +58,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         return found if np.isnan(scores).any() else found.astype(self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on these data. It has no noise: for private records there is `private_accuracy`."""
+        """Return the accuracy on these data. It has no noise: for private records there is `private_score`."""
         with own_words(self):
             if self.has_schema:
                 from sklearn.metrics import accuracy_score  # late: scores are seldom asked for

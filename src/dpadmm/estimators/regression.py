@@ -85,7 +85,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
         return self.released_.answers(scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the R^2 on these data. It has no noise: for private records there is `private_absolute_error`."""
+        """Return the R^2 on these data. It has no noise: for private records there is `private_score`."""
         with own_words(self):
             if self.has_schema:
                 from sklearn.metrics import r2_score  # late: scores are seldom asked for

@@ -23,7 +23,7 @@ from dpadmm.methods.base import by_name, plannable
 from dpadmm.networks.graph import Network, complete, path, ring, star
 from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.planner.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of

@@ -17,7 +17,7 @@ from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.planner.carrying import PlanOutcome, carry_out
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.search import SearchPlan, carry_out_search, plan_search
 from dpadmm.queries.candidate_scores import CandidateScores

@@ -21,6 +21,7 @@ from dpadmm.methods.base import Common, Method, Setting, by_name
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import plan as make_plan
+from dpadmm.planner.task import Task
 from dpadmm.privacy.accounting import Account, PureTarget, Target
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import COVERED, Protection, View
@@ -186,18 +187,17 @@ def _planned(
     """Return what the planner chooses for this method, and the problem it is run on."""
     if isinstance(target, PureTarget):
         raise InputError("The planner needs delta > 0. Give delta, or rounds and the method's own parameters.")
-    made = make_plan(
-        method=method,
-        sizes=silos.sizes.tolist(),
+    task = Task(
+        sizes=tuple(silos.sizes.tolist()),
         dimension=silos.dimension,
         loss=loss,
-        epsilon=target.epsilon,
-        delta=target.delta,
+        target=target,
         network=network,
         regulariser=regulariser,
         protection=protection,
         row_norm=silos.row_norm,
     )
+    made = make_plan(task, method=method)
     return made.run, made.problem(silos)
 
 

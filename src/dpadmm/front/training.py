@@ -17,9 +17,9 @@ from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.estimators.train import train
 from dpadmm.front.planning import check_person, persons_of
 from dpadmm.front.sources import AnyTables, in_memory, public_schema
-from dpadmm.planner.plan import Plan
-from dpadmm.planner.planner import UtilityPoint, epsilons_around, utility_curve
+from dpadmm.planner.planner import Plan
 from dpadmm.planner.task import Task
+from dpadmm.planner.utility import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.reporting.files import check_apart, check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names

@@ -16,7 +16,7 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.errors import InputError
 from dpadmm.noise.sampler import Sampler
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.privacy.accounting import Account
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
 from dpadmm.privacy.protection import Unit

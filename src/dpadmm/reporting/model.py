@@ -22,8 +22,8 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.planner.planner import UtilityPoint
 from dpadmm.planner.task import Aim
+from dpadmm.planner.utility import UtilityPoint
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Logistic, ReleasedLoss, Softmax, loss_description
 from dpadmm.reporting.files import (
@@ -328,7 +328,7 @@ class ReleasedModel:
         name: the model's file, as the commands on the page name it; None if there is none.
         purpose, controller, contact: why the data were processed, who answers for it, and whom to ask. The page shows
             them as they are given; what is left out is as the model's file has it, or "not stated".
-        budgets: what `dpadmm.planner.planner.utility_curve` expects of other budgets, to be shown beside this one;
+        budgets: what `dpadmm.planner.utility.utility_curve` expects of other budgets, to be shown beside this one;
             left out, those that the model's file has.
         """
         from dpadmm.reporting.page import report_page

@@ -13,7 +13,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Topology, by_name
 from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Schedule, Tail
 from dpadmm.planner.carrying import PlanOutcome
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import ReleasedLoss
@@ -152,8 +152,9 @@ def _profile_cost(outcome: PlanOutcome) -> ProfileCost | None:
 def wiring_of(plan: Plan) -> Wiring:
     """Return who talks to whom."""
     topology = by_name()[plan.method].about.topology
-    if plan.network is not None:
-        edges = tuple((int(a), int(b)) for a, b in plan.network.edges)
+    network = plan.run.setting.network
+    if network is not None:
+        edges = tuple((int(a), int(b)) for a, b in network.edges)
         full = plan.task.n_silos * (plan.task.n_silos - 1) // 2
         words = "every silo with every other" if len(edges) == full else f"{len(edges)} pairs of silos talk"
         return Wiring(words=words, edges=edges)
@@ -170,8 +171,8 @@ def choice_of(plan: Plan) -> MethodChoice:
         summary=by_name()[plan.method].about.summary,
         rounds=plan.rounds,
         settings=(
-            *numbers_of(plan.algorithm),
-            ("ridge", f"{plan.mu:.3g}"),
+            *numbers_of(plan.run.method),
+            ("ridge", f"{plan.candidate.mu:.3g}"),
             ("further penalty", "none" if penalty == ElasticNet() else repr(penalty)),
             ("noise", schedule_words(plan.run.schedule)),
             ("released", plan.run.output.value),

@@ -21,7 +21,7 @@ from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.estimators.regression import PrivateLinearRegression
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
 from dpadmm.problems.arrays import Floats, Ints
@@ -194,7 +194,7 @@ def _noise_of(found: Fits) -> Transcript:
 
 
 def _stage(plan: Plan, run: Transcript) -> RunSetup:
-    return RunSetup(plan.algorithm, plan.rounds, plan.network, run.estimate.shape[-1])
+    return RunSetup(plan.run.method, plan.rounds, plan.run.setting.network, run.estimate.shape[-1])
 
 
 def _problem(product: Product, plan: Plan, sign: float) -> Problem:
@@ -228,7 +228,8 @@ def _transcript(plan: Plan, noise: NoisePlan, world: Problem, models: list[Any])
     told = script(found)
     engine = LocalEngine(number, plan.run.setting.tolerance, threads=1, recording=Recording(every=0), progress=False)
     hook = Prompter(told, world, world)
-    modelled = engine.run(plan.algorithm, world, Stopping(plan.rounds), plan.network, hook).model(plan.run.output)
+    network = plan.run.setting.network
+    modelled = engine.run(plan.run.method, world, Stopping(plan.rounds), network, hook).model(plan.run.output)
     # The map from messages to the model is linear here, and the same in both worlds: whether its sign agrees tells.
     came = np.array([float(model.coef_[0]) for model in models])
     sign = np.sign(modelled[0] * came)

@@ -12,8 +12,7 @@ from dpadmm.data.schema import Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner.carrying import PlanOutcome, carry_out
-from dpadmm.planner.plan import Plan
-from dpadmm.planner.planner import plan
+from dpadmm.planner.planner import Plan, plan
 from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View

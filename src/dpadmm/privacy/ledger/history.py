@@ -404,6 +404,7 @@ class OpenHistory:
         self._state = state
         self._owner = os.getpid(), threading.get_ident()
         self._file = store.identity(path)
+        self._is_busy = False
 
     def _guard(self) -> None:
         """Refuse to work across a fork (SQLite cannot) or on a file that is no longer the one at the path."""
@@ -411,6 +412,8 @@ class OpenHistory:
             raise LedgerError("This ledger was opened by the parent process; open it again in this process.")
         if threading.get_ident() != self._owner[1]:
             raise LedgerError("This ledger was opened by another thread; open it again in this thread.")
+        if self._is_busy:
+            raise LedgerError("A transaction of this ledger is open: end it, or ask the transaction.")
         if store.identity(self._path) != self._file:
             raise LedgerError(
                 f"{self._path} was moved, removed or replaced while it was open. Put it back and open it again."

@@ -6,7 +6,8 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,9 +17,9 @@ from typing import Any, Self
 from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.codec import decode, encode
-from dpadmm.errors import BudgetError, DpadmmError, InputError, LedgerError, ResumeError
+from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import history, store
-from dpadmm.privacy.ledger.entries import Ask, Entry, Kind, check_text, encode_release
+from dpadmm.privacy.ledger.entries import Ask, Entry, Kind, Writer, check_text, encode_release
 from dpadmm.privacy.ledger.fingerprints import SiloColumns, SiloMatch, match_newest
 from dpadmm.privacy.ledger.history import AnsweredRound, BudgetChange, LedgerState, OpenHistory
 from dpadmm.privacy.ledger.profiles import (
@@ -265,33 +266,45 @@ class Ledger(OpenHistory):
         key = store.read_key(store.key_path(self._path))
         return any(version.is_like(each, key) for version in self._state.versions for each in data)
 
-    def _reserve(self, asks: Sequence[Ask], version: int) -> Receipt:
-        refusal: DpadmmError | None = None
-        rows: list[tuple[Entry, bool]] = []
+    @contextmanager
+    def transaction(self, data: "ConfirmedLedger | None" = None) -> Iterator["Transaction"]:
+        """Commit reservations and rows of further tables together, in this file: all of it or none, then the anchor.
+
+        `data` is needed to reserve. Any error inside the block undoes all of it. A refused reservation is logged
+        besides, and raised at the end even where the block has caught it. Until the block ends, nothing else can be
+        asked of the ledger.
+        """
+        self._meter()  # imported before the file is locked
         with self._writing() as writer:
-            found = store.find_keys(self._connection, [ask.key for ask in asks])
-            new = [ask for ask, entry in zip(asks, found, strict=True) if entry is None]
-            run, algorithm = asks[0].run, asks[0].algorithm
-            refusal = self._outdated(run, version) or history.conflict(asks, found) or self._overspend(new)
-            if refusal is None:
-                for ask, entry in zip(asks, found, strict=True):
-                    rows.append((entry or writer.next(Kind.RELEASE, ask), entry is None))
-                store.append(self._connection, [entry for entry, is_new in rows if is_new])
+            start, work = (writer.seq, writer.digest), Transaction(self, self._connection, writer, data)
+            self._connection.execute("SAVEPOINT block")
+            self._is_busy = True
+            try:
+                yield work
+            except BaseException as error:
+                work.failure = error
+                if work.refused is None:
+                    raise
+            finally:
+                work.is_open = self._is_busy = False
+            if work.refused is None:
+                if work.failure is not None:  # the block has caught it
+                    raise work.failure
             else:
-                content = {"run": run, "algorithm": algorithm, "releases": len(asks), "detail": str(refusal)}
-                if history.what_was_refused(content) not in self._state.refused:  # asked in vain, it fills no disk
-                    store.append(self._connection, [writer.next(Kind.REFUSAL, content)])
-        if refusal is not None:
-            raise refusal
-        for ask, (entry, is_new) in zip(asks, rows, strict=True):
-            if is_new:
-                self._state.take(entry, ask, writer.time)
-        return Receipt(
-            run=run,
-            entries=tuple(entry.seq for entry, _ in rows),
-            digests=tuple(entry.digest for entry, _ in rows),
-            fresh=tuple(is_new for _, is_new in rows),
-        )
+                self._connection.execute("ROLLBACK TO block")
+                writer.seq, writer.digest = start
+                if history.what_was_refused(work.refused) not in self._state.refused:  # asked in vain, it fills no disk
+                    store.append(self._connection, [writer.next(Kind.REFUSAL, work.refused)])
+        if work.failure is not None:
+            raise work.failure
+        for ask, entry in work.recorded:
+            self._state.take(entry, ask, writer.time)
+
+    def select(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return rows of further tables of the file, as last committed."""
+        self._guard()
+        with store.clear_errors(self._path):
+            return store.execute_beside(self._connection, sql, parameters, is_reading=True)
 
     def _check_room(self, asks: Sequence[Ask], version: int) -> None:
         self._refresh()
@@ -502,20 +515,20 @@ class ConfirmedLedger:
         key, or if the run was started with an earlier version of the data (all logged); `InputError` for simulated
         noise or a certificate for other terms, `LedgerError` if the file cannot be written.
         """
-        return self.intend(releases, run=run, algorithm=algorithm, origin=origin, slot=slot).reserve()
+        asks = self._asks(releases, run, algorithm, origin, slot)
+        with self.ledger.transaction(self) as work:
+            return work.reserve_asks(asks)
 
     def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
         """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
 
         To check before the first round whether a whole run fits. Only `reserve` permits sending.
         """
-        self.intend(releases, run=run, algorithm=algorithm, origin=origin).check_room()
+        self.ledger._check_room(self._asks(releases, run, algorithm, origin, 0), self.version)
 
-    def intend(
-        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
-    ) -> "Intent":
-        """Return releases that are checked against the ledger's terms, as `reserve` takes them; records nothing."""
-        return Intent(self.ledger, tuple(self._asks(releases, run, algorithm, origin, slot)), self.version)
+    def transaction(self) -> AbstractContextManager["Transaction"]:
+        """Return a transaction that can reserve for these data; see `Ledger.transaction`."""
+        return self.ledger.transaction(self)
 
     def keep_profile(self, subject: ProfiledColumns, run: str, counts: Iterable[float], noise_std: float) -> None:
         """Record the noisy counts of all silos together that `run` has just drawn, for later fits to reuse at no cost.
@@ -635,18 +648,67 @@ class ConfirmedLedger:
         return asks
 
 
-@dataclass(frozen=True)
-class Intent:
-    """Releases that a run is about to make: checked once, then asked for, `version` of the data being used."""
+class Transaction:
+    """What `Ledger.transaction` lends: reservations and statements that one commit makes durable."""
 
-    ledger: "Ledger"
-    asks: tuple[Ask, ...]
-    version: int
+    def __init__(
+        self, ledger: Ledger, connection: sqlite3.Connection, writer: Writer, data: ConfirmedLedger | None
+    ) -> None:
+        """Not for callers."""
+        self._ledger, self._connection, self._writer, self._data = ledger, connection, writer, data
+        self.recorded: list[tuple[Ask, Entry]] = []
+        self.refused: dict[str, Any] | None = None
+        self.failure: BaseException | None = None
+        self.is_open = True
 
-    def check_room(self) -> None:
-        """As `ConfirmedLedger.check_room`."""
-        self.ledger._check_room(self.asks, self.version)
+    def reserve(
+        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
+    ) -> Receipt:
+        """Record releases as spent, as `ConfirmedLedger.reserve` does; they are when the block has ended."""
+        with self._ending_at_errors():
+            if self._data is None:
+                raise InputError("Only a transaction of confirmed data can reserve: use ledger.confirm(data).")
+            return self.reserve_asks(self._data._asks(releases, run, algorithm, origin, slot))
 
-    def reserve(self) -> Receipt:
-        """As `ConfirmedLedger.reserve`."""
-        return self.ledger._reserve(self.asks, self.version)
+    def reserve_asks(self, asks: Sequence[Ask]) -> Receipt:
+        """Record what was checked against the ledger's terms."""
+        with self._ending_at_errors():
+            ledger, version = self._ledger, self._data.version if self._data is not None else 0
+            found = store.find_keys(self._connection, [ask.key for ask in asks])
+            new = [ask for ask, entry in zip(asks, found, strict=True) if entry is None]
+            run, algorithm = asks[0].run, asks[0].algorithm
+            refusal = (
+                ledger._outdated(run, version)
+                or history.conflict(asks, found)
+                or ledger._overspend([*(ask for ask, _ in self.recorded), *new])
+            )
+            if refusal is not None:
+                self.refused = {"run": run, "algorithm": algorithm, "releases": len(asks), "detail": str(refusal)}
+                raise refusal
+            entries = [entry or self._writer.next(Kind.RELEASE, ask) for ask, entry in zip(asks, found, strict=True)]
+            fresh = tuple(entry is None for entry in found)
+            added = [pair for pair, is_new in zip(zip(asks, entries, strict=True), fresh, strict=True) if is_new]
+            store.append(self._connection, [entry for _, entry in added])
+            self.recorded += added
+        return Receipt(
+            run=run,
+            entries=tuple(entry.seq for entry in entries),
+            digests=tuple(entry.digest for entry in entries),
+            fresh=fresh,
+        )
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement on further tables of the file, or make one; the ledger's own tables cannot be changed."""
+        with self._ending_at_errors(), store.clear_errors(self._ledger.path):
+            return store.execute_beside(self._connection, sql, parameters)
+
+    @contextmanager
+    def _ending_at_errors(self) -> Iterator[None]:
+        """Refuse to go on after an error, or after the block."""
+        if not self.is_open:
+            raise LedgerError("This transaction has ended; nothing more can be done in it.")
+        try:
+            yield
+        except BaseException as error:
+            self.failure, self.is_open = error, False
+            raise
