@@ -15,7 +15,6 @@ from dpadmm.evaluation import evaluate
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.reporting.measurement import Basis
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import ModelRows
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy
 
 SPEND = ("--epsilon", "1", "--delta", "1e-5")
@@ -114,13 +113,13 @@ def test_what_is_refused_changes_nothing(cli, study, copy, monkeypatch, words, m
 def test_rows_that_are_stored_centred(cli, study, copy, monkeypatch):
     """Both kinds of figures, of the rows of several tables."""
     model, _ = copy
-    read = ModelRows.read
+    read = ReleasedModel.read_rows
 
     def read_centred(*arguments, **words):
         found = read(*arguments, **words)
         return replace(found, features=centred(as_array(found.features)))
 
-    monkeypatch.setattr(ModelRows, "read", read_centred)
+    monkeypatch.setattr(ReleasedModel, "read_rows", read_centred)
     words = ("evaluate", str(model), *study.files, "--no-record")
     accuracy, _ = true_accuracy(study, model)
     assert cli.ask(*words, "--public", "test", "--declare", "published")["value"] == pytest.approx(accuracy)

@@ -161,7 +161,7 @@ def carry_out(
     Raw rows are encoded as the plan says; where it has a problem for each class, the numbers of classes become the
     labels of these. `earlier`: the profile that was released before, for a plan that counts on it.
     """
-    if plan.task.profile.has_earlier is not (earlier is not None):
+    if (plan.task.profile.earlier_run is None) is not (earlier is None):
         raise InputError(
             "A plan that uses an earlier column profile needs that profile, and other plans must not get one. Pass "
             "`earlier` only with the plan that was made for it."
