@@ -211,7 +211,7 @@ def _books(files: SiloFiles) -> Iterator[Checkup]:
 
 def _schema(view: SiloView) -> Iterator[Checkup]:
     digest = schema_digest(view.files.schema)
-    others = [terms.run for terms in view.agreements() if terms.schema != digest]
+    others = [terms.run for terms in view.store.agreements(with_closed=True) if terms.schema != digest]
     if others:
         words = f"{', '.join(others)}: the terms name a different schema from {view.files.schema}"
         yield problem("schema", words, "restore the schema with which the silo was created")
@@ -254,7 +254,7 @@ def _table(view: SiloView, runs: Sequence[SiloRun]) -> Iterator[Checkup]:
             if run.state is RunState.REFUSED:
                 yield problem("runs", f"{run.run!r} would be refused: {run.reason}", "see policy.toml")
         is_open = {run.digest for run in runs if run.state in _OPEN}
-        for terms in view.agreements():
+        for terms in view.store.agreements(with_closed=True):
             if terms.digest not in is_open:
                 continue
             try:
@@ -266,7 +266,7 @@ def _table(view: SiloView, runs: Sequence[SiloRun]) -> Iterator[Checkup]:
 
 def _round_bytes(view: SiloView) -> float:
     """Return about how many bytes a round takes: those of the rounds so far, else what is usual."""
-    rounds, taken = view.rounds(), sum(path.stat().st_size for path in (view.files.state, view.ledger))
+    rounds, taken = view.store.count_answers(), sum(path.stat().st_size for path in (view.files.state, view.ledger))
     return taken / rounds if rounds >= _MEASURED_ROUNDS else USUAL_ROUND["silo"]
 
 
@@ -277,7 +277,7 @@ def _line(files: SiloFiles, address: str | None) -> Iterator[Checkup]:
         yield warning("line", "the connection to the coordinator was not tried", "give --coordinator HOST:PORT")
         return
     with viewed(files.directory) as view:
-        keys = {terms.coordinator for terms in view.agreements()}
+        keys = {terms.coordinator for terms in view.store.agreements(with_closed=True)}
     made = dialling.call(Place.of(address), SigningKey.load(files.key), keys)
     yield from dialling.told(made, has_terms=bool(keys))
 

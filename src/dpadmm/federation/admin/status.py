@@ -17,7 +17,6 @@ from statistics import median
 from typing import Any
 
 from dpadmm.errors import DpadmmError
-from dpadmm.federation import durable
 from dpadmm.federation.agreement import Agreement, stored_terms
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
@@ -25,8 +24,8 @@ from dpadmm.federation.https.notice import CoordinatorNotice, SiloNotice, SiloPr
 from dpadmm.federation.locks import is_held
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.refusal import reason_of
-from dpadmm.federation.silo_files import APPLICATION, TABLES, SiloFiles, policy_records
-from dpadmm.federation.silo_store import LogEntry, SiloStore
+from dpadmm.federation.silo_files import SiloFiles, policy_records
+from dpadmm.federation.silo_store import LogEntry, SiloStore, open_store
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.ledger import open_for_reading
 
@@ -190,27 +189,12 @@ class SiloView:
         """Its ledger."""
         return self.files.ledger(self.policy.noise)
 
-    def agreements(self) -> list[Agreement]:
-        """Return the terms that were approved, the oldest first."""
-        return [stored_terms(text) for (text,) in self.store.rows("SELECT terms FROM approved ORDER BY rowid")]
-
     def runs(self) -> tuple[SiloRun, ...]:
         """Return every run, the oldest first."""
-        return tuple(self._run(terms) for terms in self.agreements())
-
-    def rounds(self) -> int:
-        """Return how many rounds were answered here, of all runs."""
-        return int(self.store.rows("SELECT COUNT(*) FROM answers")[0][0])
-
-    def refusals(self, number: int) -> tuple[LogEntry, ...]:
-        """Return the latest refusals, the latest first."""
-        query = "SELECT time, event, detail FROM log WHERE event = 'refused' ORDER BY rowid DESC LIMIT ?"
-        return tuple(LogEntry(*row) for row in self.store.rows(query, number))
+        return tuple(self._run(terms) for terms in self.store.agreements(with_closed=True))
 
     def _run(self, terms: Agreement) -> SiloRun:
-        # SQLite takes the other columns from the row of the greatest round.
-        query = "SELECT MAX(round), state IS NULL FROM answers WHERE digest = ?"
-        ((last, is_ended),) = self.store.rows(query, terms.digest)
+        last, kept = self.store.last(terms.digest)
         found = SiloRun(
             run=terms.run, digest=terms.digest, method=terms.method, round=last, rounds=terms.rounds, delta=terms.delta
         )
@@ -218,7 +202,7 @@ class SiloView:
             agreed, agent = agreed_run(terms), terms.agent(self.policy.name)
             found = replace(
                 found,
-                state=self._state(terms, last, is_ended=bool(is_ended), is_last=last in agreed.rounds_of(agent)[-1:]),
+                state=self._state(terms, last, is_ended=kept is None, is_last=last in agreed.rounds_of(agent)[-1:]),
                 spent_epsilon=agreed.epsilon(agent, agreed.first_round - 1 if last is None else last),
                 epsilon=agreed.epsilon(agent, terms.rounds),
             )
@@ -230,12 +214,11 @@ class SiloView:
         return found
 
     def _state(self, terms: Agreement, last: int | None, *, is_ended: bool, is_last: bool) -> RunState:
-        if not is_last and self.store.rows("SELECT 1 FROM closed WHERE digest = ?", terms.digest):
+        if not is_last and self.store.is_closed(terms.digest):
             return RunState.ENDED
         if last is not None:
             return RunState.ENDED if is_ended else RunState.FINISHED if is_last else RunState.RUNNING
-        is_joined = self.store.rows("SELECT 1 FROM joined WHERE digest = ?", terms.digest)
-        return RunState.JOINED if is_joined else RunState.APPROVED
+        return RunState.JOINED if self.store.is_joined(terms.digest) else RunState.APPROVED
 
 
 @contextmanager
@@ -244,8 +227,8 @@ def viewed(directory: Path) -> Iterator[SiloView]:
     files = SiloFiles(directory)
     files.check()
     policy = Policy.load(files.policy)
-    with closing(durable.connect_for_reading(files.state, APPLICATION, TABLES)) as connection:
-        yield SiloView(files, policy, SiloStore(connection, files.state, {}))
+    with open_store(files, for_reading=True) as store:
+        yield SiloView(files, policy, store)
 
 
 def silo_status(directory: Path, *, is_data_checked: bool = False) -> SiloStatus:
@@ -260,7 +243,7 @@ def silo_status(directory: Path, *, is_data_checked: bool = False) -> SiloStatus
             budget=_budget(view.ledger),
             data=_data_status(view, is_read=is_data_checked),
             runs=view.runs(),
-            refusals=view.refusals(SHOWN_REFUSALS),
+            refusals=view.store.latest_refusals(SHOWN_REFUSALS),
         )
 
 
