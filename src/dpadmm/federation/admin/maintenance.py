@@ -132,16 +132,16 @@ def rotate_silo_key(files: SiloFiles, *, is_old_kept: bool, may_close: bool) -> 
             silo.settle()
             closed = _close(silo, NEW_KEY, may_close=may_close)
             unfit = tuple(each.run for each in silo.store.agreements() if silo.due_rounds(each))
-    told = _told(files, policy)
+    entry = _entry(files, policy)
     key = identity.next_key(files.key)
     with open_store(files) as store:
         store.change_key(key.public, f"{fingerprint(key.public)} after {fingerprint(before)}")
-    replace(told, key=key.public).save(files.entry)
+    replace(entry, key=key.public).save(files.entry)
     kept = identity.put_into_use(files.key, is_old_kept=is_old_kept)
     return KeyChange(key, before, kept, closed, unfit)
 
 
-def _told(files: SiloFiles, policy: Policy) -> SiloEntry:
+def _entry(files: SiloFiles, policy: Policy) -> SiloEntry:
     """Return a silo's entry, by the number of records that it has told before; the table need not be there."""
     known = SiloEntry.load(files.entry).records if files.entry.exists() else None
     if known is None and policy.relation.has_public_sizes:
