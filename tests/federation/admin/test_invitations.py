@@ -15,7 +15,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 import httpx
 
 from dpadmm.data import Numeric, Schema, Screening, ThresholdLabel
-from dpadmm.data.table_format import TableFormat
+from dpadmm.data.reading import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.admin.joining import InvitedSilo, OwnerRules, check_silo, create_silo

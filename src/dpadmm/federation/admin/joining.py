@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Screening
-from dpadmm.data.table_format import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
@@ -128,7 +128,7 @@ class InvitedSilo:
 
         What they cost is for the owner, and `approve`, to see.
         """
-        announced, found = self.invitation.protection, agreed_run(terms).plan.statement().protection
+        announced, found = self.invitation.protection, agreed_run(terms).plan.account().protection
         if not announced.is_covered_by(found):
             raise Refusal(f"The terms are {found.words()}, but the study was announced {announced.words()}.")
 
