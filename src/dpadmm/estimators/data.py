@@ -239,7 +239,7 @@ class TrainingRows:
     def of_table(cls, schema: Schema, screening: Screening, table: pd.DataFrame, owners: Owners) -> "TrainingRows":
         """Return the rows of a table with its label, screened as `dpadmm fit` does."""
         layout = owners.layout(len(table))
-        parts = [screen_cells(schema.columns, schema.label, table.iloc[part], "X", screening) for part in layout.rows]
+        parts = [screen_cells(schema, table.iloc[part], "X", screening) for part in layout.rows]
         places = [str(name).strip() for name in table.columns]
         sources = tuple(f"X[{places.index(name)}]" for name in schema.column_names)  # as `ledger_data` has them
         return cls(

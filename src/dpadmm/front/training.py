@@ -90,7 +90,7 @@ def prepare(
     if used is not None:
         frames = [frame.iloc[own.kept] for frame, own in zip(frames, used, strict=True)]
     parts = [
-        screen_cells(schema.columns, schema.label, frame, table.where, screening, may_be_empty=may_be_empty)
+        screen_cells(schema, frame, table.where, screening, may_be_empty=may_be_empty)
         for frame, table in zip(frames, tables.values(), strict=True)
     ]
     names = list(tables) if names is None else names
@@ -133,7 +133,7 @@ class Training:
             raise InputError(f"{own[0]} is for estimators.{instead} Leave it out.")
         schema = public_schema(said.schema, said.target, is_real=said.training.loss == "huber")
         schema = schema.with_intercept(said.training.fit_intercept)
-        check_split(said.split_by, schema.columns, schema.label)
+        check_split(said.split_by, schema)
         check_person(said.person, said.privacy.keep, settings.protection, schema, said.split_by)
         check_outputs(out.model, out.report, may_replace=out.force)
         settings.class_weights(schema)

@@ -166,4 +166,4 @@ def _first_is_one(rows: int, own: int) -> PersonWeights:
 
 def _read(silos: Sequence[Rows]) -> RawSilos:
     frames = [pd.DataFrame(rows, columns=list(SCHEMA.column_names), dtype=object) for rows in silos]
-    return RawSilos(SCHEMA, [screen_cells(SCHEMA.columns, None, each, "A silo", _LENIENT) for each in frames], [])
+    return RawSilos(SCHEMA, [screen_cells(SCHEMA, each, "A silo", _LENIENT, is_labelled=False) for each in frames], [])
