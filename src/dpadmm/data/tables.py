@@ -335,6 +335,13 @@ class SiloTable:
         """How many rows there are."""
         return len(self.frame)
 
+    def screened(
+        self, schema: Schema, screening: Screening, kept: Ints | None = None, *, may_be_empty: bool = False
+    ) -> ScreenedCells:
+        """Return the rows, checked; kept: the numbers of those that are used."""
+        frame = self.frame if kept is None else self.frame.iloc[kept]
+        return screen_cells(schema, frame, self.where, screening, may_be_empty=may_be_empty)
+
     def ledger_columns(self, name: str, persons: NDArray[np.intp] | None = None) -> SiloColumns:
         """Return the table as a ledger knows it, see `known_cells`; persons: whose each row is."""
         return SiloColumns.of_frame(name, known_cells(self.frame, self.where), persons).sharing(self.hashed)
