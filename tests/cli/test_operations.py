@@ -15,8 +15,8 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.cli import terminal
 from dpadmm.cli.main import app
+from dpadmm.data.reading import read_file
 from dpadmm.data.schema import Schema
-from dpadmm.data.tables import read_table
 from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy, wait_until
 from dpadmm.federation.https.service import free_port
 
@@ -42,7 +42,7 @@ def keys_of(told):
 @pytest.fixture
 def federation(place):
     """A coordinator and the silos north and south, which have approved three rounds with test noise."""
-    tables = {name: read_table(place / f"{name}.csv") for name in ("north", "south")}
+    tables = {name: read_file(place / f"{name}.csv").frame for name in ("north", "south")}
     schema = Schema.load("schema.json")
     return prepare_rehearsal(place, tables, schema, p_admm_terms(schema, 3, 1.0), rehearsal_policy, (2.0, 1e-5))
 

@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
+from dpadmm.data.reading import read_file
 from dpadmm.data.schema import Schema
-from dpadmm.data.tables import read_table
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy, wait_until
 from dpadmm.federation.https.client import SiloClient
@@ -30,7 +30,7 @@ def federation(place):
     """A coordinator and the silos north and south, which have approved three rounds with test noise."""
     schema, tables = (
         Schema.load("schema.json"),
-        {name: read_table(place / f"{name}.csv") for name in ("north", "south")},
+        {name: read_file(place / f"{name}.csv").frame for name in ("north", "south")},
     )
     return prepare_rehearsal(place, tables, schema, p_admm_terms(schema, 3, 1.0), rehearsal_policy, (2.0, 1e-5))
 

@@ -195,8 +195,9 @@ def rehearsal_tables(
 
     Cells that `screening` refuses are refused here, where file and row are still those of the user.
     """
+    from dpadmm.data.reading import read_file
     from dpadmm.data.schema import Schema
-    from dpadmm.data.tables import encode_table, read_table, split_table
+    from dpadmm.data.tables import encode_table, split_table
 
     checks.count("silos", silos, least=2)
     if data is None:
@@ -208,10 +209,10 @@ def rehearsal_tables(
     else:
         if schema is None:
             raise InputError("A table needs its public schema: give --schema FILE.")
-        frame, public = read_table(data, written), Schema.load(schema)
+        frame, public = read_file(data, written).frame, Schema.load(schema)
         encode_table(public, frame, str(data), screening)
     if by is not None:
-        tables = split_table(frame, by, "The table", has_header=written.is_headed)
+        tables = split_table(frame, by, "The table")
     else:
         order = np.random.default_rng(_DEAL_SEED).permutation(len(frame))
         tables = {f"silo-{i}": frame.iloc[rows] for i, rows in enumerate(np.array_split(order, silos))}
