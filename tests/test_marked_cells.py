@@ -816,7 +816,7 @@ def test_many_more_awkward_cells_are_not_shown(book: Ledger, fitted: dict[str, A
 
 
 def test_objects_that_hold_records_do_not_print_them() -> None:
-    from dpadmm.data.dataset import Dataset
+    from dpadmm.data.partition import EncodedTable
     from dpadmm.data.schema import Screening
     from dpadmm.data.tables import encode_table
     from dpadmm.estimators.data import Layout
@@ -826,7 +826,9 @@ def test_objects_that_hold_records_do_not_print_them() -> None:
     silos = Silos.from_parts([X[:, :1] / 1e6], [X[:, 0]], row_norm=1e7, names=[SAID])
     held = (
         silos,
-        Dataset(name="d", features=X, labels=T, row_norm=1e19, description="", origin="", groups=np.array([SAID] * N)),
+        EncodedTable(
+            name="d", features=X, labels=T, row_norm=1e19, description="", origin="", groups=np.array([SAID] * N)
+        ),
         encode_table(schema, frame(), "t.csv", Screening()),
         Layout.of([SAID] * N, N),
     )

@@ -100,7 +100,7 @@ def computed(risk, way):
 def errors_of(rows, *ways):
     """Return how far computed gradients are from the exact one at most, and what the certificate counts."""
     risk = EmpiricalRisk(Silos.from_parts([rows], [np.full(rows.shape[0], FAR)], 1.0), Huber(SLOPE))
-    counted = Setting(Problem.of(risk), 1, 0.0).evaluated(0).solver_tolerance
+    counted = Setting(Problem.of(risk), 1, 0.0).local_gradient(0).solver_tolerance
     exact = exact_mean(rows)
     return max(np.linalg.norm(computed(risk, way) - exact) for way in ways), counted
 
@@ -201,7 +201,7 @@ class TestWhatIsCounted:
     @staticmethod
     def counted(n, d=5, mu=0.0, **who):
         functions = PublicFunctions.of_loss(np.array([n]), d, Logistic(), 2.0, mu)
-        return Setting(Problem.of(functions), 1, 0.0, protection=Protection(**who)).evaluated(0).solver_tolerance
+        return Setting(Problem.of(functions), 1, 0.0, protection=Protection(**who)).local_gradient(0).solver_tolerance
 
     def test_it_grows_with_rows_dimension_and_gradients_and_then_no_more(self):
         assert self.counted(10) < self.counted(1000) < self.counted(4000) < self.counted(10**6)
@@ -225,7 +225,7 @@ class TestWhatIsCounted:
     def test_the_sum_over_silos_counts_as_well(self):
         functions = PublicFunctions.of_loss(np.full(50, 100), 5, Logistic(), 1.0)
         setting = Setting(Problem.of(functions), 1, 0.0)
-        apart, together = setting.evaluated(3).solver_tolerance, setting.evaluated_sum()[3].solver_tolerance
+        apart, together = setting.local_gradient(3).solver_tolerance, setting.local_gradients()[3].solver_tolerance
         assert together - apart >= 49 * 2.0**-53
         (mechanism,) = NoisyGradients(step=0.1).mechanisms(setting)
         assert mechanism.rows[0].certificates[0].bound == pytest.approx(2 / 5000 + 2 * together, rel=1e-15)

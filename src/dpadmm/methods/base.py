@@ -18,7 +18,7 @@ its releases before any noise is chosen.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -108,11 +108,6 @@ class Agents:
         """Return argmin w_i f_i(x) + lin'x + (pull/2) ||x - centre||^2 for all agents here."""
         return self.solver.solve(Subproblem(lin, centre, pull, start, self.seats))
 
-    def minimise_with_share(self, lin: Floats, centre: Floats, pull: Floats, start: Floats) -> Solution:
-        """As `minimise`, with the agent's share g/N of a ridge regulariser added (graph methods have no prox)."""
-        total = pull + self.regulariser.strong_convexity / self.number
-        return self.minimise(lin, centre * (pull / total)[:, None, None], total, start)
-
 
 class NoiseHook(Protocol):
     """Where noise enters a step; the loop hands it in."""
@@ -153,7 +148,7 @@ class Residuals(NamedTuple):
 
 def take(state: State, positions: Ints | None) -> State:
     """Return the rows of a state that belong to these agents."""
-    return state if positions is None else _rebuilt(state, [part[positions] for part in state])
+    return state if positions is None else type(state)(*[part[positions] for part in state])
 
 
 def put(state: State, positions: Ints | None, part: State) -> State:
@@ -165,11 +160,7 @@ def put(state: State, positions: Ints | None, part: State) -> State:
         copy = whole.copy()
         copy[positions] = rows
         merged.append(copy)
-    return _rebuilt(state, merged)
-
-
-def _rebuilt(state: Any, parts: list[Floats]) -> Any:
-    return type(state)(*parts)
+    return type(state)(*merged)
 
 
 def spread(models: Floats) -> Floats:
@@ -184,7 +175,7 @@ _CENTRED = 1 + 2 * MOST_SHIFT
 """How much longer than a row the numbers are that sums over centred sparse rows add up: `||s|| + ||a c||`."""
 
 
-def evaluated(
+def with_rounding(
     local: LocalFunction, *, dimension: int, size: float, order: int = 1, ridge: float = 0.0
 ) -> LocalFunction:
     """Return the function with the rounding of `w/n` times a sum over its records as its tolerance.
@@ -199,7 +190,7 @@ def evaluated(
     return replace(local, solver_tolerance=local.weight * error)
 
 
-def added_up(silos: Sequence[LocalFunction], *, size: float, ridge: float = 0.0) -> list[LocalFunction]:
+def with_rounding_of_sum(silos: Sequence[LocalFunction], *, size: float, ridge: float = 0.0) -> list[LocalFunction]:
     """Return the functions, the rounding of their values' sum counted as well: in each, as any may be a person's."""
     if len(silos) == 1:
         return list(silos)
@@ -249,13 +240,13 @@ class Setting:
         return bound
 
     @property
-    def graph(self) -> Network:
-        """The network, or an error where there is none."""
+    def degrees(self) -> Ints:
+        """How many neighbours each agent has, or an error where there is no network."""
         if self.network is None:
             raise InputError(
                 "The certificate needs the network, because what an agent sends depends on its neighbours. Pass one."
             )
-        return self.network
+        return self.network.degrees
 
     def rows(
         self, certificate: Callable[[int], Certificate], rounds: Sequence[int] | None = None
@@ -291,7 +282,7 @@ class Setting:
             scores=problem.functions.constants.scores,
         )
 
-    def evaluated(self, agent: int, clip: float = math.inf) -> LocalFunction:
+    def local_gradient(self, agent: int, clip: float = math.inf) -> LocalFunction:
         """Return the public side of one agent's function where its gradient is taken, with what rounding costs (C7).
 
         clip: what a record's gradient is shortened to. Only where there is one, the loss need not bound gradients.
@@ -300,20 +291,19 @@ class Setting:
         if self.rounding is not None:
             return local
         size = min(local.gradient_bound, clip)
-        return evaluated(local, dimension=self.problem.dimension, size=size, ridge=self._ridge(size))
+        constants = self.problem.functions.constants
+        return with_rounding(
+            local, dimension=self.problem.dimension, size=size, ridge=longest_ridge(constants.strong_convexity, size)
+        )
 
-    def evaluated_sum(self) -> list[LocalFunction]:
+    def local_gradients(self) -> list[LocalFunction]:
         """Return those of all agents, where their gradients are added up before the noise."""
-        silos = [self.evaluated(i) for i in range(self.problem.n_agents)]
+        silos = [self.local_gradient(i) for i in range(self.problem.n_agents)]
         size = silos[0].gradient_bound
-        return silos if self.rounding is not None else added_up(silos, size=size, ridge=self._ridge(size))
-
-    def _ridge(self, gradient_bound: float) -> float:
-        return longest_ridge(self.problem.functions.constants.strong_convexity, gradient_bound)
-
-    def degree(self, agent: int) -> int:
-        """Return the number of an agent's neighbours."""
-        return int(self.graph.degrees[agent])
+        if self.rounding is not None:
+            return silos
+        ridge = longest_ridge(self.problem.functions.constants.strong_convexity, size)
+        return with_rounding_of_sum(silos, size=size, ridge=ridge)
 
 
 ROWS = frozenset({Unit.RECORD, Unit.PERSON})
@@ -352,6 +342,12 @@ class About:
     longest_step: of a planned round, in units of 1/L; explicit gradient steps have one, proximal ones do not.
     why: what speaks for it, where the planner chooses it.
     noised: what the noise is added to. free: its numbers, and facts of its setting, that no certificate depends on.
+
+    Derived: is_private: whether anything protects it. is_pure: whether its noise gives pure epsilon.
+    has_gaussian_noise: whether its noise is Gaussian, on samples or not, so that a profile can be composed with it.
+    is_one_shot: whether every silo speaks once, in the only round. is_one_descent: whether its mean model is a proximal
+    descent with the sum of the silos' Gaussian noises, as of one silo. least_silos: how many silos it needs; on a graph
+    somebody must be there to talk to.
     """
 
     name: str
@@ -374,30 +370,26 @@ class About:
     noised: str = "what is sent"
     free: frozenset[str] = frozenset()
 
-    @property
-    def is_private(self) -> bool:
-        """Whether anything protects it."""
-        return self.certificate != "none"
+    is_private: bool = field(init=False)
+    is_pure: bool = field(init=False)
+    has_gaussian_noise: bool = field(init=False)
+    is_one_shot: bool = field(init=False)
+    is_one_descent: bool = field(init=False)
+    least_silos: int = field(init=False)
 
-    @property
-    def is_pure(self) -> bool:
-        """Whether its noise gives pure epsilon."""
-        return all(family.is_pure for family in self.noise)
-
-    @property
-    def has_gaussian_noise(self) -> bool:
-        """Whether its noise is Gaussian, on samples or not, so that a profile can be composed with it."""
-        return not any(family.is_pure for family in self.noise)
-
-    @property
-    def is_one_shot(self) -> bool:
-        """Whether every silo speaks once, in the only round."""
-        return self.topology is Topology.ALONE
-
-    @property
-    def is_one_descent(self) -> bool:
-        """Whether its mean model is a proximal descent with the sum of the silos' Gaussian noises, as of one silo."""
-        return not (self.is_pure or self.trusts_coordinator or self.is_one_shot or self.longest_step < math.inf)
+    def __post_init__(self) -> None:
+        """Derive what is asked for often."""
+        pure = [family.is_pure for family in self.noise]
+        is_one_shot = self.topology is Topology.ALONE
+        has_gaussian_descent = not (all(pure) or self.trusts_coordinator or is_one_shot)
+        vars(self).update(
+            is_private=self.certificate != "none",
+            is_pure=all(pure),
+            has_gaussian_noise=not any(pure),
+            is_one_shot=is_one_shot,
+            is_one_descent=has_gaussian_descent and self.longest_step == math.inf,
+            least_silos=2 if self.topology is Topology.GRAPH else 1,
+        )
 
     def views(self, n_silos: int) -> frozenset[View]:
         """Against whom it is certified among so many silos."""
@@ -416,11 +408,6 @@ class About:
         if protection.unit is Unit.USER and not protection.relation.has_public_sizes:
             return f"{self.name} is not certified for adding or removing users"
         return None
-
-    @property
-    def least_silos(self) -> int:
-        """How many silos it needs: on a graph somebody must be there to talk to."""
-        return 2 if self.topology is Topology.GRAPH else 1
 
 
 @dataclass(frozen=True)
@@ -448,21 +435,16 @@ class Method(ABC):
         raise InputError(f"No plan can be made for {cls.about.name}: choose its settings yourself.")
 
     @classmethod
-    def is_plannable(cls) -> bool:
-        """Whether the method says how a step becomes its settings, and anything protects it."""
-        return cls.about.is_private and next(kind for kind in cls.__mro__ if "at_step" in vars(kind)) is not Method
-
-    @classmethod
     def numbers(cls) -> dict[str, float | None]:
         """Return the numbers that the terms of a federation may set, with their defaults (None: they must be set).
 
         These are the fields that hold a number, unless their default is None.
         """
         hints, found = get_type_hints(cls), {}
-        for field in fields(cast(Any, cls)):
-            is_number = bool({int, float} & {hints[field.name], *get_args(hints[field.name])})
-            if is_number and field.default is not None:
-                found[field.name] = None if field.default is MISSING else field.default
+        for each in fields(cast(Any, cls)):
+            is_number = bool({int, float} & {hints[each.name], *get_args(hints[each.name])})
+            if is_number and each.default is not None:
+                found[each.name] = None if each.default is MISSING else each.default
         return found
 
     @classmethod
@@ -607,4 +589,8 @@ def federated() -> dict[str, type[Method]]:
 
 def plannable() -> dict[str, type[Method]]:
     """Return the methods that can be planned; the others need choices that no public fact settles."""
-    return {name: method for name, method in sorted(by_name().items()) if method.is_plannable()}
+    return {
+        name: method
+        for name, method in sorted(by_name().items())
+        if method.about.is_private and method.at_step.__func__ is not Method.at_step.__func__  # type: ignore[attr-defined]
+    }

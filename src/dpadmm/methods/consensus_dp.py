@@ -97,58 +97,53 @@ class FunctionsDiffer:
         """Refuse distances that are none."""
         checks.positive("gradient_distance", self.gradient_distance)
 
-    def certificates(self, rho: float, setting: Setting) -> tuple[Certificate, ...]:
+    def certificates(
+        self, rho: float, setting: Setting, certify: Callable[..., tuple[Certificate, ...]] = consensus_broadcast
+    ) -> tuple[Certificate, ...]:
         """C3."""
-        return _functions(consensus_broadcast, self.gradient_distance, rho, setting)
+        constants, protection = setting.problem.functions.constants, setting.protection
+        if protection.records_per_person != 1 or protection.silos_per_person != 1:
+            raise InputError(
+                "The protected unit is one agent's function, so records_per_person and silos_per_person do not apply; "
+                "leave them at 1."
+            )
+
+        def one_kind(weight: float, _: int) -> tuple[Certificate, ...]:
+            return certify(
+                rounds=setting.rounds,
+                gradient_distance=self.gradient_distance,
+                n_agents=setting.problem.n_agents,
+                penalty=rho,
+                strong_convexity=constants.strong_convexity,
+                smoothness=constants.smoothness,
+                weight=weight,
+                solver_tolerance=setting.tolerance or None,
+            )
+
+        return _worst(one_kind, setting)
 
 
 @dataclass(frozen=True)
-class LinearTermsDiffer:
+class LinearTermsDiffer(FunctionsDiffer):
     """The linear term of one agent's *quadratic* is replaced by one at most `gradient_distance` away.
 
     Among quadratics this is all that a bounded gradient distance allows: the Hessians are equal and not protected. The
     bound is smaller than that of `FunctionsDiffer`, and valid for `QuadraticAgents` only.
     """
 
-    gradient_distance: float
-
-    def __post_init__(self) -> None:
-        """Refuse distances that are none."""
-        checks.positive("gradient_distance", self.gradient_distance)
-
-    def certificates(self, rho: float, setting: Setting) -> tuple[Certificate, ...]:
+    def certificates(
+        self,
+        rho: float,
+        setting: Setting,
+        certify: Callable[..., tuple[Certificate, ...]] = consensus_broadcast_quadratic,
+    ) -> tuple[Certificate, ...]:
         """C3 for the quadratic class."""
         if not isinstance(setting.problem.functions, QuadraticAgents):
             raise InputError(
                 "LinearTermsDiffer is proved for quadratic functions only (QuadraticAgents). Use FunctionsDiffer or "
                 "RecordsDiffer for other functions."
             )
-        return _functions(consensus_broadcast_quadratic, self.gradient_distance, rho, setting)
-
-
-def _functions(
-    certify: Callable[..., tuple[Certificate, ...]], distance: float, rho: float, setting: Setting
-) -> tuple[Certificate, ...]:
-    constants, hidden = setting.problem.functions.constants, setting.protection
-    if hidden.records_per_person != 1 or hidden.silos_per_person != 1:
-        raise InputError(
-            "The protected unit is one agent's function, so records_per_person and silos_per_person do not apply; "
-            "leave them at 1."
-        )
-
-    def one_kind(weight: float, _: int) -> tuple[Certificate, ...]:
-        return certify(
-            rounds=setting.rounds,
-            gradient_distance=distance,
-            n_agents=setting.problem.n_agents,
-            penalty=rho,
-            strong_convexity=constants.strong_convexity,
-            smoothness=constants.smoothness,
-            weight=weight,
-            solver_tolerance=setting.tolerance or None,
-        )
-
-    return _worst(one_kind, setting)
+        return super().certificates(rho, setting, certify)
 
 
 def _worst(one_kind: Callable[[float, int], Sequence[Certificate]], setting: Setting) -> tuple[Certificate, ...]:

@@ -7,7 +7,7 @@ y_i <- x_i + noise of scale proportional to p^(k-1)
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.decentralised import GraphMethod, zeros
-from dpadmm.methods.gradient_method import refuse_all_but_ridge
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import AgentReleases, Family, Geometric, MechanismSpec
 from dpadmm.privacy.certificates.gradients import gradient_step
@@ -78,12 +77,6 @@ class DPDGD(GraphMethod):
         if self.noise not in (Family.COORDINATE, Family.SPHERICAL, Family.GAUSSIAN):
             raise InputError(f"noise must be COORDINATE, SPHERICAL or GAUSSIAN, got {shown(self.noise)}.")
 
-    def check(self, problem: Problem, network: Network | None) -> None:
-        """The regulariser is shared out by its gradient."""
-        refuse_all_but_ridge(
-            "DP-DGD", problem.regulariser, problem.dimension, "Use linearised ADMM for other regularisers."
-        )
-
     def step_at(self, k: int) -> float:
         """Return c q^(k-1)."""
         return self.step * self.decay ** (k - 1)
@@ -108,9 +101,7 @@ class DPDGD(GraphMethod):
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
     ) -> Floats:
         """Each agent mixes its neighbours' messages and its own."""
-        if network is None:
-            raise InputError("DP-DGD needs a network; pass one, for example ring(n_agents).")
-        mixed = _mixing(network) @ messages.reshape(len(messages), -1)
+        mixed = _mixing(cast(Network, network)) @ messages.reshape(len(messages), -1)
         return np.asarray(mixed).reshape(messages.shape)
 
     def dual_scale(self, agents: Agents) -> Floats:
@@ -122,7 +113,7 @@ class DPDGD(GraphMethod):
         rounds, dimension = tuple(range(1, setting.rounds + 1)), setting.problem.dimension
 
         def certificate(i: int, k: int) -> Certificate:
-            plain = gradient_step(setting.evaluated(i), step=self.step_at(k))
+            plain = gradient_step(setting.local_gradient(i), step=self.step_at(k))
             # The mixed point, which is public, has no bound.
             return self._noisy(plain.weakened(Strength.UP_TO_FLOATING_POINT), dimension)
 

@@ -54,5 +54,5 @@ class DPGD(GradientMethod):
 
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One Gaussian release per silo and round."""
-        rows = setting.rows(lambda i: full_gradient(setting.evaluated(i)))
+        rows = setting.rows(lambda i: full_gradient(setting.local_gradient(i)))
         return (MechanismSpec(MESSAGE, Family.GAUSSIAN, rows),)

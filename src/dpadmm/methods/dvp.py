@@ -133,7 +133,7 @@ def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bo
         setting.local(i),
         curvature_bound=functions.constants.record_curvature,
         edge_penalty=eta,
-        degree=setting.degree(i),
+        degree=int(setting.degrees[i]),
         is_logistic=type(loss) is Logistic and loss.cap == 1,  # a cap is not proved
         is_smoothed=is_smoothed,
     )
@@ -141,4 +141,4 @@ def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bo
 
 def _smoothing_certificate(setting: Setting, i: int, eta: float) -> Certificate:
     """C7 for an objective perturbation."""
-    return solver_smoothing(setting.local(i), quadratic_curvature=2 * eta * setting.degree(i))
+    return solver_smoothing(setting.local(i), quadratic_curvature=2 * eta * int(setting.degrees[i]))

@@ -114,5 +114,5 @@ class NoisyGradients(BroadcastMethod):
 
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """The noisy sum, once a round."""
-        certificate = gradient_sum(setting.evaluated_sum(), unit=self.unit)
+        certificate = gradient_sum(setting.local_gradients(), unit=self.unit)
         return (MechanismSpec(BROADCAST, Family.GAUSSIAN, (setting.row(COORDINATOR, certificate),)),)

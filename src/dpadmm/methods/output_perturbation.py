@@ -13,8 +13,8 @@ import numpy as np
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, spread
-from dpadmm.methods.decentralised import zeros
-from dpadmm.methods.gradient_method import GradientState, refuse_all_but_ridge
+from dpadmm.methods.decentralised import check_ridge, zeros
+from dpadmm.methods.gradient_method import GradientState
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import output_perturbation
@@ -63,7 +63,7 @@ class OutputPerturbation(Method):
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Each local problem must be strongly convex, and the regulariser a ridge or none."""
-        refuse_all_but_ridge("Output perturbation", problem.regulariser, problem.dimension, "Use ConsensusADMM.")
+        check_ridge(self, problem, "Use ConsensusADMM.")
         if problem.functions.constants.strong_convexity + problem.regulariser.strong_convexity <= 0:
             raise InputError("Output perturbation needs strong convexity; add a ridge term (mu > 0) to the functions.")
 

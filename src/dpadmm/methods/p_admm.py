@@ -53,6 +53,6 @@ def gaussian_broadcasts(eta: float, setting: Setting, rounds: range) -> Mechanis
     """Return the mechanism that every agent's minimiser leaves with Gaussian noise in these rounds (C1)."""
 
     def certificate(i: int) -> Certificate:
-        return p_admm(setting.local(i), edge_penalty=eta, degree=setting.degree(i))
+        return p_admm(setting.local(i), edge_penalty=eta, degree=int(setting.degrees[i]))
 
     return MechanismSpec(MESSAGE, Family.GAUSSIAN, setting.rows(certificate, rounds))

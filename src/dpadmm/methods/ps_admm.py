@@ -29,6 +29,7 @@ from dpadmm.methods.batches import (
     correction_bound,
     whole_gradients,
 )
+from dpadmm.methods.consensus import consensus_residuals
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, MechanismSpec, MessageKind
 from dpadmm.noise.split import share_at
@@ -232,10 +233,8 @@ class PSADMM(Method):
         return state.z_mean[0] if self.output is Output.AVERAGE else inbox[0]
 
     def residuals(self, agents: Agents, before: tuple[PSState, Floats], after: tuple[PSState, Floats]) -> Residuals:
-        """Primal: largest distance of a model from z. Dual: rho times the movement of z."""
-        distance = np.linalg.norm(after[0].x - after[1], axis=1)
-        moved = self.rho * np.linalg.norm(after[1] - before[1], axis=1)
-        return Residuals(primal=distance.max(axis=0), dual=moved.max(axis=0))
+        """As for consensus ADMM."""
+        return consensus_residuals(self.rho, after[0].x, before[1], after[1])
 
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """The full gradient (Gaussian) and, from the second inner step on, the correction (sampled Gaussian)."""
@@ -277,6 +276,6 @@ class PSADMM(Method):
 
     def _certificates(self, setting: Setting, agent: int) -> tuple[Certificate, Certificate]:
         """C4 of both parts, for one agent."""
-        local, clip = setting.evaluated(agent), self._limit(setting.problem.functions)
+        local, clip = setting.local_gradient(agent), self._limit(setting.problem.functions)
         correction = ps_admm_correction(local, batch_size=self.batches.size, clip=clip)
         return ps_admm_full_gradient(local), correction.weakened(Strength.UP_TO_FLOATING_POINT)

@@ -42,7 +42,8 @@ class RecyclingADMM(EdgePenaltyADMM):
 
     def start(self, agents: Agents, replicas: int) -> tuple[RecycledState, Floats]:
         """All zeros."""
-        return RecycledState(*(zeros(agents, replicas) for _ in range(4))), zeros(agents, replicas)
+        zero = zeros(agents, replicas)
+        return RecycledState(zero, zero, zero, zero), zero
 
     def local_step(
         self, k: int, agents: Agents, state: RecycledState, inbox: Floats, noise: NoiseHook

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tests.builders import with_rounds
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.core.spec import TrainingSpec
 from dpadmm.data.columns import ClassLabel
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
 from dpadmm.federation.outcome import outcome_of
@@ -187,7 +187,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
     records = [silo._records() for silo in world.silos.values()]
-    rows = RawSilos(worlds.SCHEMA, [r.cells for r in records], [[r.cells.labels for r in records]])
+    rows = Dataset(worlds.SCHEMA, [r.cells for r in records])
     here = carry_out(made, rows, SimulatedSampler(seed=5), progress=False)
     model = federation_model(outcome, worlds.SCHEMA)
     assert outcome.rounds == len(outcome.estimates) == 6

@@ -101,7 +101,7 @@ def test_what_leaves_is_only_the_noisy_message(worlds, tmp_path):
         ({"edges": ((0, 1),)}, "connected"),
         ({"loss": "squared"}, "loss must be one of"),
         ({"weighting": "none"}, "weighting must be one of"),
-        ({"l1": 0.1}, "cannot split"),
+        ({"l1": 0.1}, "ridge regulariser"),
     ],
 )
 def test_terms_that_do_not_fit_are_refused(world, change, words):

@@ -111,5 +111,5 @@ class CoordinateDescent(BroadcastMethod):
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """C9: one Gaussian release per silo and round."""
         self.blocks.covers(setting.rounds)
-        rows = setting.rows(lambda i: coordinate_gradient(setting.evaluated(i)))
+        rows = setting.rows(lambda i: coordinate_gradient(setting.local_gradient(i)))
         return (MechanismSpec(MESSAGE, Family.GAUSSIAN, rows),)
