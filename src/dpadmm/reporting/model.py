@@ -20,12 +20,11 @@ from scipy.special import expit
 
 from dpadmm import checks
 from dpadmm.codec import decode, encode
-from dpadmm.data.cells import Screened
 from dpadmm.data.columns import RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.tables import encode_table, screen_cells
+from dpadmm.data.tables import Screened, encode_table, screen_cells
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.methods.base import Topology
 from dpadmm.planner.task import Aim
@@ -182,7 +181,7 @@ class ReleasedModel:
         if not isinstance(table, pd.DataFrame):
             rows = self._array(table, where)
             return Screened(self.encoding.encode(rows), np.empty(0), np.zeros(rows.shape[0], dtype=bool), ())
-        found = screen_cells(schema.columns, schema.label if is_labelled else None, table, where, screening)
+        found = screen_cells(schema, table, where, screening, is_labelled=is_labelled)
         empty = zip(found.cells, self.encoding.empty, strict=True)
         rows = self.encoding.encode(np.column_stack([np.where(c.missing, usual, c.values) for c, usual in empty]))
         rows[found.blank] = 0.0
