@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from dpadmm.data.schema import Screening
-from dpadmm.federation.admin.rehearsal import Rehearsal, running
+from dpadmm.federation.admin.rehearsal import Rehearsal, run_rehearsal
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.keys import fingerprint
@@ -87,7 +87,7 @@ def federated(place: Path, tables: dict[str, Path], view: str) -> float:
                 silo.confirm_peer(each.name, fingerprint(each.key))
         silo.approve(terms)
         silo.close()
-    with running(Rehearsal(place, terms, coordinator, silos)) as rehearsal:
+    with run_rehearsal(Rehearsal(place, terms, coordinator, silos)) as rehearsal:
         outcome = rehearsal.federate()
     return accuracy(federation_model(outcome, heart.SCHEMA), tables)
 
