@@ -31,8 +31,7 @@ def iid(n_rows: int, n_silos: int, rng: np.random.Generator) -> Partition:
     """
     rows, silos = checks.count("n_rows", n_rows), checks.count("n_silos", n_silos)
     _check_enough(rows, silos, 1)
-    order = checked_generator(rng).permutation(rows)
-    return [np.sort(part) for part in np.array_split(order, silos)]
+    return [np.sort(part) for part in np.array_split(checked_generator(rng).permutation(rows), silos)]
 
 
 def by_sizes(n_rows: int, sizes: Sequence[int], rng: np.random.Generator) -> Partition:
