@@ -19,7 +19,6 @@ import pandas as pd
 from dpadmm.data.schema import Screening
 from dpadmm.federation.admin.rehearsal import Rehearsal, running
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.federation.silo import Silo
@@ -77,7 +76,7 @@ def federated(place: Path, tables: dict[str, Path], view: str) -> float:
         )
         files.create(policy, TARGET.epsilon, TARGET.delta, is_summed=is_summed)
         silo = Silo(files.directory)
-        entries.append(SiloEntry.of(silo))
+        entries.append(silo.entry())
         silo.close()
     terms = draft(entries, heart.SCHEMA, TARGET).terms("heart", key.public)
     for files in silos.values():

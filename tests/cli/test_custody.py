@@ -11,11 +11,10 @@ from dpadmm.data.table_format import TableFormat
 from dpadmm.data.tables import read_table
 from dpadmm.federation.agreement import Agreement, Participant, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.locks import sole
 from dpadmm.federation.messages import Join
-from dpadmm.federation.policy import Policy
+from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import SiloFiles, schema_digest
 
@@ -55,7 +54,7 @@ def approve(cli, *more):
 def joined(place, terms):
     """Let north join the run."""
     silo = Silo(place / "north")
-    silo.answer(CoordinatorFiles(place / "coordinator").key().seal(Join(terms.as_json()).encode()))
+    silo.answer(CoordinatorFiles(place / "coordinator").key().seal(Join(terms).encode()))
     silo.close()
 
 

@@ -10,7 +10,7 @@ from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, Participant
-from dpadmm.federation.entry import SiloEntry
+from dpadmm.federation.policy import SiloEntry
 from dpadmm.planner.plan import Plan
 from dpadmm.planner.planner import plan
 from dpadmm.planner.task import TableShape, Task
@@ -92,18 +92,17 @@ def _common(entries: Sequence[SiloEntry], schema: Schema) -> Protection:
     for entry in entries:
         if entry.schema != schema.digest:
             raise InputError(f"{entry.name} was made with another schema. All silos need the same file.")
-    views = {(entry.view, entry.relation) for entry in entries}
-    if len(views) > 1:
-        told = "; ".join(f"{entry.name}: {entry.view}, {entry.relation}" for entry in entries)
+    views = {entry.name: (entry.protection.view.value, entry.protection.relation.value) for entry in entries}
+    if len(set(views.values())) > 1:
+        told = "; ".join(f"{name}: {', '.join(words)}" for name, words in views.items())
         raise InputError(f"The silos' budgets are for different views or neighbours ({told}). Make them equal.")
     first = entries[0].protection
-    counted = [entry.colluders for entry in entries if entry.colluders is not None]
     return Protection(
         view=first.view,
         relation=first.relation,
-        records_per_person=max(entry.records_per_person for entry in entries),
-        silos_per_person=max(entry.silos_per_person for entry in entries),
-        colluders=max(counted, default=None),
+        records_per_person=max(entry.protection.records_per_person for entry in entries),
+        silos_per_person=max(entry.protection.silos_per_person for entry in entries),
+        colluders=max(entry.protection.n_colluders for entry in entries),
     )
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import plural
+from dpadmm.core.budget import share_of
 from dpadmm.core.spec import RunSpec, TrainingSpec
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
-from dpadmm.federation.columns import round_zero_terms
-from dpadmm.federation.terms import agreed_run, loss_words, penalty_words
+from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin, Participant
+from dpadmm.federation.terms import agreed_run
 from dpadmm.methods.base import Method, Topology
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.networks.graph import Network
@@ -24,10 +24,11 @@ from dpadmm.planner.candidates import STANDARD, Candidate, RowForm, Settings, un
 from dpadmm.planner.forecast import Extent, Forecast, ScoreKind
 from dpadmm.planner.task import Task, loss_kind, task_json
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.protection import Unit
+from dpadmm.privacy.protection import Unit, View
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Logistic, Softmax
+from dpadmm.problems.losses import Logistic, Softmax, released_loss
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream
 from dpadmm.queries.column_profile import ColumnProfile
@@ -174,8 +175,11 @@ class Plan:
             raise InputError("Silos of a federation release no curvature, so no intervals (C14). Plan to predict.")
         if task.profile.has_earlier:
             raise InputError("A federation releases its own column profile. Plan without an earlier one.")
-        loss, slope_bound = loss_words(task.loss)
-        l1, ridge = penalty_words(self.run.setting.problem.regulariser)
+        penalty = self.run.setting.problem.regulariser
+        if type(penalty) is not ElasticNet:  # a subclass may be another function
+            raise InputError(f"Terms cannot describe the penalty {penalty}; they can describe l1 and ridge weights.")
+        is_masked, counted = self.spec.facts.shares is not None, self.profile
+        protection = task.protection if is_masked else replace(task.protection, view=View.EAVESDROPPER, colluders=None)
         agreement = Agreement(
             run=run,
             method=self.method,
@@ -187,26 +191,26 @@ class Plan:
             coordinator=coordinator,
             schema=schema,
             dimension=task.n_classes * task.dimension,
-            classes=task.n_classes if isinstance(task.loss, Softmax) else 0,
+            protection=protection,
             class_weights=tuple(class_weights),
             edges=() if self.network is None else tuple((int(i), int(j)) for i, j in self.network.edges),
             row_norm=task.row_norm,
-            loss=loss,
-            slope_bound=slope_bound,
+            loss=released_loss(task.loss),
             mu=self.mu,
-            ridge=ridge,
-            l1=l1,
+            penalty=penalty,
             tolerance=self.run.setting.tolerance,
             tail_power=self.run.schedule.power if isinstance(self.run.schedule, Tail) else 0.0,
-            relation=task.protection.relation.value,
-            records_per_person=task.protection.records_per_person,
-            silos_per_person=task.protection.silos_per_person,
             noise=noise,
             seed=seed,
             reach=0.0 if self.reach is None else self.reach,
-            aggregation=Aggregation.PLAIN if self.spec.facts.shares is None else Aggregation.MASKED,
-            colluders=None if self.spec.facts.shares is None else self.spec.facts.shares.colluders,
-            **round_zero_terms(self.profile, self.whole),
+            profile=None
+            if counted is None
+            else CountedColumns(
+                share=share_of(counted.target, self.whole),
+                n_numeric=counted.n_numeric,
+                n_categorical=counted.n_categorical,
+                size=counted.size,
+            ),
         )
         agreed = agreed_run(agreement).run
         if agreed.method != self.algorithm:

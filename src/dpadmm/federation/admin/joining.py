@@ -13,11 +13,10 @@ from dpadmm.data.table_format import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.invitations import Invitation
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import LARGEST_BODY, Join, Register
-from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
+from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy, SiloEntry
 from dpadmm.federation.refusal import Refusal, printable
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import Records, SiloFiles
@@ -48,7 +47,7 @@ class OwnRules:
 
 def make_silo(invitation: Invitation, directory: Path, rules: OwnRules) -> Records:
     """Make the silo that an invitation is for, whole or not at all; nothing is overwritten."""
-    view = View(invitation.view)
+    view = invitation.protection.view
     if (view is View.PUBLIC) != rules.trusts_coordinator:
         raise InputError(
             f"In the study {invitation.study!r} messages without noise go to the coordinator, who adds the noise: join "
@@ -69,27 +68,18 @@ def make_silo(invitation: Invitation, directory: Path, rules: OwnRules) -> Recor
         written=rules.written,
         methods=FULLY_CERTIFIED + SUMMED * (view is not View.EAVESDROPPER),
         least_noise=rules.least_noise,
-        trusts_coordinator=rules.trusts_coordinator,
         screening=rules.screening,
-        relation=invitation.protection.relation,
-        records_per_person=invitation.records_per_person,
-        silos_per_person=invitation.silos_per_person,
-        colluders=invitation.protection.n_colluders if view is View.AGGREGATE else 1,
+        protection=invitation.protection,
     )
     with tempfile.TemporaryDirectory() as place:
         schema = Path(place) / "schema.json"
         schema.write_text(invitation.schema, encoding="utf-8")
-        return files.create(
-            replace(policy, schema=str(schema)),
-            rules.budget_epsilon,
-            invitation.delta,
-            is_summed=view is View.AGGREGATE,
-        )
+        return files.create(replace(policy, schema=str(schema)), rules.budget_epsilon, invitation.delta)
 
 
 def check_silo(invitation: Invitation, silo: Silo) -> SiloEntry:
     """Return the entry of a silo that is there already; refuse one that the study cannot take."""
-    entry = SiloEntry.of(silo)
+    entry = silo.entry()
     if entry.name != invitation.silo:
         raise InputError(f"The invitation is for {invitation.silo!r}; this silo is called {entry.name!r}.")
     if entry.schema != invitation.table.digest:
@@ -107,7 +97,7 @@ class Guest:
 
     def register(self) -> None:
         """Tell the coordinator what terms are drafted from; telling it the same twice counts once."""
-        told = Register(self.invitation.study, self.invitation.silo, SiloEntry.of(self.silo).text())
+        told = Register(self.invitation.study, self.invitation.silo, self.silo.entry())
         with (
             self._client() as client,
             client.stream("PUT", "/entry", content=self.silo.key.seal(told.encode())) as sent,
@@ -123,9 +113,8 @@ class Guest:
         told = messages.read(open_envelope(envelope, self.invitation.coordinator))
         if not isinstance(told, Join):
             raise Refusal("The coordinator sent something other than terms.")
-        terms = Agreement.from_json(told.terms)
-        self._check_terms(terms)
-        return terms
+        self._check_terms(told.terms)
+        return told.terms
 
     def _check_terms(self, terms: Agreement) -> None:
         """Refuse terms about something else than the study, before anything is computed from them."""

@@ -22,7 +22,7 @@ from dpadmm.federation.https.certificates import client_context
 from dpadmm.federation.https.notice import SiloNotice, telling
 from dpadmm.federation.https.processes import Ended, EndSignals
 from dpadmm.federation.https.trouble import CutOff, words_for
-from dpadmm.federation.keys import SigningKey
+from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey
 from dpadmm.federation.locks import sole
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo import Silo
@@ -132,7 +132,7 @@ class Line:
         if letter is None:
             self._sleep(RETRY_SECONDS[0])  # in case polls come back at once
             return
-        self._send(client, messages.mark(letter[messages.SIGNATURE_BYTES :]), self.silo.answer(letter))
+        self._send(client, messages.mark(letter[SIGNATURE_BYTES:]), self.silo.answer(letter))
         self._notice = replace(self._notice, answered=now())
 
     def _send(self, client: httpx.Client, mark: str, reply: bytes) -> None:

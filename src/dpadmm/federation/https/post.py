@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.keys import split
 from dpadmm.federation.sizes import largest_answer
 from dpadmm.federation.transport import Interrupted
 
@@ -100,7 +101,7 @@ class PostOffice:
 
     def put(self, key: str, envelope: bytes, box: Mailbox) -> None:
         """Keep a letter for a silo while its box is open; the same letter twice is one."""
-        mark = messages.mark(messages.split(envelope)[1])
+        mark = messages.mark(split(envelope)[1])
         with self._lock:
             if box not in self._boxes:
                 return
