@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import log_loss
 
 from dpadmm import Privacy, PrivateLogisticRegression
-from dpadmm.data import breast_cancer
+from dpadmm.data import examples
 from dpadmm.data.draft import ColumnType, draft_schema
 from dpadmm.data.partition import Rows, iid
 from dpadmm.data.schema import Schema
@@ -117,8 +117,8 @@ SETS = {
     "adult": RealSet("Adult, 5 silos", adult.read_adult, adult.SCHEMA, five_silos, adult_fits),
     "breast": RealSet(
         "Breast cancer, 4 hospitals",
-        breast_cancer.read_breast_cancer,
-        breast_cancer.SCHEMA,
+        examples.read_breast_cancer,
+        examples.BREAST_CANCER_SCHEMA,
         partial(column, name="hospital"),
         silo_fits,
     ),

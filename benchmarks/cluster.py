@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from distributed import Client, LocalCluster
 
-from dpadmm.data.cluster.dask_workers import DaskWorkers
+from dpadmm.core.dataset import Dataset
+from dpadmm.data.cluster import DaskWorkers
 from dpadmm.data.columns import BinaryLabel, Numeric
-from dpadmm.data.parquet import ParquetTable
+from dpadmm.data.parquet import ParquetTable, ThreadWorkers, Workers
 from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.streamed import StreamedSilos, StreamedTable
-from dpadmm.data.workers import ThreadWorkers, Workers
+from dpadmm.data.streamed import StreamedTable
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.streams import StreamedRisk
 from table import Row, seconds
@@ -44,7 +44,7 @@ def _risk(table: ParquetTable, workers: Workers) -> StreamedRisk:
     """Return the mean loss over the table."""
     columns = tuple(Numeric(f"x{j}", 0, 1) for j in range(COLUMNS))
     schema = Schema(columns, BinaryLabel("y", ("yes",), ("no",)))
-    silos = StreamedSilos.of_tables(schema, [StreamedTable(table, workers)], Screening(), ["one"])
+    silos = Dataset.of_tables(schema, {"one": StreamedTable(table, workers)}, Screening())
     (stream,) = silos.silos(silos.encoding(1.0, None))
     return StreamedRisk(stream, Logistic())
 
@@ -58,14 +58,14 @@ def rows() -> list[Row]:
         with cluster, Client(cluster, set_as_default=False) as client:
             there, here = DaskWorkers(client), ThreadWorkers(2)
             table = ParquetTable.of(path)
-            on_cluster, in_process = _risk(there.checked([table])[0], there), _risk(table, here)
+            on_cluster, in_process = _risk(there.check_tables([table])[0], there), _risk(table, here)
             point = np.full((1, on_cluster.dimension, 1), 0.1)
             assert np.array_equal(on_cluster.gradient(point), in_process.gradient(point))
             pairs = [
                 (seconds(lambda: on_cluster.gradient(point), 1), seconds(lambda: in_process.gradient(point), 1))
                 for _ in range(3)
             ]
-            empty = seconds(lambda: list(there.results(abs, range(len(table.parts)))), 10)
+            empty = seconds(lambda: list(there.run(abs, range(len(table.parts)))), 10)
     ours, theirs = (min(each) for each in zip(*pairs, strict=True))
     name = f"a pass over {ROWS:,} x {COLUMNS}"
     return [

@@ -9,6 +9,7 @@ ROOMS = [
     "front",
     "settings",
     "estimators",
+    "evaluation",
     "reporting",
     "planner",
     "federation",

@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from dpadmm.errors import BudgetError
-from dpadmm.estimators import PrivateLinearSVC, PrivateLogisticRegression, ledger_data, private_accuracy
+from dpadmm.estimators import PrivateLinearSVC, PrivateLogisticRegression, ledger_data
+from dpadmm.evaluation import private_score
 from dpadmm.privacy.ledger import Budget, Ledger, LedgerStatement
 
 DELTA = 1e-6
@@ -29,7 +30,7 @@ def main(n_records: int = 5_000) -> LedgerStatement:
             tell("logistic regression, epsilon 1", book)
             PrivateLinearSVC(epsilon=0.8, ledger=book, **shared).fit(X, y)
             tell("support vector machine, epsilon 0.8", book)
-            score = private_accuracy(first, X, y, epsilon=0.1, delta=DELTA, ledger=book)
+            score = private_score(first, X, y, epsilon=0.1, delta=DELTA, ledger=book)
             tell(f"accuracy of the first is {score.value:.3f} +- {score.standard_error:.3f}, epsilon 0.1", book)
             try:
                 PrivateLogisticRegression(epsilon=1.0, ledger=book, **shared).fit(X, y)

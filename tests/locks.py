@@ -89,12 +89,12 @@ def saved(model: Any, folder: Path) -> Any:
 def noise_of(plan: Any) -> Any:
     """Return the ends of a noise plan: who releases what in the first and last round of each kind, at which noise."""
     found: dict[str, list[Any]] = {}
-    for (slot, when), row in plan.releases.items():
+    for (kind, when), row in plan.releases.items():
         for agent, release in row.items():
             certificate = release.certificate
             facts = [when, agent, release.count, certificate.theorem, getattr(certificate, "bound", None)]
             facts += [getattr(release, name, None) for name in ("noise_std", "noise_rate", "rate")]
-            found.setdefault(f"{type(release).__name__} {slot.name}", []).append(facts)
+            found.setdefault(f"{type(release).__name__} {kind.name}", []).append(facts)
     return {name: {"releases": len(each), "first": each[0], "last": each[-1]} for name, each in found.items()}
 
 
@@ -251,6 +251,45 @@ def arrays_of_every_label(folder: Path) -> Any:
 
 
 @scenario
+def array_predictions(folder: Path) -> Any:
+    """What estimators and their saved models predict for arrays and for tables of the same columns, by every label."""
+    from dpadmm import PrivateLinearRegression
+    from dpadmm.reporting.model import ReleasedModel
+
+    X, y, silos = rows(3000, classes=3)
+    far = np.vstack([X[:4], [[9.0, -9.0, 0.5], [0.0, 0.0, 0.0]]])
+    usual: dict[str, Any] = {"epsilon": 4.0, "profile": "off"}
+    kinds: dict[str, tuple[Any, Any]] = {
+        "three numbers": (classifier(classes=(3, 5, 8), multi_class="one-vs-rest", **usual), np.array([3, 5, 8])[y]),
+        "three words": (classifier(classes=(" a", "b", "c"), **usual), np.array([" a", "b", "c"])[y]),
+        "truth values": (classifier(classes=None, fit_intercept=False, **usual), y > 0),
+        "floats, without bounds": (classifier(classes=(1.0, 2.0), feature_bounds=None, **usual), 1.0 + (y > 0)),
+        "a norm": (classifier(row_norm=1.5, feature_bounds=None, **usual), (y > 0).astype(int)),
+        "a number": (
+            PrivateLinearRegression(4.0, 1e-5, feature_bounds=(-1, 1), target_bounds=(-1, 1.3), random_state=7),
+            X @ [1.0, -2.0, 0.5],
+        ),
+    }
+    found = {}
+    for kind, (estimator, labels) in kinds.items():
+        estimator.fit(X, labels, groups=silos)
+        estimator.save(folder / "model.json")
+        model = ReleasedModel.load(folder / "model.json")
+        names = [column.name for column in model.schema.columns]
+        table = pd.DataFrame(far, columns=names)[names[::-1]]
+        made = {"own": estimator.predict(far), "of arrays": model.predict(far), "of tables": model.predict(table)}
+        made["blanked"] = model.predict(table.mask(table > 5), missing="blank")
+        found[kind] = {name: [each.tolist(), each.dtype.kind] for name, each in made.items()}
+        found[kind]["scores"] = [model.scores(far), model.scores(table)]
+        found[kind]["coef"] = [estimator.coef_, estimator.intercept_]
+        found[kind]["plain"] = json.loads(model.to_plain_json())
+        if not model.schema.label.is_real:
+            found[kind]["columns"] = [names, list(map(str, model.schema.label.classes))]
+        (folder / "model.json").unlink()
+    return found
+
+
+@scenario
 def streamed(folder: Path) -> Any:
     import dpadmm
 
@@ -266,7 +305,7 @@ def streamed(folder: Path) -> Any:
 def ledger_entries(folder: Path) -> Any:
     """A fit, an evaluation and a second fit that reuses the profile, with secure noise: what the ledger records."""
     import dpadmm
-    from dpadmm.estimators.evaluation import private_evaluation
+    from dpadmm.evaluation.scored_rows import private_evaluation
 
     X, y, silos = rows(6000)
     place = folder / "study.ledger"
@@ -284,7 +323,7 @@ def ledger_entries(folder: Path) -> Any:
 
 @scenario
 def evaluation(folder: Path) -> Any:
-    from dpadmm.estimators.evaluation import private_evaluation
+    from dpadmm.evaluation.scored_rows import private_evaluation
 
     X, y, silos = rows(6000)
     model = classifier(epsilon=3.0).fit(X, y, groups=silos)

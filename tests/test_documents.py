@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from glob import glob
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ DOCUMENTS = sorted(
 ELSEWHERE = ("make ", "pre-commit ", "pip ")
 # These pages are one session each, run from top to bottom: test_documentation.py and test_quickstart.py in tests/cli,
 # test_commands_page.py in research/tests.
-SESSIONS = ("command-line.md", "commands.md", "persons.md", "quickstart.md", "tables.md")
+SESSIONS = ("README.md", "command-line.md", "commands.md", "persons.md", "quickstart.md", "tables.md")
 ROOMS = ("src", "tests", "examples", "benchmarks", "research", "contrib")
 
 
@@ -31,19 +32,35 @@ def blocks(document: Path, language: str) -> list[str]:
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
-    "document", [d for d in DOCUMENTS if d.name not in SESSIONS and blocks(d, "python")], ids=lambda d: d.name
+    "document",
+    [d for d in DOCUMENTS if (d.name not in SESSIONS or d.name == "README.md") and blocks(d, "python")],
+    ids=lambda d: d.name,
 )
 def test_python_snippets_run(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile("\n".join(blocks(document, "python")), str(document), "exec"), {"__name__": "__main__"})
 
 
+def commands_of(document: Path) -> list[str]:
+    lines = [line[2:] for block in blocks(document, "console") for line in block.splitlines() if line[:2] == "$ "]
+    return [line for line in lines if not line.startswith(ELSEWHERE)]
+
+
 def commands():
     for document in (d for d in DOCUMENTS if d.name not in SESSIONS):
-        lines = [line[2:] for block in blocks(document, "console") for line in block.splitlines() if line[:2] == "$ "]
-        for line in lines:
-            if not line.startswith(ELSEWHERE):
-                yield pytest.param(line, id=f"{document.name}: {line[:50]}")
+        for line in commands_of(document):
+            yield pytest.param(line, id=f"{document.name}: {line[:50]}")
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if d.name == "README.md"], ids=lambda d: d.parent.name)
+def test_the_commands_of_a_readme_run_in_one_folder(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for line in commands_of(document):
+        words = [found for word in shlex.split(line) for found in (sorted(glob(word)) if "*" in word else [word])]
+        assert words[0] == "dpadmm"
+        result = run(*words[1:])
+        assert result.exit_code == 0, result.output
 
 
 @pytest.mark.filterwarnings("default")
@@ -68,3 +85,7 @@ def test_there_are_snippets_to_run():
 def test_no_line_names_a_machine_path():
     for document in [*DOCUMENTS, *(file for room in ROOMS for file in ROOT.glob(f"{room}/**/*.py"))]:
         assert not re.search(r"(?<![\w.])/(work|root|home)/\w", document.read_text()), document
+
+
+def test_the_readme_is_read_in_a_few_minutes():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 130

@@ -241,7 +241,7 @@ def test_the_lowest_dask_has_all_that_a_cluster_needs(wheel, tmp_path):
     (tmp_path / "lowest.txt").write_text(f"distributed=={lower_bounds('cluster')['distributed']}\n")
     made = Installed(tmp_path / "venv", tmp_path, ("--constraint", str(tmp_path / "lowest.txt")))
     made.install(f"{wheel}[cluster]")
-    succeed(tmp_path / "venv" / "bin" / "python", "-c", "import dpadmm.data.cluster.dask_workers", folder=tmp_path)
+    succeed(tmp_path / "venv" / "bin" / "python", "-c", "import dpadmm.data.cluster", folder=tmp_path)
     assert not made.versions().keys() & set(EXTRA)
     refused = made.dpadmm("fit", "a.parquet", "--epsilon", "1", "--delta", "1e-5", "--cluster", "tcp://127.0.0.1:1")
     assert refused.returncode == 2

@@ -27,14 +27,8 @@ import dpadmm
 from dpadmm.data.columns import Numeric, RealLabel
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.estimators import (
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    ledger_data,
-    private_absolute_error,
-    private_accuracy,
-)
+from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, ledger_data
+from dpadmm.evaluation import private_score
 from dpadmm.planner import planner
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
@@ -676,18 +670,16 @@ def test_no_method_shows_a_cell_of_x(fitted: dict[str, Any], name: str) -> None:
                 heard = heard_from(lambda m=model, f=method: getattr(m, f)(tables()[name]))
                 assert marks_in(heard) == [], (kind, method)
         assert marks_in(heard_from(lambda m=model: m.score(tables()[name], Y))) == [], kind
-        assert marks_in(heard_from(lambda m=model: private_accuracy(m, tables()[name], Y, 1.0))) == [], kind
-        assert (
-            marks_in(heard_from(lambda m=model: private_absolute_error(m, tables()[name], T, 1.0, largest=9.0))) == []
-        )
+        assert marks_in(heard_from(lambda m=model: private_score(m, tables()[name], Y, 1.0))) == [], kind
+        assert marks_in(heard_from(lambda m=model: private_score(m, tables()[name], T, 1.0, largest=9.0))) == []
 
 
 @pytest.mark.parametrize("name", targets())
 def test_no_metric_shows_a_cell_of_y(fitted: dict[str, Any], name: str) -> None:
     for kind, model in fitted.items():
         assert marks_in(heard_from(lambda m=model: m.score(frame(), targets()[name]))) == [], kind
-        assert marks_in(heard_from(lambda m=model: private_accuracy(m, frame(), targets()[name], 1.0))) == [], kind
-        heard = heard_from(lambda m=model: private_absolute_error(m, frame(), targets()[name], 1.0, largest=9.0))
+        assert marks_in(heard_from(lambda m=model: private_score(m, frame(), targets()[name], 1.0))) == [], kind
+        heard = heard_from(lambda m=model: private_score(m, frame(), targets()[name], 1.0, largest=9.0))
         assert marks_in(heard) == [], kind
 
 
@@ -761,14 +753,14 @@ def test_data_given_as_a_setting_are_not_shown(book: Ledger, name: str) -> None:
 def test_data_given_as_a_setting_of_a_metric_are_not_shown(fitted: dict[str, Any], name: str) -> None:
     value, model = misplaced()[name], fitted["PrivateLogisticRegression"]
     with pytest.raises(InputError) as caught:
-        private_accuracy(model, frame(), Y, value)
+        private_score(model, frame(), Y, value)
     assert marks_in(told_by(caught.value)) == []
     usual: dict[str, Any] = {"epsilon": 1.0, "largest": 9.0}
     for setting in (
-        *("epsilon", "largest", "delta", "groups", "records_per_person", "silos_per_person"),
+        *("epsilon", "largest", "delta", "groups", "privacy"),
         *("ledger", "random_state", "scores_rows_alone"),
     ):
-        heard = heard_from(lambda o={**usual, setting: value}: private_absolute_error(model, frame(), Y, **o))
+        heard = heard_from(lambda o={**usual, setting: value}: private_score(model, frame(), Y, **o))
         if setting != "ledger" or not isinstance(value, str):  # a ledger's path may be shown
             assert marks_in(heard) == [], setting
 
@@ -803,8 +795,8 @@ def fuzz(book: Ledger, fitted: dict[str, Any], examples: int) -> None:
             lambda: model.predict(given_x),
             lambda: model.score(given_x, other),
             lambda: model.score(frame(), other * 6),
-            lambda: private_accuracy(model, given_x, other, 1.0),
-            lambda: private_absolute_error(model, given_x, other, 1.0, largest=9.0),
+            lambda: private_score(model, given_x, other, 1.0),
+            lambda: private_score(model, given_x, other, 1.0, largest=9.0),
         ):
             assert marks_in(heard_from(call)) == []
 
@@ -824,7 +816,7 @@ def test_many_more_awkward_cells_are_not_shown(book: Ledger, fitted: dict[str, A
 
 
 def test_objects_that_hold_records_do_not_print_them() -> None:
-    from dpadmm.data.dataset import Dataset
+    from dpadmm.data.partition import EncodedTable
     from dpadmm.data.schema import Screening
     from dpadmm.data.tables import encode_table
     from dpadmm.estimators.data import Layout
@@ -834,7 +826,9 @@ def test_objects_that_hold_records_do_not_print_them() -> None:
     silos = Silos.from_parts([X[:, :1] / 1e6], [X[:, 0]], row_norm=1e7, names=[SAID])
     held = (
         silos,
-        Dataset(name="d", features=X, labels=T, row_norm=1e19, description="", origin="", groups=np.array([SAID] * N)),
+        EncodedTable(
+            name="d", features=X, labels=T, row_norm=1e19, description="", origin="", groups=np.array([SAID] * N)
+        ),
         encode_table(schema, frame(), "t.csv", Screening()),
         Layout.of([SAID] * N, N),
     )
@@ -845,7 +839,7 @@ def test_objects_that_hold_records_do_not_print_them() -> None:
 
 def test_values_without_noise_are_not_in_messages() -> None:
     """A row above the norm, a value beyond the grid, a table of text: the refusals are told without the value."""
-    from dpadmm.noise import Draw, Recipients, Slot
+    from dpadmm.noise import Draw, MessageKind, Recipients
     from dpadmm.noise.sampler import SecureSampler, grid_for
     from dpadmm.privacy.protection import Certificate, Protection, Unit, View
     from dpadmm.privacy.releases import GaussianRelease
@@ -866,7 +860,7 @@ def test_values_without_noise_are_not_in_messages() -> None:
     column = np.full((1, 2, 1), NUMBER)
     sub = Subproblem(column, column, np.ones(1), column)
     for call in (
-        lambda: SecureSampler().perturb(value, release, Draw(Slot("message"), 1, Recipients.one(0))),
+        lambda: SecureSampler().perturb(value, release, Draw(MessageKind("message"), 1, Recipients.one(0))),
         lambda: Silos.from_parts([X], [T], row_norm=1.0),
         lambda: Silos.from_parts([[[SAID]]], [[1.0]], row_norm=1.0),
         lambda: Silos.from_parts([[[1.0]]], [[SAID]], row_norm=1.0),
@@ -915,7 +909,7 @@ def test_an_absurd_metric_is_refused_before_anything_is_spent(tmp_path: Path, fi
     path, model = tmp_path / "book", fitted["PrivateLogisticRegression"]
     Ledger.create(path, ledger_data(frame(), Y), Budget(epsilon=1e300, delta=1e-3)).close()
     with pytest.raises(InputError):
-        private_accuracy(model, frame(), Y, 1e40, ledger=path)
+        private_score(model, frame(), Y, 1e40, ledger=path)
     with Ledger.open(path) as book:
         assert book.statement().releases == 0
 

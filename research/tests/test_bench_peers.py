@@ -281,3 +281,17 @@ def test_smoke_run_fills_the_tables_and_goes_on(tmp_path):
     assert {cell[0] for _, cell, _ in lines} == set(contenders)
     assert not any("failed" in found for *_, found in lines)
     assert all(title in page for title in ("DP-GD, tuned †", "objective perturbation", "inexact ADMM", "scikit-learn"))
+
+
+def test_pictures_are_drawn_from_the_page(monkeypatch, tmp_path):
+    import draw_peers
+
+    page = draw_peers.PAGE.read_text()
+    (_, header, rows), *_ = draw_peers.tables(page, "AUC")
+    assert header[2:] == ["eps 0.1", "eps 0.5", "eps 1", "eps 5"]
+    assert {*draw_peers.TOOLS, draw_peers.NOT_PRIVATE} <= rows.keys()
+    monkeypatch.setattr(draw_peers, "PICTURES", tmp_path)
+    draw_peers.main()
+    for name in ("peers.png", "peers-seconds.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+        assert (draw_peers.ROOT / "docs" / "pictures" / name).is_file()

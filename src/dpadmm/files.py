@@ -13,9 +13,9 @@ import tokenize
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
@@ -42,19 +42,16 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
     """Return what a file holds."""
     try:
         with path.open("rb") as file:
-            content = b"".join(_chunks(file, most + 1))  # in chunks: one read sets so much memory aside
+            chunks, left = [], most + 1
+            while left and (chunk := file.read(min(left, 2**20))):  # one read would set so much memory aside
+                chunks.append(chunk)
+                left -= len(chunk)
     except (OSError, ValueError) as problem:  # ValueError: a path with a null character
         why = problem.strerror if isinstance(problem, OSError) else None
         raise InputError(why or "its name is not that of a file") from problem
-    if len(content) > most:
+    if not left:
         raise InputError(f"it has more than {most:,} bytes")
-    return content
-
-
-def _chunks(file: BinaryIO, most: int) -> Iterator[bytes]:
-    while most and (chunk := file.read(min(most, 2**20))):
-        most -= len(chunk)
-        yield chunk
+    return b"".join(chunks)
 
 
 def read_text(path: Path, most: int = MOST_BYTES) -> str:
@@ -77,8 +74,7 @@ def parse_json(text: str | bytes) -> Any:
         raise InputError(f"it is not valid JSON: {problem}") from problem
     except RecursionError as problem:
         raise InputError(_LEVELS) from problem
-    for _ in _levels(value):
-        pass
+    _check_values(value)
     return value
 
 
@@ -98,9 +94,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise InputError("it is not valid TOML: a number or a date is out of range") from problem
     except RecursionError as problem:
         raise InputError(_LEVELS) from problem
-    for parts in _levels(values):
-        if any(isinstance(part, int) and abs(part) >= _LARGEST for part in parts):
-            raise InputError(_MANY_DIGITS)
+    _check_values(values)
     return values
 
 
@@ -166,15 +160,16 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _JSON = json.JSONDecoder(parse_float=_float, parse_int=_int, parse_constant=_constant, object_pairs_hook=_object)
 
 
-def _levels(value: Any) -> Iterator[list[Any]]:
-    """Yield what lists and tables hold, one level after the other; `InputError` where there are too many."""
+def _check_values(value: Any) -> None:
+    """Refuse too many levels of lists and objects, and whole numbers of too many digits."""
     level = [value]
     for _ in range(MOST_LEVELS + 1):
         inner = [part for part in level if isinstance(part, dict | list)]
         if not inner:
             return
         level = [part for each in inner for part in (each.values() if isinstance(each, dict) else each)]
-        yield level
+        if any(isinstance(part, int) and abs(part) >= _LARGEST for part in level):
+            raise InputError(_MANY_DIGITS)
     raise InputError(_LEVELS)
 
 

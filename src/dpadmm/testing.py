@@ -14,15 +14,15 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.core.loop import Round, progress_bar, rounds
 from dpadmm.core.release import PublicRound, open_release
-from dpadmm.core.spec import FinalModel, RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.spec import FinalModel, RunSpec, TrainingSpec
 from dpadmm.core.training import check_spec
 from dpadmm.errors import InputError
-from dpadmm.methods.base import Agents, Method, NoiseHook, Residuals, Silence, check_fit, spread
+from dpadmm.methods.base import Agents, Method, NoiseHook, Residuals, Setting, Silence, check_fit, spread
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Schedule
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import Sampler
-from dpadmm.privacy.accounting import PureTarget, Statement, Target
+from dpadmm.privacy.accounting import Account, PureTarget, Target
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
 from dpadmm.privacy.protection import ONE_RECORD, Protection
 from dpadmm.privacy.releases import Origin
@@ -259,11 +259,11 @@ class LocalEngine:
 
 @dataclass(frozen=True, eq=False)
 class PrivateRun:
-    """A run with the plan of its noise and the statement of what it cost; see `dpadmm.core.training.Outcome`."""
+    """A run with the plan of its noise and the account of what it cost; see `dpadmm.core.training.Outcome`."""
 
     run: RecordedRun = field(repr=False)
     plan: NoisePlan = field(repr=False)
-    statement: Statement
+    account: Account
     origin: Origin
     history: tuple[PublicRound, ...] = field(repr=False)
     receipts: tuple[Receipt, ...]
@@ -271,7 +271,7 @@ class PrivateRun:
 
     @property
     def is_private_release(self) -> bool:
-        """Whether the run's models may leave under its statement."""
+        """Whether the run's models may leave under its account."""
         return self.origin is Origin.SECURE
 
 
@@ -298,11 +298,11 @@ def run_private(
     >>> problem = Problem.of(EmpiricalRisk(load_breast_cancer().silos(), Logistic(), mu=0.01))
     >>> target = Target(epsilon=1.0, delta=1e-5)
     >>> done = run_private(PADMM(eta=0.01), problem, 10, target, SimulatedSampler(seed=0), ring(4))
-    >>> round(done.statement.curve.epsilon(1e-5), 6), done.statement.theorems
+    >>> round(done.account.curve.epsilon(1e-5), 6), done.account.theorems
     (1.0, ('C1',))
     """
     engine = engine if engine is not None else LocalEngine()
-    spec = RunSpec(method, RunSetting(problem, rounds, engine.tolerance, network, protection), target, schedule)
+    spec = RunSpec(method, Setting(problem, rounds, engine.tolerance, network, protection), target, schedule)
     training = TrainingSpec.of(spec)
     plan = check_spec(training, sampler.is_secure)
     spec.check([problem])
@@ -317,7 +317,7 @@ def run_private(
         noise = release.noise(plan, replicas=engine.replicas)
         run = engine.run(spec.method, problem, Stopping(rounds), network, noise)
     history = tuple(noise.history)
-    return PrivateRun(run, plan, plan.statement(), release.origin, history, release.receipts, release.run)
+    return PrivateRun(run, plan, plan.account(), release.origin, history, release.receipts, release.run)
 
 
 def plan_noise(
@@ -333,5 +333,5 @@ def plan_noise(
 ) -> NoisePlan:
     """Return the noise that spends exactly the target; looks at public facts only."""
     tolerance = engine.tolerance if engine is not None else DEFAULT_TOLERANCE
-    setting = RunSetting(problem, rounds, tolerance, network, protection)
+    setting = Setting(problem, rounds, tolerance, network, protection)
     return RunSpec(method, setting, target, schedule).noise_plan(is_secure)

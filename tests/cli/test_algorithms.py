@@ -33,4 +33,4 @@ def test_the_papers_are_all_there():
 
 def test_every_private_method_declares_its_releases():
     for method in METHODS:
-        assert method.about.is_private == (method.promises is not Method.promises), method
+        assert method.about.is_private == (method.mechanisms is not Method.mechanisms), method

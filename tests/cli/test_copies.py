@@ -117,10 +117,10 @@ def test_what_is_no_copy():
 
 def test_columns_are_hashed_once(monkeypatch):
     """The guard and the ledger need the same hashes, which take a pass over a streamed table."""
-    from dpadmm.privacy.ledger import silos
+    from dpadmm.privacy.ledger import fingerprints
 
-    seen, usual = [], silos.column_digest
-    monkeypatch.setattr(silos, "column_digest", lambda *words: seen.append(words) or usual(*words))
+    seen, usual = [], fingerprints.column_digest
+    monkeypatch.setattr(fingerprints, "column_digest", lambda *words: seen.append(words) or usual(*words))
     frame = pd.DataFrame({"age": [1, 2], "sick": ["no", "yes"]})
     tables = {name: SiloTable(frame + frame if name == "b" else frame, f"{name}.csv") for name in "ab"}
     check_no_copies(tables, Protection())

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.data.table_format import TableFormat
+from dpadmm.data.reading import TableFormat
 from dpadmm.data.tables import read_table
 from dpadmm.federation.agreement import Agreement, Participant, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles

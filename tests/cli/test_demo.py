@@ -45,10 +45,10 @@ def test_folders_are_not_used_twice(cli, tmp_path, monkeypatch):
 def test_the_files_can_be_used_by_hand(cli, study, tmp_path, monkeypatch):
     """The demonstration's tables and schema work with the other commands."""
     from dpadmm.cli.demo import _hospitals
-    from dpadmm.data.breast_cancer import SCHEMA
+    from dpadmm.data.examples import BREAST_CANCER_SCHEMA
 
     monkeypatch.chdir(tmp_path)
-    SCHEMA.save("schema.json")
+    BREAST_CANCER_SCHEMA.save("schema.json")
     for name, frame in _hospitals().items():
         frame.to_csv(f"{name}.csv", index=False)
     result = cli.run(

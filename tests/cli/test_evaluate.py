@@ -9,17 +9,14 @@ import pandas as pd
 import pytest
 from tests.contracts.centred_rows import as_array, centred
 
-from dpadmm.cli.evaluate import _private
-from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.tables import SiloTable, encode_table, read_table
-from dpadmm.estimators.ledger_file import LedgerFile
-from dpadmm.estimators.resolved import ResolvedSettings
+from dpadmm.data.schema import Schema
+from dpadmm.data.tables import encode_table, read_silos
+from dpadmm.evaluation import evaluate
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.protection import Protection
 from dpadmm.reporting.measurement import Basis
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.rows import ModelRows
-from dpadmm.settings import FitSettings
+from dpadmm.settings import CellRules, EvaluationSettings, Privacy
 
 SPEND = ("--epsilon", "1", "--delta", "1e-5")
 
@@ -88,16 +85,16 @@ def test_no_record_leaves_the_model_as_it_is(cli, study, copy):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", 'Add --public "WHY"'),
-        ("--public test --epsilon 1 --delta 1e-5", "exclude each other"),
+        ("", "Add --public WHY"),
+        ("--public test --epsilon 1 --delta 1e-5", "--epsilon does not go with --public"),
         ("--epsilon 1", "--epsilon needs --delta"),
         ("--epsilon 0 --delta 1e-5", "epsilon must be greater than 0"),
-        ("--public test --declare held-out --budget 1", "public data spend nothing"),
+        ("--public test --declare held-out --budget 1", "--budget does not go with --public"),
         ("--public test", "--declare held-out"),
         ("--public test --declare published --ledger study.ledger", "need no ledger"),
         ("--public test --ledger study.ledger", "--declare held-out"),
         ("--public test --declare held-out --ledger study.ledger", "These are training records"),
-        ("--epsilon 1 --delta 1e-5 --declare held-out", "--declare is for --public"),
+        ("--epsilon 1 --delta 1e-5 --declare held-out", "--declare does not go with --epsilon"),
         ("--epsilon 1 --delta 1e-5 --ledger new", "at the same delta: --budget"),
         ("--public test --declare published --split-by clinic", "takes one file"),
     ],
@@ -138,15 +135,17 @@ def test_people_in_several_silos_cost_more_noise(cli, study, copy):
     assert two == pytest.approx(2 * one, rel=1e-5)
 
 
-def test_single_figures_count_people_too_and_tell_what_they_cost(study, copy):
-    """Numbers and more than two classes have no counts of scores: what is bought counts people as they are said."""
-    made = ReleasedModel.load(copy[0])
-    tables = {str(file): SiloTable(read_table(Path(file)), str(file)) for file in study.files}
+def test_single_figures_count_people_too_and_tell_what_they_cost(study, copy, monkeypatch):
+    """Numbers and more than two classes have no counts of scores: what is released counts people as they are said."""
+    monkeypatch.setattr(evaluate, "has_counts", lambda model: False)
+    files = [Path(file) for file in study.files]
+    tables = read_silos(files, None, protection=None)
 
     def error(**people):
-        budgeted = FitSettings(epsilon=1.0, delta=1e-5)
-        words = ResolvedSettings(settings=budgeted, protection=Protection(**people))
-        found, matrix = _private(made, tables, Screening(), words, LedgerFile(), None)
+        settings = EvaluationSettings(epsilon=1.0, delta=1e-5)
+        asked = evaluate.TableEvaluation.of(copy[0], files, settings, Privacy(**people), CellRules())
+        done = asked.run(tables)
+        found, matrix = done.measurement, done.matrix
         assert abs(matrix.counts.sum() - found.records) < 6 * 2 * matrix.noise_std
         assert (found.epsilon, found.delta) == (pytest.approx(1.0, rel=1e-5), 1e-5)
         return found.uncertainty
@@ -273,8 +272,8 @@ def test_groups_are_paid_for_together_and_the_table_fits_80_columns(cli, study, 
         (f"{' '.join(SPEND)} --out model.json --no-record", "is a file that this command reads"),
         (f"{' '.join(SPEND)} --out new.txt", "must end in .json"),
         (f"{' '.join(SPEND)} --threshold 1", "--threshold"),
-        ("--public test --declare published --by sex", "private evaluations (--epsilon)"),
-        ("--from other.json", "Leave out data, budgets"),
+        ("--public test --declare published --by sex", "--by does not go with --public"),
+        ("--from other.json", "reads no data"),
     ],
 )
 def test_questions_that_have_no_answer_are_refused_before_anything_is_spent(

@@ -67,8 +67,8 @@ def test_show_says_what_is_recorded(cli, path):
     assert shown["strength"] == "certified up to solver error"
     assert shown["holds_adaptively"] is True
     alone = {run["run"]: run["alone_epsilon"] for run in shown["runs"]}
-    assert alone["pilot"] == pytest.approx(AGENT.statement(1.0).curve.epsilon(1e-5), rel=1e-9)
-    assert alone["trial"] == pytest.approx(AGENT.statement(0.5).curve.epsilon(1e-5), rel=1e-9)
+    assert alone["pilot"] == pytest.approx(AGENT.account(1.0).curve.epsilon(1e-5), rel=1e-9)
+    assert alone["trial"] == pytest.approx(AGENT.account(0.5).curve.epsilon(1e-5), rel=1e-9)
     assert [run["releases"] for run in shown["runs"]] == [5, 5]
     text = cli.run("ledger", "show", str(path)).stdout
     for figure in (shown["spent_epsilon"], shown["left_epsilon"], *alone.values()):

@@ -6,20 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.cli.evaluation import evaluate_privately
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError
-from dpadmm.estimators import private_evaluation
-from dpadmm.estimators.evaluation import ScoredRows
-from dpadmm.estimators.ledger_file import LedgerFile
-from dpadmm.estimators.resolved import ResolvedSettings
+from dpadmm.evaluation import private_evaluation
+from dpadmm.evaluation.evaluate import TableEvaluation
+from dpadmm.evaluation.scored_rows import ScoredRows
 from dpadmm.front.planning import persons_of
-from dpadmm.front.training import prepare
 from dpadmm.privacy.ledger import open_for_reading
-from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.settings import FitSettings
+from dpadmm.settings import CellRules, EvaluationSettings, Privacy
 
 SCHEMA = {
     "format": "dpadmm-schema",
@@ -74,7 +71,7 @@ def test_persons_are_counted_protected_and_recorded(cli, clinics):
     assert [each.is_recorded for each in ReleasedModel.load(out).measurements] == [True]
     public = cli.run("evaluate", str(out), *files, "--public", "why", "--declare", "published", "--person", "patient")
     assert public.exit_code == 2
-    assert "--person is for private data (--epsilon)" in public.output
+    assert "--person does not go with --public" in public.output
     check_that_no_record_is_measured_for_a_person(cli, clinics, out, ledger)
 
 
@@ -103,8 +100,8 @@ def test_the_rows_that_are_kept_are_those_that_are_weighed(clinics):
     """With --keep a person's own first rows: other rows under their weights would let somebody count several times."""
     tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None, protection=None)
     whose = persons_of(tables, "patient", 2)
-    made = prepare(Schema.load(clinics / "schema.json"), tables, Screening(), persons=whose).rows
-    for part, people, table in zip(made.parts, made.people, tables.values(), strict=True):
+    made = Dataset.of_tables(Schema.load(clinics / "schema.json"), tables, Screening(), persons=whose)
+    for part, people, table in zip(made.rows, made.people, tables.values(), strict=True):
         kept = table.frame.groupby("patient", sort=False).head(2)
         np.testing.assert_array_equal(part.cells[0].values, kept["age"].astype(float))
         sums = pd.Series(people.weights).groupby(kept["patient"].to_numpy()).sum()
@@ -114,11 +111,11 @@ def test_the_rows_that_are_kept_are_those_that_are_weighed(clinics):
 def test_the_rows_that_are_measured_are_the_first_of_each_person(cli, clinics):
     """The first rows of a table, as many as there are persons, would count some persons several times."""
     cli.ask("fit", *words(clinics, "--person", "patient"), "--out", str(clinics / "m.json"))
-    model = ReleasedModel.load(clinics / "m.json")
-    tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None, protection=None)
-    budgeted = FitSettings(epsilon=1e5, delta=1e-5)
-    asked = ResolvedSettings(settings=budgeted, protection=Protection(unit=Unit.PERSON))
-    found = evaluate_privately(model, tables, Screening(), asked, LedgerFile(), None, persons_of(tables, "patient"))
+    model, files = ReleasedModel.load(clinics / "m.json"), [clinics / "north.csv", clinics / "south.parquet"]
+    tables = read_silos(files, None, protection=None)
+    settings = EvaluationSettings(epsilon=1e5, delta=1e-5, person="patient")
+    asked = TableEvaluation.of(clinics / "m.json", files, settings, Privacy(), CellRules())
+    found = asked.run(tables).counts
     first = [(table.frame.groupby("patient", sort=False).head(1), table.where) for table in tables.values()]
     exact = ScoredRows.of(model, first, Screening(), None).counts(np.arange(250))
     np.testing.assert_allclose(found.counts, exact, atol=0.5)

@@ -31,7 +31,7 @@ for name in ("uvicorn", "cryptography", "httpx", "flwr", "dask", "distributed"):
     sys.modules[name] = None  # importing it fails, as where it is not installed
 import dpadmm
 names = [module.name for module in pkgutil.walk_packages(dpadmm.__path__, "dpadmm.")]
-extra = ("dpadmm.federation.https.", "dpadmm.data.cluster.")
+extra = ("dpadmm.federation.https.", "dpadmm.data.cluster")
 core = [name for name in names if not name.startswith(extra)]
 for name in core:
     __import__(name)

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from tests.contracts.random_network import random_network
 
 from dpadmm.core.release import PlannedNoise
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, by_name
@@ -39,13 +39,13 @@ def pooled_optimum(mu=MU):
 
 
 class KeyedNoise:
-    """Noise that depends on slot, round and agent only: the same in every replica, and for a silo alone."""
+    """Noise that depends on message kind, round and agent only: the same in every replica, and for a silo alone."""
 
     def __init__(self, scale):
         self.scale = scale
 
-    def perturb(self, slot, k, agents, values):
-        draws = [np.random.default_rng([len(slot.name), k, int(i)]).standard_normal(values.shape[1]) for i in agents]
+    def perturb(self, kind, k, agents, values):
+        draws = [np.random.default_rng([len(kind.name), k, int(i)]).standard_normal(values.shape[1]) for i in agents]
         return values + self.scale * np.stack(draws)[:, :, None]
 
 
@@ -55,9 +55,9 @@ class Remembered:
     def __init__(self, inner):
         self.inner, self.seen = inner, {}
 
-    def perturb(self, slot, k, agents, values):
-        out = self.inner.perturb(slot, k, agents, values)
-        self.seen[slot.name, k] = (values.copy(), out.copy())
+    def perturb(self, kind, k, agents, values):
+        out = self.inner.perturb(kind, k, agents, values)
+        self.seen[kind.name, k] = (values.copy(), out.copy())
         return out
 
 
@@ -115,7 +115,7 @@ class PrivateContract:
         problem = Problem.of(risk())
         asked = Protection(records_per_person=records, silos_per_person=silos)
         plan = plan_noise(self.method, problem, 7, self.target, star(5), engine=ENGINE, protection=asked)
-        stated = plan.statement()
+        stated = plan.account()
         delta = getattr(self.target, "delta", 0.0)
         assert stated.protection == asked
         spent = stated.curve.epsilon(delta)
@@ -157,7 +157,7 @@ class PrivateContract:
         one, again, other = run(1), run(1), run(2)
         np.testing.assert_array_equal(one.run.models, again.run.models)
         assert np.abs(one.run.models - other.run.models).max() > 1e-4
-        assert one.statement.curve.epsilon(getattr(self.target, "delta", 0.0)) <= self.target.epsilon * (1 + 1e-12)
+        assert one.account.curve.epsilon(getattr(self.target, "delta", 0.0)) <= self.target.epsilon * (1 + 1e-12)
 
     def test_resumes_bit_for_bit(self):
         problem, network = Problem.of(risk()), ring(5)
@@ -174,7 +174,7 @@ class PrivateContract:
         plan = plan_noise(self.method, problem, 6, self.target, network, engine=ENGINE)
         hook = Remembered(PlannedNoise(plan, SimulatedSampler(seed=3)))
         ENGINE.run(self.method, problem, Stopping(rounds=6), network, hook)
-        assert set(hook.seen) == {(slot.name, k) for slot, k in plan.releases}
+        assert set(hook.seen) == {(kind.name, k) for kind, k in plan.releases}
         for before, after in hook.seen.values():
             assert (np.abs(after - before).max(axis=(1, 2)) > 0).all()
 

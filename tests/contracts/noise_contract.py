@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 from tests.contracts.certificates import changed
 
-from dpadmm.noise import Draw, Recipients, Slot, grid_for
+from dpadmm.noise import Draw, MessageKind, Recipients, grid_for
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm
 from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
@@ -27,7 +27,7 @@ FALSE_ALARM = 1e-6
 Z = stats.norm.isf(FALSE_ALARM / 2)
 AGENTS, DIMENSION = 1000, 100
 SCALE = 1.7
-MESSAGE = Slot("message")
+MESSAGE = MessageKind("message")
 
 
 def certificate(scale=SCALE, dimension=DIMENSION, norm=Norm.L2, **changes):
@@ -51,8 +51,8 @@ def sampled_gaussian(scale=SCALE, agent=0, round=1, **changes):
 
 
 def laplace(scale=SCALE, agent=0, round=1, **changes):
-    promise = certificate(scale, norm=Norm.L1, **changes)
-    return CoordinateLaplaceRelease(certificate=promise, scale=scale, agent=agent, round=round)
+    mechanism = certificate(scale, norm=Norm.L1, **changes)
+    return CoordinateLaplaceRelease(certificate=mechanism, scale=scale, agent=agent, round=round)
 
 
 def spherical(scale=SCALE, agent=0, round=1, **changes):
@@ -68,15 +68,15 @@ COORDINATES = {gaussian: lambda s: stats.norm(scale=s), laplace: lambda s: stats
 KURTOSIS = {gaussian: 3.0, laplace: 6.0}
 
 
-def message(round=1, agents=AGENTS, replicas=1, slot=MESSAGE):
-    return Draw(slot, round, Recipients.of(agents, replicas))
+def message(round=1, agents=AGENTS, replicas=1, kind=MESSAGE):
+    return Draw(kind, round, Recipients.of(agents, replicas))
 
 
 @cache
-def noise(sampler, make, slot=MESSAGE, round=1, agents=AGENTS, dimension=DIMENSION):
+def noise(sampler, make, kind=MESSAGE, round=1, agents=AGENTS, dimension=DIMENSION):
     """The noise on zeros, (agents, dimension); drawn once per case, as secure noise is slow."""
     values = np.zeros((agents, dimension, 1))
-    return sampler.perturb(values, make(round=round), message(round, agents, slot=slot)).values[:, :, 0]
+    return sampler.perturb(values, make(round=round), message(round, agents, kind=kind)).values[:, :, 0]
 
 
 def correlations(x, y):
@@ -142,8 +142,8 @@ class NoiseContract:
         x = noise(sampler, gaussian, agents=200)
         for other in (
             noise(sampler, gaussian, agents=200, round=2),
-            noise(sampler, gaussian, agents=200, slot=Slot("objective")),
-            noise(sampler, gaussian, agents=200, slot=Slot("message", 1)),
+            noise(sampler, gaussian, agents=200, kind=MessageKind("objective")),
+            noise(sampler, gaussian, agents=200, kind=MessageKind("message", 1)),
         ):
             assert is_independent(x, other)
             assert is_independent(x[:, 1:], other[:, :-1])

@@ -26,7 +26,7 @@ class Prescribed:
     def __init__(self, transcript):
         self.transcript, self.came = transcript, {}
 
-    def perturb(self, slot, k, agents, values):
+    def perturb(self, kind, k, agents, values):
         self.came[k] = values.copy()
         return self.transcript[k][agents][:, :, None]
 
@@ -49,11 +49,11 @@ def worst_c1_ratio(method, tries=30, rounds=4, loss=None):
         pair = neighbours(rng, sizes=(1 + t % 3, 3, 4), weighting=weighting, mu=mu, loss=loss)
         if t % 2:  # of which a third belongs to every agent
             pair = [replace(problem, regulariser=ElasticNet(l2=3.0)) for problem in pair]
-        (promise,) = method.promises(Setting(pair[0], rounds, TOLERANCE, network))
+        (mechanism,) = method.mechanisms(Setting(pair[0], rounds, TOLERANCE, network))
         hooks = [Prescribed(far_transcript(np.random.default_rng(t), rounds)) for _ in pair]
         ends = [EXACT.run(method, p, Stopping(rounds), network, h) for p, h in zip(pair, hooks, strict=True)]
-        assert set(hooks[0].came) == set(promise.rows[0].rounds)
-        for k, certificate in zip(promise.rows[0].rounds, promise.rows[0].certificates, strict=True):
+        assert set(hooks[0].came) == set(mechanism.rows[0].rounds)
+        for k, certificate in zip(mechanism.rows[0].rounds, mechanism.rows[0].certificates, strict=True):
             moved = np.linalg.norm(hooks[0].came[k] - hooks[1].came[k], axis=1)
             assert moved[1:].max() <= 1e-6 * certificate.bound
             assert moved[0, 0] <= certificate.bound * (1 + 1e-9)
@@ -74,8 +74,8 @@ class Tilt(Silence):
     def __init__(self, b):
         self.b = b
 
-    def perturb(self, slot, k, agents, values):
-        return values + self.b[agents] if slot.name == "objective" else values
+    def perturb(self, kind, k, agents, values):
+        return values + self.b[agents] if kind.name == "objective" else values
 
 
 def weighted_gradient(problem, x):
@@ -97,8 +97,8 @@ class TiltContract:
         return self.method.local_step(k, agents, state, inbox, Tilt(b))[1]
 
     def certificate(self, problem, k):
-        promise = self.method.promises(Setting(problem, max(self.tilted), TOLERANCE, ring(3)))[0]
-        row = promise.rows[0]
+        mechanism = self.method.mechanisms(Setting(problem, max(self.tilted), TOLERANCE, ring(3)))[0]
+        row = mechanism.rows[0]
         assert set(self.tilted) <= set(row.rounds)
         return row.certificates[row.rounds.index(k)]
 

@@ -8,9 +8,10 @@ import pytest
 
 from dpadmm.core.loop import run_rounds
 from dpadmm.core.release import OpenRelease
-from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.spec import RunSpec, TrainingSpec
 from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import BudgetError, InputError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.noise import SecureSampler, SimulatedSampler
@@ -41,7 +42,7 @@ def problem_of(sizes=(300,), mu=0.02, seed=0):
 
 
 def spec_of(problem, protection=ONE_RECORD, training=TRAINING, own=OWN):
-    setting = RunSetting(problem, ROUNDS, protection=protection)
+    setting = Setting(problem, ROUNDS, protection=protection)
     run = RunSpec(NoisyGradients(step=2.0), setting, training, Constant())
     return TrainingSpec.of(run, Curvature(run, own))
 
@@ -112,10 +113,10 @@ class TestPlan:
         assert sum(sizes) * release.bound == pytest.approx(gap, rel=1e-4)
         own = float(m_of(OWN.epsilon, OWN.delta))
         assert release.noise_std == pytest.approx(release.bound / own, rel=1e-6)
-        whole = spec.noise_plan(is_secure=False).statement().curve.m
-        alone = spec.runs[0].noise_plan(is_secure=False).statement().curve.m
+        whole = spec.noise_plan(is_secure=False).account().curve.m
+        alone = spec.runs[0].noise_plan(is_secure=False).account().curve.m
         assert whole == pytest.approx(math.hypot(alone, own), rel=1e-6)
-        assert spec.noise_plan().statement().curve.m == pytest.approx(whole, rel=1e-3)
+        assert spec.noise_plan().account().curve.m == pytest.approx(whole, rel=1e-3)
 
     def test_a_cap_on_the_slope_is_none_on_the_curvature(self):
         """Whatever a record's pull is held to, it bends as much as at its steepest."""
@@ -126,7 +127,7 @@ class TestPlan:
         assert n * release.bound == pytest.approx(math.sqrt(2) * steepest * norm**2, rel=1e-4)
 
     def test_other_methods_have_none(self):
-        setting = RunSetting(problem_of((100, 100)), 5)
+        setting = Setting(problem_of((100, 100)), 5)
         with pytest.raises(InputError, match="noisy-gradients"):
             Curvature(RunSpec(PADMM(eta=0.1), setting, TRAINING), OWN)
         with pytest.raises(InputError, match="one model"):
@@ -182,7 +183,7 @@ class TestRuns:
         done = train(spec, problem, SecureSampler())
         assert done.is_private_release
         assert np.isfinite(done.released["curvature"].matrix).all()
-        assert {each.slot for each in done.runs(spec.runs[0])[0].history} == {"broadcast"}
+        assert {each.kind for each in done.runs(spec.runs[0])[0].history} == {"broadcast"}
         assert (CURVATURE, ROUNDS + 1) in done.plan.releases
 
     def test_what_is_kept_follows_from_the_noisy_sums_alone(self):
@@ -194,7 +195,7 @@ class TestRuns:
                 self.plan, self.history, self.sums = spec.runs[0].noise_plan(is_secure=False), [], []
                 self.given = np.random.default_rng(3).normal(0, 0.1, (ROUNDS, 1, D, 1))
 
-            def total(self, slot, k, messages):
+            def total(self, kind, k, messages):
                 self.sums.append(self.given[k - 1])
                 return self.given[k - 1]
 
@@ -226,8 +227,8 @@ class TestLedger:
         """A ledger with room for the rounds, but not for the curvature as well, lets nothing be drawn."""
         problem = problem_of()
         spec = spec_of(problem)
-        rounds = spec.runs[0].noise_plan().statement().curve.epsilon(1e-5)
-        whole = spec.noise_plan().statement().curve.epsilon(1e-5)
+        rounds = spec.runs[0].noise_plan().account().curve.epsilon(1e-5)
+        whole = spec.noise_plan().account().curve.epsilon(1e-5)
         assert rounds < whole
         book, data = self.ledger(tmp_path, (rounds + whole) / 2)
 
@@ -241,7 +242,7 @@ class TestLedger:
     def test_the_ledger_counts_it(self, tmp_path):
         problem = problem_of()
         spec = spec_of(problem)
-        whole = spec.noise_plan().statement().curve.epsilon(1e-5)
+        whole = spec.noise_plan().account().curve.epsilon(1e-5)
         book, data = self.ledger(tmp_path, 2 * whole)
         with book:
             train(spec, problem, SecureSampler(), book.confirm(data))

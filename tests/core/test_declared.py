@@ -21,11 +21,12 @@ from tests.problems.own_parts import (
 )
 
 import dpadmm
-from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.spec import RunSpec, TrainingSpec
 from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.estimators import ledger_data
 from dpadmm.federation.terms import penalty_words
+from dpadmm.methods.base import Setting
 from dpadmm.methods.dp_dgd import DPDGD
 from dpadmm.methods.dp_gd import DPGD
 from dpadmm.methods.dvp import DVP
@@ -33,6 +34,7 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import plan
+from dpadmm.planner.task import Task
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.problems.losses import Huber, Logistic
@@ -91,21 +93,21 @@ def test_no_wrong_regulariser_is_run_and_nothing_is_spent(ledger):
 def test_a_plan_refuses_what_is_refuted():
     wrong = next(loss for loss in WRONG_LOSSES if type(loss).__name__ == "SlopeAndFormTooSteep")
     with pytest.raises(InputError, match=r"its form says -?0\.25"):
-        plan(sizes=(100, 100), dimension=3, loss=wrong, epsilon=1.0, delta=1e-5)
+        plan(Task(sizes=(100, 100), dimension=3, loss=wrong, target=Target(1.0, 1e-5)))
 
 
 @pytest.mark.parametrize("loss", HONEST_LOSSES.values(), ids=list(HONEST_LOSSES))
 def test_an_honest_loss_is_certified_if_its_constants_hold(loss):
     done = dpadmm.run("p-admm", PARTS, loss=loss, seed=1, **STATED)
     name = f"loss {type(loss).__name__}"
-    assert done.statement.declared == (name,)
+    assert done.account.declared == (name,)
     assert f"certified if your declared constants hold ({name}): epsilon 0.1 at delta" in str(done)
 
 
 def test_built_in_parts_are_certified_without_a_condition():
     for loss in BUILT_IN:
         if np.isfinite(loss.slope_bound):
-            said = run(problem(loss, ElasticNet(l2=0.1))).statement
+            said = run(problem(loss, ElasticNet(l2=0.1))).account
             assert (said.declared, said.standing) == ((), "certified")
 
 
@@ -123,7 +125,7 @@ def test_every_own_part_makes_the_statement_conditional(functions, algorithm, na
     done = run_private(
         algorithm or DPGD(step=0.1), functions, 2, target, SimulatedSampler(0), complete(2), engine=QUIET
     )
-    assert done.statement.declared == (named,)
+    assert done.account.declared == (named,)
     assert all(release.certificate.declared == (named,) for release in done.plan)
 
 
@@ -146,12 +148,12 @@ def test_a_course_is_run_on_the_parts_that_it_was_made_with():
     """A plan that knows constants alone could otherwise be run on a loss that nobody has checked."""
     own = problem(ClippedLine())
     bare = Problem.of(PublicFunctions(SILOS.sizes, 3, own.functions.constants))
-    spec = RunSpec(DPGD(step=0.1), RunSetting(bare, 2), TARGET)
+    spec = RunSpec(DPGD(step=0.1), Setting(bare, 2), TARGET)
     with pytest.raises(InputError, match="that the run was not specified with"):
         train(spec, own)
     planned = Problem.of(PublicFunctions.of_loss(SILOS.sizes, 3, ClippedLine(), 1.0, 0.01))
-    spec = replace(spec, setting=RunSetting(planned, 2))
-    assert train(spec, own).plan.statement().declared
+    spec = replace(spec, setting=Setting(planned, 2))
+    assert train(spec, own).plan.account().declared
 
 
 def test_the_condition_is_in_the_ledger_and_survives_it(ledger, tmp_path):
@@ -186,9 +188,10 @@ def test_a_subclass_of_the_logistic_loss_gets_no_theorem_of_its_own():
 
 
 def test_a_planner_keeps_a_subclass_of_the_logistic_loss():
-    made = plan(sizes=(30, 30), dimension=3, loss=NaiveLogistic(), epsilon=0.5, delta=1e-5, method="p-admm")
+    task = Task(sizes=(30, 30), dimension=3, loss=NaiveLogistic(), target=Target(0.5, 1e-5))
+    made = plan(task, method="p-admm")
     assert type(made.task.loss) is NaiveLogistic
-    assert made.spec.noise_plan().statement().declared == ("loss NaiveLogistic",)
+    assert made.spec.noise_plan().account().declared == ("loss NaiveLogistic",)
 
 
 def test_terms_of_a_federation_do_not_take_a_subclass_for_the_penalty_it_inherits_from():
@@ -200,23 +203,23 @@ def test_terms_of_a_federation_do_not_take_a_subclass_for_the_penalty_it_inherit
 def test_secure_noise_is_conditional_too():
     done = run(problem(ClippedLine()), PADMM(eta=0.05), SecureSampler())
     assert done.is_private_release
-    assert done.statement.declared == ("loss ClippedLine",)
+    assert done.account.declared == ("loss ClippedLine",)
 
 
 class QuietGD(DPGD):
     """A method that promises a thousandth of what its gradients may change."""
 
-    def promises(self, setting):
-        (promise,) = super().promises(setting)
+    def mechanisms(self, setting):
+        (mechanism,) = super().mechanisms(setting)
         rows = [
             replace(row, certificates=tuple(replace(each, bound=each.bound / 1000) for each in row.certificates))
-            for row in promise.rows
+            for row in mechanism.rows
         ]
-        return (replace(promise, rows=tuple(rows)),)
+        return (replace(mechanism, rows=tuple(rows)),)
 
 
 def test_a_method_of_ones_own_is_named_since_its_promises_are_believed():
-    said = run(problem(), QuietGD(step=0.1)).statement
+    said = run(problem(), QuietGD(step=0.1)).account
     assert said.declared == ("method QuietGD",)
     assert said.standing == "certified if your declared constants hold (method QuietGD)"
-    assert run(problem(), DPGD(step=0.1)).statement.declared == ()
+    assert run(problem(), DPGD(step=0.1)).account.declared == ()

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from dpadmm.core.loop import progress_bar
 from dpadmm.data import random_quadratics
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import iid
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.base import MESSAGE, Residuals, Silence, spread
@@ -31,10 +31,10 @@ def problem():
 
 
 class KeyedNoise:
-    """Noise that is a pure function of (slot, round, agent), as the counter-based samplers are."""
+    """Noise that is a pure function of (message kind, round, agent), as the counter-based samplers are."""
 
-    def perturb(self, slot, k, agents, values):
-        keys = [[len(slot.name), k, int(i) + 1] for i in agents]
+    def perturb(self, kind, k, agents, values):
+        keys = [[len(kind.name), k, int(i) + 1] for i in agents]
         noise = [np.random.default_rng(key).standard_normal(values.shape[1:]) for key in keys]
         return values + 0.01 * np.stack(noise)
 

@@ -10,13 +10,13 @@ import pytest
 
 from dpadmm.core import spec as spec_module
 from dpadmm.core.release import PlannedNoise
-from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.spec import RunSpec, TrainingSpec
 from dpadmm.core.training import Problems, run_training
 from dpadmm.data import load_breast_cancer
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import iid
 from dpadmm.errors import InputError, SolverError
-from dpadmm.methods.base import Silence
+from dpadmm.methods.base import Setting, Silence
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.dp_dgd import DPDGD
@@ -26,7 +26,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete, path, ring
-from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
+from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
 from dpadmm.noise.plan import calibrated, check_reach
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
@@ -64,14 +64,14 @@ def test_only_secure_noise_makes_a_release(problem):
         done = run_private(PADMM(eta=0.01), problem, 2, TARGET, sampler, ring(4), engine=QUIET)
         assert done.origin is origin
         assert done.is_private_release == (origin is Origin.SECURE)
-        assert done.statement.curve.epsilon(TARGET.delta) <= TARGET.epsilon
+        assert done.account.curve.epsilon(TARGET.delta) <= TARGET.epsilon
 
 
 def test_a_release_fails_by_public_numbers(problem):
     """With messages beyond what 64-bit numbers can solve beside, whatever the records are."""
     with pytest.raises(SolverError, match="public numbers"):
         run_private(PADMM(eta=0.01), problem, 3, Target(1e-8, 1e-12), SecureSampler(), ring(4), engine=QUIET)
-    spec = RunSpec(PADMM(eta=0.01), RunSetting(problem, 3, network=ring(4)), Target(1e-8, 1e-12))
+    spec = RunSpec(PADMM(eta=0.01), Setting(problem, 3, network=ring(4)), Target(1e-8, 1e-12))
     with pytest.raises(SolverError, match="public numbers"):
         train(spec, [problem], SecureSampler())
 
@@ -109,10 +109,10 @@ def planned_once(monkeypatch):
     """Composing sampled noise takes seconds, and the runs of a test promise the same."""
     known = {}
 
-    def remembered(promises, *more, **options):
-        key = repr((promises, more, options))
+    def remembered(mechanisms, *more, **options):
+        key = repr((mechanisms, more, options))
         if key not in known:
-            known[key] = calibrated(promises, *more, **options)
+            known[key] = calibrated(mechanisms, *more, **options)
         return known[key]
 
     monkeypatch.setattr(spec_module, "calibrated", remembered)
@@ -153,14 +153,14 @@ def test_every_run_draws_its_own_secret_batches(one_silo, monkeypatch):
 def test_every_model_of_a_training_draws_its_own_secret_batches(one_silo, monkeypatch):
     seeds, key = set(), Batches.key
     monkeypatch.setattr(Batches, "key", lambda batches, step: (seeds.add(batches.seed), key(batches, step))[1])
-    run = RunSpec(DPSGD(step=0.5, batches=Batches.secret(10)), RunSetting(one_silo, 1), TARGET, n_models=2)
+    run = RunSpec(DPSGD(step=0.5, batches=Batches.secret(10)), Setting(one_silo, 1), TARGET, n_models=2)
     run_training(TrainingSpec.of(run), Problems([one_silo] * 2), SecureSampler(), label="x")
     assert None not in seeds
     assert len(seeds) == 2
 
 
 def test_a_training_fails_by_public_numbers(problem):
-    run = RunSpec(PADMM(eta=0.01), RunSetting(problem, 3, network=ring(4)), Target(1e-8, 1e-12))
+    run = RunSpec(PADMM(eta=0.01), Setting(problem, 3, network=ring(4)), Target(1e-8, 1e-12))
     with pytest.raises(SolverError, match="public numbers"):
         run_training(TrainingSpec.of(run), Problems([problem]), SecureSampler(), label="x")
 
@@ -168,7 +168,7 @@ def test_a_training_fails_by_public_numbers(problem):
 @pytest.mark.parametrize("protection", [Protection(view=View.AGGREGATE), Protection(unit=Unit.FUNCTION)])
 def test_a_method_that_is_not_certified_for_a_protection_is_refused(problem, protection):
     with pytest.raises(InputError, match=r"messages one by one|not per function"):
-        RunSpec(PADMM(eta=0.01), RunSetting(problem, 2, network=ring(4), protection=protection), TARGET).noise_plan()
+        RunSpec(PADMM(eta=0.01), Setting(problem, 2, network=ring(4), protection=protection), TARGET).noise_plan()
 
 
 def test_a_secure_run_shows_no_figure_that_read_the_data():
@@ -207,7 +207,7 @@ def test_a_statement_is_about_the_people_that_were_asked_for(problem, algorithm)
     for silos in (1, 3):
         people = Protection(records_per_person=2, silos_per_person=silos)
         planned = plan_noise(algorithm, problem, 1, Target(1.0, 1e-5), network, protection=people)
-        said = planned.statement()
+        said = planned.account()
         assert (said.protection.records_per_person, said.protection.silos_per_person) == (2, silos)
         assert said.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
         levels[silos] = next(iter(planned)).level
@@ -244,7 +244,7 @@ class TestWhatASpecIsFor:
 
     def spec(self, protection):
         public = Problem.of(PublicFunctions.of_loss(np.full(3, 100), 3, Logistic(), 1.0))
-        setting = RunSetting(public, 2, 1e-9, None, protection)
+        setting = Setting(public, 2, 1e-9, None, protection)
         return RunSpec(NoisyGradients(step=0.5), setting, Target(1.0, 1e-5))
 
     @pytest.mark.parametrize("protection", [HIDDEN, Protection(view=View.PUBLIC)])
@@ -265,7 +265,7 @@ class TestWhatASpecIsFor:
     def test_less_curvature_is_refused_and_more_is_not(self):
         """P-ADMM's models move by gap/(2 eta deg + mu): with a smaller ridge, of functions or shared, by more."""
         public = PublicFunctions.of_loss(np.full(3, 100), 3, Logistic(), 1.0, mu=0.1)
-        setting = RunSetting(Problem.of(public, regulariser=ElasticNet(l2=0.3)), 2, 1e-9, complete(3), Protection())
+        setting = Setting(Problem.of(public, regulariser=ElasticNet(l2=0.3)), 2, 1e-9, complete(3), Protection())
         spec = RunSpec(PADMM(eta=0.1), setting, Target(1.0, 1e-5))
         for mu, ridge, is_refused in ((0.05, 0.3, True), (0.1, 0.2, True), (0.1, 0.3, False)):
             problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu), regulariser=ElasticNet(l2=ridge))
@@ -288,7 +288,7 @@ class TestWhatASpecIsFor:
         """An error that no certificate counts (C7) is one that no noise hides."""
         problem = Problem.of(EmpiricalRisk(self.silos(100), Logistic(), mu=0.1))
         for tolerance in (1e-9, 1e-3):
-            setting = RunSetting(problem, 2, tolerance, complete(3), Protection())
+            setting = Setting(problem, 2, tolerance, complete(3), Protection())
             spec = RunSpec(PADMM(eta=0.1), setting, Target(1.0, 1e-5))
             (done,) = train(spec, [problem], SimulatedSampler(1)).runs(spec)
             noise = PlannedNoise(spec.noise_plan(is_secure=False), SimulatedSampler(1))
@@ -339,10 +339,10 @@ def test_the_public_history_is_made_of_what_was_sent(problem):
     noise = PlannedNoise(plan_noise(PADMM(eta=0.01), problem, 3, TARGET, ring(4)), SimulatedSampler(seed=0))
     who, sent = np.arange(4), []
     for k in (1, 2, 3):
-        sent.append(noise.perturb(Slot("message"), k, who, np.full((4, 5, 1), 100.0 * k))[:, :, 0])
+        sent.append(noise.perturb(MessageKind("message"), k, who, np.full((4, 5, 1), 100.0 * k))[:, :, 0])
     means = [each.mean(axis=0) for each in sent]
     for k, seen in enumerate(noise.history):
-        assert (seen.round, seen.slot) == (k + 1, "message")
+        assert (seen.round, seen.kind) == (k + 1, "message")
         np.testing.assert_allclose(seen.norms, np.linalg.norm(sent[k], axis=1))
         before = means[k - 1] if k else np.zeros(5)
         assert seen.movement == pytest.approx(np.linalg.norm(means[k] - before))

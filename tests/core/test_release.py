@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from dpadmm.core.release import PlannedNoise, open_release
-from dpadmm.core.spec import ReleaseFacts, RunSetting, RunSpec, TrainingSpec, plan_sum
+from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec, plan_sum
 from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError, ResumeError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
+from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.planner.simulations import scaled
@@ -35,7 +36,7 @@ PUBLIC = Protection(view=View.PUBLIC)
 DATA = (SiloColumns("all", {"x": np.arange(float(N))}),)
 
 
-COUNT = Slot("count")
+COUNT = MessageKind("count")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Count:
     """A sum of one histogram; `growing`: its noise shrinks from plan to plan, as if it read what was released."""
 
     name: str = "count"
-    slot: Slot = COUNT
+    kind: MessageKind = COUNT
     round: int = 7
     rounds_first: bool = True
     reads: tuple = ()
@@ -62,7 +63,7 @@ class Count:
             self.growing.append(None)
             target = Target(float(len(self.growing)), DELTA)
         facts = replace(facts, is_pooled=True)
-        return plan_sum(self.slot, self.round, target, facts, certify, on_grid, is_secure=is_secure)
+        return plan_sum(self.kind, self.round, target, facts, certify, on_grid, is_secure=is_secure)
 
     def values(self, source, released):
         return np.array([[30.0, 20.0]])
@@ -99,8 +100,8 @@ class TestNothingButWhatWasReserved:
 
     def test_another_place_is_refused(self, sampler):
         plan = planned(is_secure=sampler.is_secure)
-        ((slot, _), row), *_ = plan.releases.items()
-        for place in ((Slot("other"), 7), (slot, 8)):
+        ((kind, _), row), *_ = plan.releases.items()
+        for place in ((MessageKind("other"), 7), (kind, 8)):
             with pytest.raises(InputError, match="not reserved"), opened(plan, sampler) as release:
                 release.noise(NoisePlan({place: row}))
 
@@ -134,7 +135,7 @@ class TestNothingButWhatWasReserved:
         with opened(plan.prefixed("a: "), sampler) as release:
             with pytest.raises(InputError, match="not reserved"):
                 release.noise(plan)
-            release.noise(plan, prefix="a: ").total(Slot("count"), 7, np.zeros((1, 2, 1)))
+            release.noise(plan, prefix="a: ").total(MessageKind("count"), 7, np.zeros((1, 2, 1)))
 
     def test_what_was_not_drawn_ends_it(self, sampler):
         plan = planned(is_secure=sampler.is_secure)
@@ -235,7 +236,7 @@ def problem_of(dimension=2, sizes=(N,)):
 
 class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
     def run(self):
-        return RunSpec(NoisyGradients(step=0.5), RunSetting(problem_of(), 2, protection=PUBLIC), TARGET)
+        return RunSpec(NoisyGradients(step=0.5), Setting(problem_of(), 2, protection=PUBLIC), TARGET)
 
     @pytest.mark.parametrize("found", [[problem_of(3)], [problem_of()] * 2, InputError("not the one: no such column")])
     def test_rows_that_are_encoded_by_nothing_released(self, book, found):
@@ -252,7 +253,7 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
     @pytest.mark.parametrize("sizes", [(N - 10,), (N - 10, 20)])
     def test_a_ledger_of_other_rows(self, book, sizes):
         problem = problem_of(sizes=sizes)
-        run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 2, protection=PUBLIC), TARGET)
+        run = RunSpec(NoisyGradients(step=0.5), Setting(problem, 2, protection=PUBLIC), TARGET)
         with pytest.raises(InputError, match="was confirmed with"):
             run_training(TrainingSpec.of(run), Problems([problem]), SecureSampler(), book, label="x")
         assert book.ledger.statement().releases == 0
@@ -263,7 +264,7 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
         budget, other = Budget(epsilon=5.0, delta=DELTA), replace(people, silos_per_person=2)
         with Ledger.create(tmp_path / "b.ledger", DATA, budget, protection=people) as ledger:
             for who, releases in ((people, 0), (other, 2)):
-                run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 2, protection=who), TARGET)
+                run = RunSpec(NoisyGradients(step=0.5), Setting(problem, 2, protection=who), TARGET)
                 given = TrainingSpec.of(run), Problems([problem]), SecureSampler(), ledger.confirm(DATA)
                 with pytest.raises(InputError, match="with a different agent") if releases == 0 else nullcontext():
                     run_training(*given, label="x")
@@ -293,7 +294,7 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
 def test_a_step_that_plans_anew_gets_the_noise_of_its_first_plan():
     """A query is asked for its noise once, before anything is released: what it would say later counts for nothing."""
     problem = problem_of()
-    run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 2), TARGET)
+    run = RunSpec(NoisyGradients(step=0.5), Setting(problem, 2), TARGET)
     query = Count(growing=[])
     spec = TrainingSpec.of(run, query)
     done = run_training(spec, Problems([problem]), SimulatedSampler(0), label="x")
@@ -305,7 +306,7 @@ def test_a_step_that_plans_anew_gets_the_noise_of_its_first_plan():
 def test_the_sums_that_are_kept_are_the_noisy_ones():
     """A curvature's gradient is made of them, and leaves."""
     problem = problem_of()
-    run = RunSpec(NoisyGradients(step=0.5), RunSetting(problem, 3), TARGET)
+    run = RunSpec(NoisyGradients(step=0.5), Setting(problem, 3), TARGET)
     done = run_training(TrainingSpec.of(run, Count()), Problems([problem]), SecureSampler(), label="x")
     (found,) = done.runs(run)
     kept = [float(np.linalg.norm(each)) for each in found.sums]

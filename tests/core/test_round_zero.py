@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from dpadmm.core.release import noisy_values, open_release
-from dpadmm.core.spec import ReleaseFacts, RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec
 from dpadmm.data.columns import Categorical, Numeric
 from dpadmm.data.profile import ProfileForm
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import path
 from dpadmm.noise import SecureSampler, SimulatedSampler
@@ -45,12 +46,12 @@ def draw_profile(plan, counts, sampler):
 class Heard:
     """Notes what gets noise, and adds none."""
 
-    def perturb(self, slot, k, agents, values):
-        self.heard = (slot, k, agents.tolist(), values.copy())
+    def perturb(self, kind, k, agents, values):
+        self.heard = (kind, k, agents.tolist(), values.copy())
         return values
 
-    def total(self, slot, k, messages):
-        return self.perturb(slot, k, np.array([COORDINATOR]), messages.sum(axis=0, keepdims=True))
+    def total(self, kind, k, messages):
+        return self.perturb(kind, k, np.array([COORDINATOR]), messages.sum(axis=0, keepdims=True))
 
 
 class TestNoise:
@@ -61,8 +62,8 @@ class TestNoise:
         assert (large.bound, small.bound) == (6.0, 4.0)  # D_0 = 2; the small silo has two records in all
         for one in (large, small):
             assert one.noise_std == pytest.approx(one.bound / M, rel=1e-6)
-        assert plan.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-        assert plan.statement().theorems == (("C11 + C8",) if is_secure else ("C11",))
+        assert plan.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+        assert plan.account().theorems == (("C11 + C8",) if is_secure else ("C11",))
 
     def test_one_noise_for_all_silos(self):
         (one,) = planned(setting(protection=Protection(records_per_person=3, silos_per_person=2)), is_pooled=True)
@@ -87,8 +88,8 @@ class TestPooling:
         where = setting((1,) * 500, Protection(unit=Unit.USER))
         plan, noise = planned(where, is_pooled=True, is_secure=True), Heard()
         noisy_values(COUNTED, plan, self.COUNTS[:, :, None], noise)
-        slot, k, agents, values = noise.heard
-        assert (slot, k, agents, values.shape) == (PROFILE, 0, [COORDINATOR], (1, SIZE, 1))
+        kind, k, agents, values = noise.heard
+        assert (kind, k, agents, values.shape) == (PROFILE, 0, [COORDINATOR], (1, SIZE, 1))
         grid = next(iter(plan)).certificate.grid
         whole = [sum(int(np.rint(share / grid)) for share in column) for column in self.COUNTS.T]
         assert (values[0, :, 0] / grid).tolist() == whole
@@ -143,7 +144,7 @@ def test_counts_that_no_grid_can_hold_are_refused_before_anything_is_spent():
     """The sampler would refuse them as well, but only after the round is paid for."""
     counted = ColumnProfile(n_numeric=1, n_categorical=4, size=SIZE, target=Target(5.0, 1e-5))
     many = Problem.of(PublicFunctions.of_loss(np.array([10**11, 10**11]), 3, Logistic(), 1.0))
-    spec = TrainingSpec.of(counted, RunSpec(PADMM(eta=0.1), RunSetting(many, 1, 1e-9, path(2)), TARGET))
+    spec = TrainingSpec.of(counted, RunSpec(PADMM(eta=0.1), Setting(many, 1, 1e-9, path(2)), TARGET))
     with pytest.raises(InputError, match="64-bit numbers cannot hold a message"):
         spec.part(counted)
     assert len(list(spec.part(counted, is_secure=False))) == 1

@@ -10,9 +10,10 @@ from scipy import integrate
 from scipy.stats import norm
 
 from dpadmm.core.release import open_release
-from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.spec import RunSpec, TrainingSpec
 from dpadmm.core.training import run_training
 from dpadmm.errors import BudgetError, InputError
+from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
@@ -69,7 +70,7 @@ class OneEach:
 def search_of(n_silos=1, view=View.EAVESDROPPER, mus=MUS, target=SCORE, scorer=None, **people):
     runs = []
     for place, mu in enumerate(mus):
-        setting = RunSetting(problem_of(n_silos, mu), 4, protection=Protection(view=view, **people))
+        setting = Setting(problem_of(n_silos, mu), 4, protection=Protection(view=view, **people))
         name = f"candidate {place}"
         runs.append(RunSpec(NoisyGradients(step=1.0), setting, Target(0.4, DELTA), name=name, prefix=f"{name}: "))
     zeros = scorer or (lambda models: np.zeros((n_silos, len(models))))
@@ -121,9 +122,9 @@ def test_the_epsilon_is_that_of_an_independent_computation(n_silos, view, people
             ratios.append(changed * 2 / 60 / release.noise_std)
     (release,) = score_plan(search)
     ratios.append(changed * 2 * 0.5 / release.noise_std)
-    said = search.noise_plan(is_secure=False).statement().curve.epsilon(DELTA)
+    said = search.noise_plan(is_secure=False).account().curve.epsilon(DELTA)
     assert delta_of(ratios, said) == pytest.approx(DELTA, rel=2e-3)
-    assert search.noise_plan(is_secure=True).statement().curve.epsilon(DELTA) == pytest.approx(said, rel=1e-4)
+    assert search.noise_plan(is_secure=True).account().curve.epsilon(DELTA) == pytest.approx(said, rel=1e-4)
 
 
 def test_dp_accounting_agrees():
@@ -135,7 +136,7 @@ def test_dp_accounting_agrees():
     accountant = pld.PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-3)
     for release in search.noise_plan(is_secure=False):
         accountant.compose(dp_event.GaussianDpEvent(release.noise_std / release.bound))
-    said = search.noise_plan(is_secure=False).statement().curve.epsilon(DELTA)
+    said = search.noise_plan(is_secure=False).account().curve.epsilon(DELTA)
     assert accountant.get_epsilon(DELTA) == pytest.approx(said, rel=0.01)
 
 
@@ -159,7 +160,7 @@ def test_everything_is_reserved_as_one_run_before_the_first_draw(tmp_path, monke
         said = ledger.statement()
         assert set(seen) == {3 * 4 + 1} == {said.releases}
         assert [run.run for run in ledger.runs()] == [done.name]
-        assert said.spent_epsilon == pytest.approx(done.plan.statement().curve.epsilon(DELTA), rel=1e-9)
+        assert said.spent_epsilon == pytest.approx(done.plan.account().curve.epsilon(DELTA), rel=1e-9)
 
 
 def test_a_budget_that_is_too_small_for_all_of_it_is_refused_untouched(tmp_path):
@@ -233,7 +234,7 @@ def test_the_choice_alone_says_less_than_the_scores():
     shift = math.sqrt(2) * 0.5  # a record adds this to the difference, or takes it off
     for public in np.linspace(-4, 4, 33):  # what all other records say
         p, q = (norm.cdf((public * gap + sign * shift) / gap) for sign in (1, -1))
-        curve = score_plan(search).statement().curve
+        curve = score_plan(search).account().curve
         for epsilon in (0.0, 0.1, 0.3):
             beyond = max(p - math.exp(epsilon) * q, 1 - q - math.exp(epsilon) * (1 - p))
             assert beyond <= curve.delta(epsilon) * (1 + 1e-9)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.data.control import random_control
+from dpadmm.data.examples import random_control
 from dpadmm.errors import InputError
 
 

@@ -7,7 +7,7 @@ from scipy.special import expit
 from sklearn.linear_model import LassoCV, LogisticRegression
 
 from dpadmm.data import logistic_table, random_quadratics
-from dpadmm.data.random_quadratics import BLOCK_NUMBERS, Entries, random_spd
+from dpadmm.data.examples import BLOCK_NUMBERS, Entries, random_spd
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.problems.silos import row_norms

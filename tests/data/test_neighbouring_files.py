@@ -12,8 +12,7 @@ import pytest
 from dpadmm.data import cells as cell_reading
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel
 from dpadmm.data.parquet import ParquetTable
-from dpadmm.data.reading import read_file
-from dpadmm.data.table_format import TableFormat
+from dpadmm.data.reading import TableFormat, read_file
 from dpadmm.errors import InputError
 
 NAMES = ("n", "m", "c", "y")

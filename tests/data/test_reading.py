@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from dpadmm.data.cells import numbers_of
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.data.reading import read_file
+from dpadmm.data.reading import TableFormat, read_file
 from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.table_format import TableFormat
 from dpadmm.data.tables import check_split, encode_table, known_cells, read_silos, read_table, split_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from tests.grouped import grouped
 
-from dpadmm.data.encoding import TargetScale
+from dpadmm.data.columns import RealLabel
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 
@@ -48,11 +48,11 @@ def central(loss, rows, target, alpha, l1_ratio=0.0):
     return found.x[:d] - found.x[d:]
 
 
-def assert_close(model, weights, scale=None):
+def assert_close(model, weights, label=None):
     """Compare in the user's units, relative to the size of the model."""
     coef, intercept = model.released_.encoding.decode(weights)
-    if scale is not None:
-        coef, intercept = scale.decode(coef, intercept)
+    if label is not None:
+        coef, intercept = coef * label.half_width, intercept * label.half_width + label.middle
     wanted = np.append(coef, intercept)
     got = np.append(model.coef_.ravel(), model.intercept_)
     assert np.linalg.norm(got - wanted) <= 1e-3 * np.linalg.norm(wanted)
@@ -63,7 +63,7 @@ def assert_close(model, weights, scale=None):
 def test_logistic_agrees_with_scikit_learn(table, alpha, is_grouped):
     X, y, _, groups = table
     model = PrivateLogisticRegression(**grouped(**LOOSE, alpha=alpha)).fit(X, y, groups=groups if is_grouped else None)
-    ridge = model.plan_.mu if alpha is None else alpha
+    ridge = model.plan_.candidate.mu if alpha is None else alpha
     rows = model.released_.encoding.encode(X)
     reference = LogisticRegression(C=1 / (len(X) * ridge), fit_intercept=False, tol=1e-12, max_iter=10_000)
     assert_close(model, reference.fit(rows, y).coef_[0])
@@ -84,9 +84,9 @@ def test_regression_agrees_with_scipy(table, l1_ratio, is_grouped):
     X, _, y, groups = table
     model = PrivateLinearRegression(**grouped(**LOOSE, alpha=0.01, l1_ratio=l1_ratio, target_bounds=(-3, 4)))
     model.fit(X, y, groups=groups if is_grouped else None)
-    scale = TargetScale.of((-3, 4))
-    weights = central(Huber(0.5), model.released_.encoding.encode(X), scale.encode(y), 0.01, l1_ratio)
-    assert_close(model, weights, scale)
+    label = RealLabel("y", -3, 4)
+    weights = central(Huber(0.5), model.released_.encoding.encode(X), label.encode(y), 0.01, l1_ratio)
+    assert_close(model, weights, label)
 
 
 def test_capped_logistic_agrees_with_scipy(table):

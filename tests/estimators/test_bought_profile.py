@@ -68,7 +68,7 @@ def test_the_second_fit_pays_for_its_training_alone(data, book):
     spent, kept, bought = state(book)
     assert spent == pytest.approx(together(m**2, (1 - SHARE) * m**2), rel=1e-4)
     assert (kept, bought) == (1, [True, False])
-    assert second.plan_.spec.statement().curve.epsilon(DELTA) == pytest.approx(together((1 - SHARE) * m**2), rel=1e-4)
+    assert second.plan_.spec.account().curve.epsilon(DELTA) == pytest.approx(together((1 - SHARE) * m**2), rel=1e-4)
 
 
 def test_a_profile_that_was_dearer_than_half_a_budget_is_not_used_again(data, book):
@@ -213,9 +213,9 @@ def test_nothing_is_kept_before_it_is_drawn(data, book, monkeypatch):
     order = []
     draw, keep = PlannedNoise.perturb, ConfirmedLedger.keep_profile
 
-    def drawing(self, slot, *rest):
-        order.append(slot.name)
-        return draw(self, slot, *rest)
+    def drawing(self, kind, *rest):
+        order.append(kind.name)
+        return draw(self, kind, *rest)
 
     def keeping(self, *rest):
         order.append("kept")

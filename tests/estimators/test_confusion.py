@@ -12,15 +12,13 @@ from tests.grouped import grouped
 from dpadmm import PrivateSearchCV
 from dpadmm.data import Schema
 from dpadmm.errors import InputError
-from dpadmm.estimators import (
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    SimulatedNoiseWarning,
-    confusion,
-    private_accuracy,
-    private_confusion,
-)
+from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression, SimulatedNoiseWarning
+from dpadmm.evaluation import confusion, private_confusion, private_score
+from dpadmm.evaluation.release import CountedRows, FigureRequest
+from dpadmm.privacy.accounting import Target, calibrate_gaussian
+from dpadmm.settings import Privacy
 
+MU = float(1 / calibrate_gaussian(Target(1.0, 1e-6), [1.0], [1.0])[0])  # what epsilon 1 allows one release
 NAMES = np.array(["low", "middle", "high", "top"])
 
 
@@ -38,13 +36,14 @@ def trained():
 
 def bare_counts(monkeypatch):
     """Return a list that fills with what is counted before noise, one vector a release, and their certificates."""
-    seen, usual = [], confusion.noisy_sum
+    seen, usual = [], confusion.release_counts
 
-    def wrapped(parts, certificate, *others):
-        seen.append((parts.sum(axis=0), certificate))
-        return usual(parts, certificate, *others)
+    def wrapped(counts, histograms, request, rows, subject):
+        found = usual(counts, histograms, request, rows, subject)
+        seen.append((counts(np.arange(rows.n)), found.noise_std))
+        return found
 
-    monkeypatch.setattr(confusion, "noisy_sum", wrapped)
+    monkeypatch.setattr(confusion, "release_counts", wrapped)
     return seen
 
 
@@ -65,7 +64,7 @@ def test_counts_and_intervals(trained):
     low, high = stats.binom.ppf((3e-7, 1 - 3e-7), 300, 0.95)
     assert (hits >= low).all()
     assert (hits <= high).all()
-    dedicated = private_accuracy(model, X, y, 1.0, delta=1e-6, random_state=0)
+    dedicated = private_score(model, X, y, 1.0, delta=1e-6, random_state=0)
     assert found.accuracy().noise_error == pytest.approx(np.sqrt(2) * dedicated.standard_error, rel=1e-3)
 
 
@@ -74,7 +73,7 @@ def test_one_record_moves_no_more_than_the_certificate_allows(trained, monkeypat
     model, X, y = trained
     seen, moved = bare_counts(monkeypatch), []
     private_confusion(model, X, y, 1.0, delta=1e-6, random_state=0)
-    whole, certificate = seen[0]
+    whole, noise_std = seen[0]
     assert whole[:2].sum() == whole[2:].sum() == 2000
     assert np.array_equal(whole[2:].reshape(4, 4), confusion_matrix(y, model.predict(X), labels=sorted(NAMES)))
     for place in range(12):
@@ -84,9 +83,11 @@ def test_one_record_moves_no_more_than_the_certificate_allows(trained, monkeypat
             private_confusion(model, other, labels, 1.0, delta=1e-6, random_state=0)
             moved.append(np.linalg.norm(seen[-1][0] - whole))
     assert max(moved) == pytest.approx(2.0)
-    assert certificate.bound == pytest.approx(2.0, rel=1e-9)
-    private_confusion(model, X, y, 1.0, delta=1e-6, records_per_person=3, silos_per_person=2, random_state=0)
-    assert seen[-1][1].bound == pytest.approx(12.0, rel=1e-9)
+    private_confusion(
+        model, X, y, 1.0, delta=1e-6, privacy=Privacy(records_per_person=3, silos_per_person=2), random_state=0
+    )
+    assert noise_std == pytest.approx(2.0 / MU, rel=1e-4)
+    assert seen[-1][1] == pytest.approx(12.0 / MU, rel=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -98,7 +99,7 @@ def test_persons_are_counted_once_in_a_silo(trained, monkeypatch):
     exact = confusion_matrix(y[::4], model.predict(X[::4]), labels=sorted(NAMES))
     assert np.array_equal(seen[0][0][2:].reshape(4, 4), exact)
     assert (found.records, found.privacy.protection.unit.value) == (500, "person")
-    assert seen[0][1].bound == pytest.approx(2.0, rel=1e-9)
+    assert seen[0][1] == pytest.approx(2.0 / MU, rel=1e-4)
     other, labels = X.copy(), y.copy()
     other[:4], labels[:4] = X[4:8], np.where(y[:4] == "low", "top", "low")
     private_confusion(model, other, labels, 1.0, delta=1e-6, persons=persons, random_state=0)
@@ -151,13 +152,8 @@ def test_what_is_hidden_and_what_is_refused(trained):
     with pytest.raises(InputError, match="of this package"):
         private_confusion(object(), X, y, 1.0, delta=1e-6)
     blanked = np.where(np.arange(40) < 10, None, y[few])
-    found = confusion.buy_confusion(
-        blanked,
-        y[few],
-        small.classes,
-        confusion.Asked.of(model, 500.0, 1e-6, ("eavesdropper", 1, 1, None), None, 0, None, False),
-        X[few],
-        y[few],
-    )
+    request = FigureRequest.of(model, Target(500.0, 1e-6), "eavesdropper", None, None, 0)
+    rows = CountedRows(40, None, lambda _: ())
+    found = confusion.release_confusion(blanked, y[few], small.classes, small.classes, request, rows)
     assert found.accuracy().value == pytest.approx(0.75, abs=0.02)
     assert found.counts.sum() == pytest.approx(30, abs=2)

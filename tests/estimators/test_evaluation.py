@@ -20,16 +20,16 @@ from dpadmm.estimators import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
     ledger_data,
-    private_evaluation,
 )
-from dpadmm.estimators.evaluation import NONE_LISTED, ScoredRows
 from dpadmm.estimators.owners import Owners
+from dpadmm.evaluation import private_evaluation
+from dpadmm.evaluation.score_bins import WIDTH
+from dpadmm.evaluation.scored_rows import NONE_LISTED, ScoredRows
 from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.releases import Origin
-from dpadmm.reporting.score_bins import WIDTH
-from dpadmm.settings import CellRules, TrainingOptions
+from dpadmm.settings import CellRules, Privacy, TrainingOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
 SCHEMA = Schema(
@@ -145,9 +145,9 @@ def test_no_count_is_told_as_it_is(model):
 def test_people_with_several_records_or_silos_get_more_noise(model):
     rows = table(300)
     plain = private_evaluation(model, rows, rows["sick"], 1.0, delta=1e-6)
-    several = private_evaluation(model, rows, rows["sick"], 1.0, delta=1e-6, records_per_person=3)
+    several = private_evaluation(model, rows, rows["sick"], 1.0, delta=1e-6, privacy=Privacy(records_per_person=3))
     silos = private_evaluation(
-        model, rows, rows["sick"], 1.0, delta=1e-6, groups=np.arange(300) % 3, silos_per_person=2
+        model, rows, rows["sick"], 1.0, delta=1e-6, groups=np.arange(300) % 3, privacy=Privacy(silos_per_person=2)
     )
     assert several.noise_std == pytest.approx(3 * plain.noise_std, rel=1e-4)
     assert silos.noise_std == pytest.approx(2 * plain.noise_std, rel=1e-4)
@@ -216,7 +216,7 @@ def test_persons_are_counted_once_and_paid_for_as_persons(model, tmp_path):
 
 def test_whoever_has_rows_in_two_silos_is_counted_and_paid_for_in_both(model):
     rows, persons = table(300), np.arange(300) // 3
-    spread = {"groups": np.arange(300) % 2, "silos_per_person": 2}
+    spread = {"groups": np.arange(300) % 2, "privacy": Privacy(silos_per_person=2)}
     found = private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, persons=persons, **spread)
     alone = private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, persons=persons)
     assert (found.records, alone.records) == (200, 100)
@@ -242,7 +242,7 @@ def test_under_masks_silos_share_the_noise(model):
     rows = table(400)
     terms = {"delta": 1e-6, "groups": np.arange(400) % 4}
     alone = private_evaluation(model, rows, rows["sick"], 1.0, **terms)
-    masked = private_evaluation(model, rows, rows["sick"], 1.0, **terms, view="aggregate", colluders=1)
+    masked = private_evaluation(model, rows, rows["sick"], 1.0, **terms, view="aggregate", privacy=Privacy(colluders=1))
     assert masked.noise_std == pytest.approx(alone.noise_std * np.sqrt(4 / 3), rel=1e-4)
     assert masked.privacy.protection == Protection(view=View.AGGREGATE, colluders=1)
     off = (np.array(masked.counts) - counted(model, rows)) / masked.noise_std

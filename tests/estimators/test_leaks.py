@@ -45,8 +45,8 @@ from dpadmm.estimators import (
     check_pipeline,
     ledger_data,
     ledger_file,
-    private_accuracy,
 )
+from dpadmm.evaluation import private_score
 from dpadmm.privacy.ledger import Budget, Ledger
 
 MODEL = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1))
@@ -289,10 +289,10 @@ def test_the_recipe_of_a_figure_runs(table, tmp_path, monkeypatch):
         warnings.simplefilter("ignore", NoLedgerWarning)
         model = MODEL.fit(X, y)
     ledger_file._WARNED.clear()
-    (said,) = heard(NoLedgerWarning, lambda: private_accuracy(model, X, y, epsilon=1.0))
+    (said,) = heard(NoLedgerWarning, lambda: private_score(model, X, y, epsilon=1.0))
     monkeypatch.chdir(tmp_path)
     exec("\n".join(line.strip() for line in said.splitlines() if line.startswith("    ")), {"X": X, "y": y})
-    assert private_accuracy(model, X, y, epsilon=1.0, ledger="data.ledger").privacy.epsilon <= 1.0
+    assert private_score(model, X, y, epsilon=1.0, ledger="data.ledger").privacy.epsilon <= 1.0
 
 
 def test_a_figure_with_a_large_delta_warns_before_anything_is_spent(table, tmp_path):
@@ -305,13 +305,13 @@ def test_a_figure_with_a_large_delta_warns_before_anything_is_spent(table, tmp_p
     with warnings.catch_warnings():
         warnings.simplefilter("error", LargeDeltaWarning)
         with pytest.raises(LargeDeltaWarning, match="above 1/n"):
-            private_accuracy(model, X, y, epsilon=1.0, delta=0.01, ledger=path)
-        private_accuracy(model, X, y, epsilon=1.0, delta=1e-5, ledger=path)
-        private_accuracy(model, X, y, epsilon=1.0, ledger=path)
+            private_score(model, X, y, epsilon=1.0, delta=0.01, ledger=path)
+        private_score(model, X, y, epsilon=1.0, delta=1e-5, ledger=path)
+        private_score(model, X, y, epsilon=1.0, ledger=path)
     with Ledger.open(path) as book:
         assert book.statement().releases == 2
     with pytest.warns(LargeDeltaWarning) as caught:
-        private_accuracy(model, X, y, epsilon=1.0, delta=0.01, ledger=path)
+        private_score(model, X, y, epsilon=1.0, delta=0.01, ledger=path)
     assert caught[0].filename == __file__
 
 
@@ -343,7 +343,7 @@ def test_a_figure_without_a_ledger_is_announced_too(table):
         model = MODEL.fit(X, y)
     ledger_file._WARNED.clear()
     with pytest.warns(NoLedgerWarning) as caught:
-        private_accuracy(model, X, y, epsilon=1.0)
+        private_score(model, X, y, epsilon=1.0)
     assert caught[0].filename == __file__
 
 

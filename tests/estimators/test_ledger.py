@@ -17,13 +17,14 @@ from tests.grouped import grouped
 
 from dpadmm import PrivateSearchCV
 from dpadmm.errors import BudgetError, InputError, LedgerError
-from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression, ledger_data, private_accuracy
+from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression, ledger_data
+from dpadmm.evaluation import private_score
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.settings import TrainingOptions
+from dpadmm.settings import Privacy, TrainingOptions
 
 
 def spent(path) -> float:
@@ -196,9 +197,9 @@ def test_other_data_are_refused_on_every_use(make, table, tmp_path, no_noise):
                 with pytest.raises(LedgerError, match="other data"):
                     build(ledger=ledger).fit(*other)
             with pytest.raises(LedgerError, match="other data"):
-                private_accuracy(fitted, X[::-1], y, 1.0, ledger=ledger, groups=groups)
+                private_score(fitted, X[::-1], y, 1.0, ledger=ledger, groups=groups)
             with pytest.raises(LedgerError, match="4 silo"):
-                private_accuracy(fitted, X, y, 1.0, ledger=ledger)
+                private_score(fitted, X, y, 1.0, ledger=ledger)
         assert book.statement().releases == 0
     with pytest.raises(LedgerError):
         build(ledger=tmp_path / "nowhere").fit(X, y)
@@ -217,7 +218,7 @@ def test_only_paths_and_ledgers_are_taken(make, table, tmp_path, no_noise):
             build(ledger=book.confirm(data)).fit(X[::-1], y)
         fitted = PrivateLogisticRegression(1.0, 1e-5)
         with pytest.raises(InputError, match="must be a path"):
-            private_accuracy(fitted, X[::-1], y, 1.0, ledger=book.confirm(data), scores_rows_alone=True)
+            private_score(fitted, X[::-1], y, 1.0, ledger=book.confirm(data), scores_rows_alone=True)
 
 
 def test_users_of_a_ledger_without_them_are_not_believed(table, tmp_path, no_noise):
@@ -239,7 +240,7 @@ def test_a_metric_counts_people_of_one_silo_wherever_they_are(table, tmp_path):
         model = PrivateLogisticRegression(
             epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=book
         ).fit(X, y)
-        assert private_accuracy(model, X, y, 1.0, groups=groups, ledger=book).privacy.protection.records_per_person == 2
+        assert private_score(model, X, y, 1.0, groups=groups, ledger=book).privacy.protection.records_per_person == 2
 
 
 def test_groups_in_another_order_pay_for_themselves(table, tmp_path):
@@ -290,12 +291,12 @@ def test_a_metric_takes_people_from_the_ledger(table, tmp_path):
         model = PrivateLogisticRegression(
             epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1), ledger=book
         ).fit(X, y, groups=groups)
-        score = private_accuracy(model, X, y, 1.0, groups=groups, ledger=book)
+        score = private_score(model, X, y, 1.0, groups=groups, ledger=book)
         assert score.privacy.protection.silos_per_person == 2
         assert score.standard_error == pytest.approx(2 * np.sqrt(2) / 300, rel=1e-4)  # Laplace, two records move it
         before = book.statement().spent_epsilon
         with pytest.raises(InputError, match="does not cover"):
-            private_accuracy(model, X, y, 1.0, groups=groups, ledger=book, silos_per_person=1)
+            private_score(model, X, y, 1.0, groups=groups, ledger=book, privacy=Privacy(silos_per_person=1))
         assert book.statement().spent_epsilon == before
 
 
@@ -313,8 +314,8 @@ def test_sparse_and_text_data_have_fingerprints(tmp_path):
 
 def test_the_commands_and_python_know_the_same_table(table, tmp_path):
     """A ledger of `dpadmm fit` is the ledger of the same rows in Python, with groups under any names."""
+    from dpadmm.core.dataset import ledger_columns
     from dpadmm.data.tables import read_silos
-    from dpadmm.front.training import ledger_data as of_files
 
     frame = pd.DataFrame(table[0], columns=["a", "b", "c"]).assign(
         label=np.where(table[1] > 0, "sick", "well"), identifier=[f"p{i}" for i in range(300)], unused=1
@@ -323,7 +324,7 @@ def test_the_commands_and_python_know_the_same_table(table, tmp_path):
     for name, part in frame.groupby(groups):
         part.to_csv(tmp_path / f"hospital-{name}.csv", index=False)
     files = sorted(tmp_path.glob("*.csv"), reverse=True)
-    read = of_files(read_silos(files, None, protection=None))
+    read = ledger_columns(read_silos(files, None, protection=None))
     Ledger.create(tmp_path / "b", read, Budget(epsilon=1.0, delta=1e-5)).close()
     X, y = frame[["c", "a"]], frame["label"]
     model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), ledger=tmp_path / "b")

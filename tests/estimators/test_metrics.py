@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm import estimators
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import PrivateLogisticRegression, SimulatedNoiseWarning, ledger_data
+from dpadmm.evaluation import score
 from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.releases import Origin
+from dpadmm.settings import Privacy
 
 # The models of these tests score each row by itself.
-private_accuracy = partial(estimators.private_accuracy, scores_rows_alone=True)
-private_absolute_error = partial(estimators.private_absolute_error, scores_rows_alone=True)
+private_score = partial(score.private_score, scores_rows_alone=True)
 
 
 class Threshold:
@@ -42,7 +42,7 @@ def records():
 
 def test_secure_accuracy_is_a_private_release(records):
     X, y = records
-    score = private_accuracy(Threshold(), X, y, epsilon=2.0)
+    score = private_score(Threshold(), X, y, epsilon=2.0)
     assert score.privacy.origin is Origin.SECURE
     assert 2.0 * (1 - 1e-6) <= score.privacy.epsilon <= 2.0
     assert score.privacy.delta == 0.0
@@ -54,17 +54,19 @@ def test_secure_accuracy_is_a_private_release(records):
 
 def test_gaussian_form_spends_epsilon_at_delta(records):
     X, y = records
-    score = private_accuracy(Threshold(), X, y, epsilon=0.7, delta=1e-6, records_per_person=3)
+    score = private_score(Threshold(), X, y, epsilon=0.7, delta=1e-6, privacy=Privacy(records_per_person=3))
     assert 0.7 * (1 - 1e-5) <= score.privacy.epsilon <= 0.7
     assert score.privacy.protection.records_per_person == 3
-    alone = private_accuracy(Threshold(), X, y, epsilon=0.7, delta=1e-6)
+    alone = private_score(Threshold(), X, y, epsilon=0.7, delta=1e-6)
     assert score.standard_error == pytest.approx(3 * alone.standard_error, rel=1e-5)
 
 
 def test_one_noise_hides_all_silos_of_a_person(records):
     X, y = records
     alone, twice = (
-        private_accuracy(Threshold(), X, y, epsilon=0.7, groups=np.arange(len(y)) % 3, silos_per_person=silos)
+        private_score(
+            Threshold(), X, y, epsilon=0.7, groups=np.arange(len(y)) % 3, privacy=Privacy(silos_per_person=silos)
+        )
         for silos in (1, 2)
     )
     assert (alone.privacy.protection.silos_per_person, twice.privacy.protection.silos_per_person) == (1, 2)
@@ -75,7 +77,7 @@ def test_one_noise_hides_all_silos_of_a_person(records):
 def test_noise_follows_the_stated_law(records):
     X, y = records
     truth = np.mean(Threshold().predict(X) == y)
-    draws = np.array([private_accuracy(Threshold(), X, y, epsilon=1.0, random_state=k).value for k in range(400)])
+    draws = np.array([private_score(Threshold(), X, y, epsilon=1.0, random_state=k).value for k in range(400)])
     law = stats.laplace(loc=truth, scale=1 / 200).cdf
     assert stats.kstest(draws, law).pvalue > 1e-6
     assert stats.kstest(draws, stats.laplace(loc=truth, scale=2 / 200).cdf).pvalue < 1e-6
@@ -86,7 +88,7 @@ def test_absolute_error_is_clipped_and_close_at_large_epsilon(records):
     X, _ = records
     y = X[:, 0] + 0.5
     y[:10] = 1e9
-    score = private_absolute_error(Threshold(is_real=True), X, y, epsilon=1e6, largest=4.0, random_state=0)
+    score = private_score(Threshold(is_real=True), X, y, epsilon=1e6, largest=4.0, random_state=0)
     assert score.value == pytest.approx((190 * 0.5 + 10 * 4.0) / 200, abs=1e-4)
 
 
@@ -94,7 +96,7 @@ def test_absolute_error_is_clipped_and_close_at_large_epsilon(records):
 @given(st.integers(0, 2**32 - 1))
 def test_replacing_a_record_moves_the_sum_by_at_most_one_whole_value(seed):
     """Integer steps: the sums of neighbours differ by at most STEPS, whatever the order of the records."""
-    from dpadmm.estimators.metrics import STEPS
+    from dpadmm.evaluation.score import STEPS
 
     rng = np.random.default_rng(seed)
     errors = rng.uniform(0, 2, 50)
@@ -108,20 +110,20 @@ def test_ledger_records_and_refuses(records, tmp_path):
     X, y = records
     path = tmp_path / "book.ledger"
     Ledger.create(path, ledger_data(X, y), Budget(epsilon=1.0, delta=1e-6)).close()
-    private_accuracy(Threshold(), X, y, epsilon=0.6, ledger=path)
+    private_score(Threshold(), X, y, epsilon=0.6, ledger=path)
     with Ledger.open(path) as book:
         assert book.statement().spent_epsilon == pytest.approx(0.6, rel=1e-5)
     with pytest.raises(BudgetError):
-        private_accuracy(Threshold(), X, y, epsilon=0.6, ledger=path)
+        private_score(Threshold(), X, y, epsilon=0.6, ledger=path)
 
 
 def test_simulated_figures_warn_and_are_not_recorded(records, tmp_path):
     X, y = records
     with pytest.warns(SimulatedNoiseWarning, match="NOT a private release"):
-        score = private_accuracy(Threshold(), X, y, epsilon=1.0, random_state=3)
+        score = private_score(Threshold(), X, y, epsilon=1.0, random_state=3)
     assert not score.privacy.is_private_release
     with pytest.raises(InputError, match="ledger"):
-        private_accuracy(Threshold(), X, y, epsilon=1.0, random_state=3, ledger=tmp_path / "x")
+        private_score(Threshold(), X, y, epsilon=1.0, random_state=3, ledger=tmp_path / "x")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,8 @@ def test_simulated_figures_warn_and_are_not_recorded(records, tmp_path):
         ({"epsilon": 0}, "epsilon"),
         ({"epsilon": np.nan}, "epsilon"),
         ({"epsilon": 1.0, "delta": 1.0}, "delta"),
-        ({"epsilon": 1.0, "records_per_person": 0}, "records_per_person"),
+        ({"epsilon": 1.0, "privacy": 3}, "privacy"),
+        ({"epsilon": 1.0, "privacy": Privacy(keep=2)}, "keep"),
         ({"epsilon": 1.0, "ledger": 5}, "ledger"),
         ({"epsilon": 1.0, "random_state": "x"}, "random_state"),
     ],
@@ -138,21 +141,21 @@ def test_simulated_figures_warn_and_are_not_recorded(records, tmp_path):
 def test_bad_arguments_are_refused(records, options, word):
     X, y = records
     with pytest.raises(InputError, match=word):
-        private_accuracy(Threshold(), X, y, **options)
+        private_score(Threshold(), X, y, **options)
 
 
 def test_bad_records_are_refused(records):
     X, y = records
     with pytest.raises(InputError):
-        private_accuracy(Threshold(), X, y[:-1], epsilon=1.0)
+        private_score(Threshold(), X, y[:-1], epsilon=1.0)
     with pytest.raises(InputError):
-        private_accuracy(Threshold(), X[0], y, epsilon=1.0)
+        private_score(Threshold(), X[0], y, epsilon=1.0)
     with pytest.raises(InputError, match="predict"):
-        estimators.private_accuracy(object(), X, y, epsilon=1.0)
+        score.private_score(object(), X, y, epsilon=1.0)
     with pytest.raises(InputError, match="largest"):
-        private_absolute_error(Threshold(True), X, y, epsilon=1.0, largest=0)
+        private_score(Threshold(True), X, y, epsilon=1.0, largest=0)
     with pytest.raises(InputError, match="finite"):
-        private_absolute_error(Threshold(True), X, y * np.nan, epsilon=1.0, largest=1)
+        private_score(Threshold(True), X, y * np.nan, epsilon=1.0, largest=1)
 
 
 class Column(Threshold):
@@ -166,10 +169,10 @@ class Column(Threshold):
 def test_a_column_of_predictions_is_one_value_per_record(records):
     """Compared with a vector it would become a table in which one record counts n times, under noise for one."""
     X, y = records
-    flat, column = (private_accuracy(kind(), X, y, epsilon=1.0, random_state=0) for kind in (Threshold, Column))
+    flat, column = (private_score(kind(), X, y, epsilon=1.0, random_state=0) for kind in (Threshold, Column))
     assert column.value == flat.value
     errors = [
-        private_absolute_error(kind(is_real=True), X, y, epsilon=1.0, largest=1.0, random_state=0).value
+        private_score(kind(is_real=True), X, y, epsilon=1.0, largest=1.0, random_state=0).value
         for kind in (Threshold, Column)
     ]
     assert errors[0] == errors[1]
@@ -183,9 +186,9 @@ def test_predictions_of_another_shape_are_refused(records, shape):
 
     X, y = records
     with pytest.raises(InputError, match="one value per record"):
-        private_accuracy(Strange(), X, y, epsilon=1.0)
+        private_score(Strange(), X, y, epsilon=1.0)
     with pytest.raises(InputError, match="one value per record"):
-        private_absolute_error(Strange(), X, y, epsilon=1.0, largest=1.0)
+        private_score(Strange(), X, y, epsilon=1.0, largest=1.0)
 
 
 class Centred:
@@ -212,14 +215,14 @@ def test_other_models_are_refused_unless_declared(records, declared):
     linear = LogisticRegression().fit(X, y)  # a linear model, but who knows what its predict does
     for model in (Threshold(), linear):
         with pytest.raises(InputError, match="scores_rows_alone"):
-            estimators.private_accuracy(model, X, y, epsilon=1.0, scores_rows_alone=declared)
+            score.private_score(model, X, y, epsilon=1.0, scores_rows_alone=declared)
     with pytest.raises(InputError, match="scores_rows_alone"):
-        estimators.private_absolute_error(Threshold(True), X, y, epsilon=1.0, largest=1.0, scores_rows_alone=declared)
+        score.private_score(Threshold(True), X, y, epsilon=1.0, largest=1.0, scores_rows_alone=declared)
 
 
 def test_the_declaration_is_kept_in_the_statement(records):
     X, y = records
-    said = private_accuracy(Threshold(), X, y, epsilon=1.0).privacy
+    said = private_score(Threshold(), X, y, epsilon=1.0).privacy
     assert "declared by the caller: Threshold scores every row on its own" in said.assumptions
     assert "what a record adds depends on that record alone: a model scores each row by itself" in said.assumptions
 
@@ -227,7 +230,7 @@ def test_the_declaration_is_kept_in_the_statement(records):
 def test_models_of_this_package_need_no_declaration(records):
     X, y = records
     model = PrivateLogisticRegression(epsilon=9.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1)).fit(X, y)
-    said = estimators.private_accuracy(model, X, y, epsilon=1.0).privacy
+    said = score.private_score(model, X, y, epsilon=1.0).privacy
     assert not any("declared" in text for text in said.assumptions)
     assert str(said).splitlines()[0].startswith("Covers      the accuracy, starting from the rows as provided")
 
@@ -240,8 +243,8 @@ def test_under_masks_every_silo_adds_its_share_and_the_sum_is_certified(records,
     path, sums = tmp_path / "sums.ledger", Protection(view=View.AGGREGATE, colluders=1)
     Ledger.create(path, ledger_data(X, y, GROUPS), Budget(epsilon=3.0, delta=1e-6), protection=sums).close()
     terms = {"epsilon": 1.0, "delta": 1e-6, "groups": GROUPS}
-    score = private_accuracy(Threshold(), X, y, **terms, view="aggregate", ledger=path)
-    alone = private_accuracy(Threshold(), X, y, **terms)
+    score = private_score(Threshold(), X, y, **terms, view="aggregate", ledger=path)
+    alone = private_score(Threshold(), X, y, **terms)
     said = score.privacy
     assert said.origin is Origin.SECURE
     assert said.theorems == ("C10 + C12",)
@@ -253,10 +256,10 @@ def test_under_masks_every_silo_adds_its_share_and_the_sum_is_certified(records,
     assert "from each of 5 silos" in str(said)
     with Ledger.open(path) as ledger:
         assert ledger.statement().spent_epsilon == pytest.approx(said.epsilon, rel=1e-6)
-    two = private_accuracy(Threshold(), X, y, **terms, view="aggregate", colluders=2)
+    two = private_score(Threshold(), X, y, **terms, view="aggregate", privacy=Privacy(colluders=2))
     assert two.privacy.protection.colluders == 2
     assert two.standard_error == pytest.approx(alone.standard_error * np.sqrt(5 / 3), rel=1e-5)
-    error = private_absolute_error(Threshold(is_real=True), X, y, **terms, largest=2.0, view="aggregate")
+    error = private_score(Threshold(is_real=True), X, y, **terms, largest=2.0, view="aggregate")
     assert error.privacy.theorems == ("C10 + C12",)
 
 
@@ -264,8 +267,8 @@ def test_under_masks_every_silo_adds_its_share_and_the_sum_is_certified(records,
 def test_the_shares_of_a_metric_add_up_to_the_noise_that_is_stated(records):
     X, y = records
     truth = np.mean(Threshold().predict(X) == y)
-    terms = {"epsilon": 1.0, "delta": 1e-6, "groups": GROUPS, "view": "aggregate", "colluders": 1}
-    scores = [private_accuracy(Threshold(), X, y, **terms, random_state=k) for k in range(400)]
+    terms = {"epsilon": 1.0, "delta": 1e-6, "groups": GROUPS, "view": "aggregate", "privacy": Privacy(colluders=1)}
+    scores = [private_score(Threshold(), X, y, **terms, random_state=k) for k in range(400)]
     found, std = np.array([score.value for score in scores]), scores[0].standard_error
     assert stats.kstest(found, stats.norm(loc=truth, scale=std).cdf).pvalue > 1e-6
     assert stats.kstest(found, stats.norm(loc=truth, scale=2 * std).cdf).pvalue < 1e-6
@@ -276,8 +279,14 @@ def test_the_shares_of_a_metric_add_up_to_the_noise_that_is_stated(records):
     [
         ({"view": "aggregate", "groups": GROUPS}, "Give delta too"),
         ({"view": "aggregate", "delta": 1e-6}, "needs at least 3 silos, got 1"),
-        ({"view": "aggregate", "delta": 1e-6, "groups": GROUPS, "colluders": 4}, "needs at least 6 silos, got 5"),
-        ({"delta": 1e-6, "groups": GROUPS, "colluders": 1}, "colluders apply only to the view 'aggregate'"),
+        (
+            {"view": "aggregate", "delta": 1e-6, "groups": GROUPS, "privacy": Privacy(colluders=4)},
+            "needs at least 6 silos, got 5",
+        ),
+        (
+            {"delta": 1e-6, "groups": GROUPS, "privacy": Privacy(colluders=1)},
+            "colluders apply only to the view 'aggregate'",
+        ),
         ({"view": "public", "delta": 1e-6}, "must be 'eavesdropper' or 'aggregate'"),
         ({"view": "all"}, "view must be"),
     ],
@@ -286,7 +295,7 @@ def test_the_shares_of_a_metric_add_up_to_the_noise_that_is_stated(records):
 def test_metrics_that_masks_cannot_hide_are_refused(records, options, words):
     X, y = records
     with pytest.raises(InputError, match=words):
-        private_accuracy(Threshold(), X, y, epsilon=1.0, **options)
+        private_score(Threshold(), X, y, epsilon=1.0, **options)
 
 
 def test_a_ledger_against_the_eavesdropper_refuses_a_metric_under_masks(records, tmp_path):
@@ -294,6 +303,6 @@ def test_a_ledger_against_the_eavesdropper_refuses_a_metric_under_masks(records,
     path = tmp_path / "all.ledger"
     Ledger.create(path, ledger_data(X, y, GROUPS), Budget(epsilon=3.0, delta=1e-6)).close()
     with pytest.raises(InputError, match="does not cover that"):
-        private_accuracy(Threshold(), X, y, 1.0, delta=1e-6, groups=GROUPS, view="aggregate", ledger=path)
+        private_score(Threshold(), X, y, 1.0, delta=1e-6, groups=GROUPS, view="aggregate", ledger=path)
     with Ledger.open(path) as ledger:
         assert ledger.statement().releases == 0

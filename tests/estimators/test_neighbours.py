@@ -9,14 +9,15 @@ import pytest
 from tests.grouped import grouped
 
 from dpadmm.codec import encode
+from dpadmm.core.dataset import ArrayRows, Dataset
 from dpadmm.data.columns import Numeric, ThresholdLabel
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import NumberRows, RawSilos
 from dpadmm.data.schema import Schema
 from dpadmm.errors import BudgetError, DpadmmError, InputError
-from dpadmm.estimators import PrivateLogisticRegression, private_accuracy
+from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.notices import LargeDeltaWarning
+from dpadmm.evaluation import private_score
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.planner import Task, carry_out, plan, planner
 from dpadmm.planner.forecast import SignalScores
@@ -79,7 +80,7 @@ def fitted(sizes, place):
         with pytest.raises(InputError) as other:
             estimator(neighbours="replace-one", nominal_records=None, ledger=ledger).fit(X, y, groups)
         with pytest.raises(InputError) as figure:
-            private_accuracy(model, X, y, 0.1, groups=groups, ledger=ledger)
+            private_score(model, X, y, 0.1, groups=groups, ledger=ledger)
         said = ledger.statement()
     entries = json.loads(place.with_suffix(".json").read_text())["entries"]
     texts = {
@@ -221,12 +222,11 @@ class TestEmptySilos:
         assert made.profile is not None
         told = set()
         for sizes in ((300, 0, 250), (0, 0, 0), (700, 1, 0)):
-            parts = [NumberRows(rng.uniform(-1, 1, (n, 2))) for n in sizes]
-            labels = [[np.sign(part.table[:, 0]) for part in parts]]
-            raw = RawSilos(SCHEMA, parts, labels, nominal=task.sizes)
+            tables = [rng.uniform(-1, 1, (n, 2)) for n in sizes]
+            raw = Dataset(SCHEMA, [ArrayRows(each, np.sign(each[:, 0])) for each in tables], nominal=task.sizes)
             done = carry_out(made, raw, SecureSampler(), progress=False)
             assert np.all(np.isfinite(done.model))
-            told.add((str(done.statement), repr(done.done.plan), str(done.done.receipts)))
+            told.add((str(done.account), repr(done.done.plan), str(done.done.receipts)))
         assert len(told) == 1
 
 
@@ -245,16 +245,9 @@ def test_encoded_rows_are_summed_over_nominal_numbers_too():
 
 
 def test_users_of_planning_are_told_which_methods_remain():
+    task = Task(sizes=(100, 100), dimension=3, loss=Logistic(), target=Target(1.0, 1e-5), protection=ADDED)
     with pytest.raises(InputError, match="not certified for add-or-remove"):
-        plan(
-            sizes=(100, 100),
-            dimension=3,
-            loss=Logistic(),
-            epsilon=1.0,
-            delta=1e-5,
-            protection=ADDED,
-            method="fp-coordinator",
-        )
+        plan(task, method="fp-coordinator")
     with pytest.raises(InputError, match="not for users"):
         Task(
             sizes=(1, 1),

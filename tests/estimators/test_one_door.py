@@ -21,21 +21,15 @@ with warnings.catch_warnings():
 
 from tests.grouped import grouped
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.data import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.estimators import (
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    ledger_data,
-    private_absolute_error,
-    private_accuracy,
-)
-from dpadmm.estimators.data import TrainingRows, labelled
+from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, ledger_data
+from dpadmm.estimators.data import labelled, table_dataset
 from dpadmm.estimators.owners import Owners
+from dpadmm.evaluation import private_score
 from dpadmm.federation.silo_files import read_records
-from dpadmm.front.training import prepare
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules
@@ -148,8 +142,8 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
 
     def shell():
         tables = read_silos([place / "table.csv"], None, protection=None)
-        [silos] = (raw := prepare(schema, tables, screening).rows).silos(encoding)
-        return silos.features, raw.labels[0][0]
+        [silos] = Dataset.of_tables(schema, tables, screening).silos(encoding)
+        return silos.features, silos.labels
 
     def silo():
         records = read_records(place / "table.csv", place / "schema.json", screening)
@@ -157,11 +151,9 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
 
     def estimator():
         model = PrivateLogisticRegression(1.0, 1e-5, **grouped(schema=schema, fit_intercept=False, **words))
-        rows = TrainingRows.of_table(
-            schema, model.screening, labelled(model, table[["ward"]], table["sick"], "sick"), Owners()
-        )
-        [silos] = rows.raw.silos(encoding)
-        return silos.features, rows.raw.labels[0][0]
+        labelled_table = labelled(model, table[["ward"]], table["sick"], "sick")
+        [silos] = table_dataset(schema, model.screening, labelled_table, Owners()).silos(encoding)
+        return silos.features, silos.labels
 
     found = []
     for door in (shell, silo, estimator):
@@ -199,7 +191,7 @@ def test_a_ledger_of_the_shell_is_one_of_python_and_the_other_way_round(shell, h
     )
     assert model.released_.spending.ledger == "shell.ledger"
     assert len(model.released_.spending.runs) == 2
-    private_accuracy(model, X, y, epsilon=0.5, groups=groups, ledger="shell.ledger")
+    private_score(model, X, y, epsilon=0.5, groups=groups, ledger="shell.ledger")
     # The whole table, with columns that the schema does not use, and the label among them.
     clone(model).fit(table, y, groups)
     Ledger.create("python.ledger", ledger_data(table, groups=groups), Budget(epsilon=4.0, delta=1e-5)).close()
@@ -252,7 +244,10 @@ def test_an_array_model_is_one_of_the_shell_too(shell, hospital):
     assert said["predictions"]["label"] == model.predict(X).tolist()
     # Names that look like a record are not written down.
     model.fit(X.set_axis(["17.5", "900"], axis=1), y)
-    assert model.released_.schema.names == ("column1", "column2")
+    assert model.released_.schema.column_names == ("column1", "column2")
+    # A label is told apart from a column that is called label.
+    model.fit(X.rename(columns={"dose": "label"}), y)
+    assert model.released_.schema.label.name not in model.released_.schema.column_names
     # Nor are those of groups, which may be people's.
     model.fit(X, y, groups=np.repeat(["Meier", "Roth"], 200))
     assert [silo.name for silo in model.released_.silos] == ["silo 1", "silo 2"]
@@ -277,7 +272,7 @@ def test_labels_are_judged_by_what_they_mean(hospital):
     assert model.score(X, words) == model.score(X, table["sick"]) > 0.7
     assert set(model.predict(X)) <= {"no", "yes"}
     assert list(model.classes_) == ["no", "yes"]
-    found = private_accuracy(model, X, words, epsilon=50.0)
+    found = private_score(model, X, words, epsilon=50.0)
     assert found.value == pytest.approx(model.score(X, words), abs=0.01)
     above = Schema(COLUMNS, ThresholdLabel("cost", 500), constant=0.5)
     rich = PrivateLogisticRegression(9.0, 1e-5, **grouped(schema=above, **AWKWARD)).fit(X, table["cost"])
@@ -292,17 +287,17 @@ def test_a_released_model_is_measured_as_its_estimator_is(hospital):
     X, y = features(whole, "sick")
     model = PrivateLogisticRegression(9.0, 1e-5, schema=SICK).fit(X, y)
     words = y.map({"yes": 1, "no": "no"})
-    found = private_accuracy(model.released_, X, words, epsilon=50.0)
+    found = private_score(model.released_, X, words, epsilon=50.0)
     assert found.value == pytest.approx(model.score(X, y), abs=0.01)
     assert not any("declared" in each for each in found.privacy.assumptions)
     with pytest.raises(InputError, match="the cell is empty"):
-        private_accuracy(model.released_, *features(table, "sick"), epsilon=50.0)
+        private_score(model.released_, *features(table, "sick"), epsilon=50.0)
     numbers = X[["dose"]].to_numpy()
     plain = PrivateLinearRegression(20.0, 1e-5, feature_bounds=(0, 10), target_bounds=(0, 1000)).fit(
         numbers, whole["cost"]
     )
     error = np.abs(plain.predict(numbers) - whole["cost"]).mean()
-    private = private_absolute_error(plain.released_, numbers, whole["cost"], epsilon=50.0, largest=1e4)
+    private = private_score(plain.released_, numbers, whole["cost"], epsilon=50.0, largest=1e4)
     assert private.value == pytest.approx(error, abs=20.0)
 
 
@@ -314,7 +309,7 @@ def test_numbers_are_in_the_units_of_the_table(hospital):
     assert found.min() >= 0
     assert found.max() <= 1000
     error = np.abs(found - y.clip(0, 1000)).mean()
-    private = private_absolute_error(model, X, y, epsilon=50.0, largest=1000.0)
+    private = private_score(model, X, y, epsilon=50.0, largest=1000.0)
     assert private.value == pytest.approx(error, abs=2.0)
     within = (found > 0) & (found < 1000)
     rows = model.released_.rows.read(X.reset_index(drop=True), "X", Screening.of(**AWKWARD), is_labelled=False).features

@@ -9,7 +9,8 @@ from tests.grouped import grouped
 
 from dpadmm.data import BinaryLabel, Categorical, Numeric, Schema
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.estimators import PrivateLogisticRegression, ledger_data, private_accuracy, private_evaluation
+from dpadmm.estimators import PrivateLogisticRegression, ledger_data
+from dpadmm.evaluation import private_evaluation, private_score
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Unit
@@ -85,7 +86,7 @@ def test_what_is_released_does_not_tell_how_many_rows_there_are(tmp_path):
     assert not re.search(rf"(?<![\d.]){len(X)}(?![\d.])", saved.read_text() + str(model.privacy_))
     assert ReleasedModel.load(saved).guarantee.protection == Protection(unit=Unit.PERSON)
     assert "400 persons" in model.released_.statement
-    for measure in (private_accuracy, private_evaluation):  # a figure must not hide less than the model does, unasked
+    for measure in (private_score, private_evaluation):  # a figure must not hide less than the model does, unasked
         for asked in (model, model.released_):
             with pytest.raises(InputError, match="records_per_person"):
                 measure(asked, X, y, epsilon=1.0, delta=1e-5)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import LedgerError
-from dpadmm.estimators import PrivateLogisticRegression, ledger_data, private_accuracy
+from dpadmm.estimators import PrivateLogisticRegression, ledger_data
+from dpadmm.evaluation import private_score
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, Ledger, store
-from dpadmm.settings import TrainingOptions
+from dpadmm.settings import Privacy, TrainingOptions
 from dpadmm_research.audit.estimates import clopper_pearson_bound
 
 EACH, BUDGET = 0.4, Budget(epsilon=1.0, delta=1e-5)
@@ -149,8 +150,8 @@ def test_a_private_figure_hides_people_with_several_records():
     other[:records] = 1 - other[:records]
 
     def figures(y):
-        ask = {"records_per_person": records, "scores_rows_alone": True}
-        return [private_accuracy(Half(), X, y, 2.0, **ask).value for _ in range(runs)]
+        ask = {"privacy": Privacy(records_per_person=records), "scores_rows_alone": True}
+        return [private_score(Half(), X, y, 2.0, **ask).value for _ in range(runs)]
 
     found = clopper_pearson_bound(figures(labels), figures(other), confidence=1 - 1e-6)
     assert 0.7 < found.epsilon_lower <= 2.0

@@ -47,7 +47,7 @@ def walk(value, place="model", seen=None):
 
 @pytest.fixture
 def fixed_releases(monkeypatch):
-    """Let every release be the same numbers whatever the data: a function of slot, round and shape only."""
+    """Let every release be the same numbers whatever the data: a function of message kind, round and shape only."""
 
     def perturb(self, values, releases, draw):
         numbers = np.sin(np.arange(values.size) + 7.0 * draw.round).reshape(values.shape) / 4

@@ -36,10 +36,10 @@ class Replay:
         scales = np.broadcast_to(promised_noise(releases, draw).scales, len(values))
         if not self.is_second:
             drawn = self.draw(sampler, values, releases, draw)
-            self.left.append((draw.slot, draw.round, np.array(values), scales, replace(drawn, values=+drawn.values)))
+            self.left.append((draw.kind, draw.round, np.array(values), scales, replace(drawn, values=+drawn.values)))
             return drawn
-        slot, when, before, noise, drawn = self.left.pop(0)
-        assert (draw.slot, draw.round, scales.tolist()) == (slot, when, noise.tolist())
+        kind, when, before, noise, drawn = self.left.pop(0)
+        assert (draw.kind, draw.round, scales.tolist()) == (kind, when, noise.tolist())
         self.changes.append(((values - before)[:, :, 0], noise))
         return replace(drawn, values=+drawn.values)
 

@@ -22,9 +22,8 @@ from dpadmm.estimators import (
     SimulatedNoiseWarning,
     check_pipeline,
     ledger_data,
-    private_accuracy,
-    private_evaluation,
 )
+from dpadmm.evaluation import private_evaluation, private_score
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.queries import candidate_scores
@@ -312,10 +311,10 @@ def test_a_private_search_is_clean_but_scikit_learns_is_not():
 
 def test_figures_are_about_the_chosen_model(rows):
     found = search().fit(*rows)
-    assert 0 <= private_accuracy(found, *rows, epsilon=1.0).value <= 1
+    assert 0 <= private_score(found, *rows, epsilon=1.0).value <= 1
     assert private_evaluation(found, *rows, epsilon=1.0, delta=1e-6).model == found.released_.run
     with pytest.raises(InputError, match="not an estimator of this package"):
-        private_accuracy(GridSearchCV(found.best_estimator_, GRID), *rows, epsilon=1.0)
+        private_score(GridSearchCV(found.best_estimator_, GRID), *rows, epsilon=1.0)
 
 
 def test_the_front_door_offers_it():

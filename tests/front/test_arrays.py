@@ -84,7 +84,7 @@ def test_what_the_ledger_and_the_silos_promise_is_what_is_run(tmp_path) -> None:
     X, y = np.vstack([x for x, _ in _PARTS]), np.concatenate([y for _, y in _PARTS])
     data = ledger_data(X, y, np.repeat(["silo 0", "silo 1", "silo 2"], 30))
     dpadmm.Ledger.create(place, data, Budget(epsilon=1.1, delta=1e-5), protection=hidden).close()
-    assert dpadmm.run("p-admm", _PARTS, ledger=place, **_STATED).statement.protection == hidden
+    assert dpadmm.run("p-admm", _PARTS, ledger=place, **_STATED).account.protection == hidden
     long = [(8 * x, y) for x, y in _PARTS]
     done = dpadmm.run("noisy-gradients", long, epsilon=2.0, delta=1e-6, view="public", row_norm=8.0, seed=0)
     assert "norm at most 8;" in done.spec.setting.problem.functions.constants.assumption

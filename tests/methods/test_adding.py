@@ -64,16 +64,18 @@ def test_three_files_add_a_method_everywhere(package):
     from dpadmm.estimators import PrivateLogisticRegression
     from dpadmm.federation.outcome import outcome_of
     from dpadmm.federation.terms import agreed_run
-    from dpadmm.planner import plan
+    from dpadmm.planner import Task, plan
+    from dpadmm.privacy.accounting import Target
     from dpadmm.problems.losses import Logistic
 
     listed = CliRunner().invoke(app, ["algorithms", "--json"])
     assert '"dp-heavy-ball"' in listed.stdout
 
-    made = plan(sizes=(150, 150), dimension=3, loss=Logistic(), epsilon=4.0, delta=1e-5, method="dp-heavy-ball")
-    assert type(made.algorithm).__name__ == "HeavyBall"
+    task = Task(sizes=(150, 150), dimension=3, loss=Logistic(), target=Target(4.0, 1e-5))
+    made = plan(task, method="dp-heavy-ball")
+    assert type(made.run.method).__name__ == "HeavyBall"
     assert made.method == "dp-heavy-ball"
-    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(4.0, rel=1e-3)
+    assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(4.0, rel=1e-3)
 
     words = ["--records", "100", "--rounds", "4", "--delta", "1e-5", "--json"]
     costs = CliRunner().invoke(app, ["account", "dp-heavy-ball", "--noise-std", "0.1", *words])

@@ -70,7 +70,7 @@ def test_private_runs(method, network):
     ours, plain = (run(problem=problem, sampler=SimulatedSampler(seed=3)) for problem in both_storages())
     assert np.abs(plain.run.models).max() > 0.01
     close(ours.run.models, plain.run.models)
-    assert ours.statement.curve.epsilon(1e-5) == plain.statement.curve.epsilon(1e-5)
+    assert ours.account.curve.epsilon(1e-5) == plain.account.curve.epsilon(1e-5)
 
 
 def test_gradients_make_no_dense_table(monkeypatch):

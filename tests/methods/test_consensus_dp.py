@@ -8,8 +8,7 @@ from tests.contracts.local_facts import of
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data import random_quadratics
-from dpadmm.data.control import random_control
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table, random_control
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting, Silence, by_name
@@ -127,7 +126,7 @@ class TestBudget:
             }
             assert target.epsilon * (1 - 1e-6) <= spent(target, releases) <= target.epsilon
             assert list(by_agent(plan)) == [COORDINATOR]
-        words = " ".join(plan.statement().assumptions)
+        words = " ".join(plan.account().assumptions)
         assert ("not protected" in words) == (neighbour == LinearTermsDiffer(0.7))
 
     @pytest.mark.parametrize(("family", "place"), VARIANTS)
@@ -140,22 +139,24 @@ class TestBudget:
         protection = Protection(view=View.PUBLIC, records_per_person=records, silos_per_person=silos)
         plan = plan_noise(method, problem, 6, target, protection=protection)
         assert target.epsilon * (1 - 1e-6) <= spent(target, plan) <= target.epsilon
-        statement = plan.statement()
-        assert statement.curve.epsilon(getattr(target, "delta", 0.0)) == pytest.approx(target.epsilon, rel=1e-6)
-        assert statement.protection == protection
+        account = plan.account()
+        assert account.curve.epsilon(getattr(target, "delta", 0.0)) == pytest.approx(target.epsilon, rel=1e-6)
+        assert account.protection == protection
         strength = Strength.UP_TO_FLOATING_POINT if family is Family.SPHERICAL else Strength.FULL
-        assert statement.strength is strength
+        assert account.strength is strength
 
     def test_the_worst_silo_counts_and_silos_add_up(self):
         _, problem = logistic_problem(Weighting.EQUAL)
-        promise = ConsensusDPADMM(0.3).promises(Setting(problem, 4, 1e-9))[0]
+        mechanism = ConsensusDPADMM(0.3).mechanisms(Setting(problem, 4, 1e-9))[0]
         by_hand = of(consensus_broadcast_records,
             rounds=4, gradient_bound=1.0, n_records=10, n_agents=4, penalty=0.3, strong_convexity=0.05,
             smoothness=0.3, solver_tolerance=1e-9,
         )  # fmt: skip
-        bounds = [c.bound for c in promise.rows[0].certificates]
+        bounds = [c.bound for c in mechanism.rows[0].certificates]
         assert bounds == pytest.approx([c.bound for c in by_hand], rel=1e-12)
-        thrice = ConsensusDPADMM(0.3).promises(Setting(problem, 4, 1e-9, protection=Protection(silos_per_person=3)))[0]
+        thrice = ConsensusDPADMM(0.3).mechanisms(Setting(problem, 4, 1e-9, protection=Protection(silos_per_person=3)))[
+            0
+        ]
         assert [c.bound for c in thrice.rows[0].certificates] == pytest.approx([3 * b for b in bounds], rel=1e-12)
 
     def test_secure_gaussian_run(self):
@@ -168,7 +169,7 @@ class TestBudget:
             engine=EXACT,
         )
         assert all(release.certificate.grid is not None for release in done.plan)
-        assert done.statement.curve.epsilon(1e-6) == pytest.approx(0.5, rel=1e-6)
+        assert done.account.curve.epsilon(1e-6) == pytest.approx(0.5, rel=1e-6)
 
 
 class Prescribed(OneNoise):
@@ -177,8 +178,8 @@ class Prescribed(OneNoise):
     def __init__(self, transcript):
         self.transcript, self.came = transcript, {}
 
-    def perturb(self, slot, k, agents, values):
-        assert slot == BROADCAST
+    def perturb(self, kind, k, agents, values):
+        assert kind == BROADCAST
         assert agents.tolist() == [COORDINATOR]
         self.came[k] = values.copy()
         return self.transcript[k - 1]
@@ -191,7 +192,7 @@ def worst_ratios(method, pair, transcript):
     hooks = [Prescribed(transcript) for _ in pair]
     for problem, hook in zip(pair, hooks, strict=True):
         engine.run(method, problem, Stopping(rounds=rounds), noise=hook)
-    row = method.promises(Setting(pair[0], rounds, engine.tolerance))[0].rows[0]
+    row = method.mechanisms(Setting(pair[0], rounds, engine.tolerance))[0].rows[0]
     assert list(hooks[0].came) == list(row.rounds)
     moved = [np.linalg.norm(hooks[0].came[k] - hooks[1].came[k], axis=1).max() for k in row.rounds]
     return np.array(moved) / [certificate.bound for certificate in row.certificates]
@@ -378,7 +379,7 @@ class TestPaper:
         for iterations in (4, 9, 20):
             beta = self.STAR.largest_beta
             claimed = claims.theorem_3_schedule(sensitivity, epsilon=self.EPSILON, rounds=iterations, beta=beta)
-            plan = at_levels(method.promises(Setting(lasso[0], iterations - 1, 1e-9)), [claimed.values])
+            plan = at_levels(method.mechanisms(Setting(lasso[0], iterations - 1, 1e-9)), [claimed.values])
             assert spent(PureTarget(0.1), plan) < 0.1 / 190
             found[iterations] = self.errors(lasso, method, plan, iterations - 1)[1].mean()
         assert 8e-3 <= found[9] <= 3e-2
@@ -425,13 +426,13 @@ class TestRefusals:
     def test_noise_without_an_exact_sampler_says_so(self):
         """Spherical noise is drawn in floating point, also in a release: its statement claims no more than that."""
         planned = plan_noise(ConsensusDPADMM(1.0, FunctionsDiffer(1.0)), quadratic_problem(), 3, PURE, is_secure=True)
-        assert planned.statement().strength is Strength.UP_TO_FLOATING_POINT
+        assert planned.account().strength is Strength.UP_TO_FLOATING_POINT
 
     def test_levels_that_do_not_fit(self):
-        promises = ConsensusDPADMM(1.0, FunctionsDiffer(1.0)).promises(Setting(quadratic_problem(), 3, 1e-9))
+        mechanisms = ConsensusDPADMM(1.0, FunctionsDiffer(1.0)).mechanisms(Setting(quadratic_problem(), 3, 1e-9))
         for levels, match in (([[1.0, 1.0]], "3 rounds"), ([[1.0, 0.0, 1.0]], "greater than 0"), ([], "as many")):
             with pytest.raises(InputError, match=match):
-                at_levels(promises, levels)
+                at_levels(mechanisms, levels)
 
     def test_graph_methods_do_not_take_a_general_quadratic_for_a_ridge(self):
         for g in (Quadratic(np.diag([1.0, 2.0, 1.0, 1.0]), np.zeros(4)), Quadratic(np.eye(4), np.ones(4))):

@@ -6,7 +6,7 @@ from sklearn.linear_model import Lasso, LogisticRegression
 from tests.contracts.random_network import random_network
 
 from dpadmm.data import random_quadratics
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes, iid
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Silence, take

@@ -12,7 +12,7 @@ from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.dvp import DVP, OBJECTIVE, SMOOTHING
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.mechanisms import Custom, Promise
+from dpadmm.noise.mechanisms import Custom, MechanismSpec
 from dpadmm.noise.plan import calibrated
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Strength
@@ -42,13 +42,13 @@ class TestSmoothed(PrivateContract, TiltContract):
     def test_both_slots_share_epsilon(self):
         plan = plan_noise(self.method, Problem.of(risk()), 4, self.target, ring(5), engine=ENGINE)
         spent = {SMOOTHING: 0.0, OBJECTIVE: 0.0}
-        for (slot, _), row in plan.releases.items():
+        for (kind, _), row in plan.releases.items():
             release = row[2]
-            jacobian = objective_epsilon(release.certificate, release.rate) if slot == OBJECTIVE else None
-            spent[slot] += release.rate * release.certificate.bound if jacobian is None else jacobian
+            jacobian = objective_epsilon(release.certificate, release.rate) if kind == OBJECTIVE else None
+            spent[kind] += release.rate * release.certificate.bound if jacobian is None else jacobian
         assert spent[SMOOTHING] == pytest.approx(2.0, rel=1e-9)
         assert spent[OBJECTIVE] == pytest.approx(18.0, rel=1e-9)
-        assert plan.statement().strength is Strength.UP_TO_FLOATING_POINT
+        assert plan.account().strength is Strength.UP_TO_FLOATING_POINT
 
     def test_noise_of_the_smoothing_is_proportional_to_the_tolerance(self):
         def rate(tolerance):
@@ -62,8 +62,8 @@ class TestSmoothed(PrivateContract, TiltContract):
 
     def test_every_later_step_reads_the_smoothed_value(self):
         class Overwritten:
-            def perturb(self, slot, k, agents, values):
-                return np.full_like(values, 7.0) if slot == SMOOTHING else values
+            def perturb(self, kind, k, agents, values):
+                return np.full_like(values, 7.0) if kind == SMOOTHING else values
 
         run = ENGINE.run(self.method, Problem.of(risk()), Stopping(rounds=1), ring(5), Overwritten())
         assert (run.models == 7.0).all()
@@ -71,8 +71,8 @@ class TestSmoothed(PrivateContract, TiltContract):
 
 def test_without_smoothing_the_certificate_says_up_to_solver_error():
     plan = plan_noise(DVP(0.01), Problem.of(risk()), 3, PureTarget(1.0), ring(5))
-    assert plan.statement().strength is Strength.UP_TO_SOLVER_ERROR
-    assert plan.statement().theorems == ("C2",)
+    assert plan.account().strength is Strength.UP_TO_SOLVER_ERROR
+    assert plan.account().theorems == ("C2",)
 
 
 def test_without_noise_it_is_decentralised_admm():
@@ -131,8 +131,10 @@ def test_refusals():
 
 def test_slots_of_two_families_must_share_epsilon_out():
     problem = Problem.of(risk())
-    main, extra = DVP(0.01, smoothing=0.5).promises(Setting(problem, 2, 1e-9, ring(5)))
+    main, extra = DVP(0.01, smoothing=0.5).mechanisms(Setting(problem, 2, 1e-9, ring(5)))
     for shares in ((None, None), (0.5, None), (0.5, 0.4)):
-        parts = [Promise(p.slot, p.family, p.rows, share=share) for p, share in zip((main, extra), shares, strict=True)]
+        parts = [
+            MechanismSpec(p.kind, p.family, p.rows, share=share) for p, share in zip((main, extra), shares, strict=True)
+        ]
         with pytest.raises(InputError, match="sum to 1"):
             calibrated(parts, PureTarget(1.0))

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.core.release import PlannedNoise
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, Agents, Setting, Silence
@@ -170,7 +170,7 @@ class TestBudget:
             spent = curve.epsilon(0.0 if name in PURE else DELTA)
             assert 1 - slack <= spent <= 1.0
         if name not in PURE:
-            assert plan.statement().curve.epsilon(DELTA) <= 1.0
+            assert plan.account().curve.epsilon(DELTA) <= 1.0
 
     @pytest.mark.parametrize("name", METHODS)
     def test_runs_from_a_budget_and_repeats(self, problem, name):
@@ -183,7 +183,7 @@ class TestBudget:
         )
         np.testing.assert_array_equal(done.run.estimate, again.run.estimate)
         assert np.ptp(done.run.estimate, axis=1).min() > 0
-        assert all(theorem.startswith("C9") for theorem in done.statement.theorems)
+        assert all(theorem.startswith("C9") for theorem in done.account.theorems)
 
     def test_batches_differ_between_silos_in_the_account(self, problem):
         plan = plan_noise(DPSGD(step=1.0, batches=ALL), problem, 2, Target(1.0, DELTA))
@@ -217,13 +217,13 @@ class Transcript:
     def __init__(self, prescribed, rng, scale):
         self.prescribed, self.rng, self.scale, self.seen = prescribed, rng, scale, {}
 
-    def perturb(self, slot, k, agents, values):
-        self.seen[slot, k] = values.copy()
-        if (slot, k) not in self.prescribed:
+    def perturb(self, kind, k, agents, values):
+        self.seen[kind, k] = values.copy()
+        if (kind, k) not in self.prescribed:
             push = 0.05 * self.rng.standard_normal(values.shape)
             push[:, 0] += self.rng.choice([-1.0, 1.0])
-            self.prescribed[slot, k] = self.scale * push
-        return self.prescribed[slot, k]
+            self.prescribed[kind, k] = self.scale * push
+        return self.prescribed[kind, k]
 
 
 def neighbours(rng, loss, n=(4, 3, 3, 3)):
@@ -262,17 +262,17 @@ class TestSameTranscript:
         engine = replace(QUIET, replicas=1, tolerance=1e-12)
         for _ in range(25):
             pair = neighbours(rng, Logistic() if rng.random() < 0.5 else Huber(1.0))
-            (promise,) = method.promises(Setting(pair[0], rounds, 1e-12, network))
+            (mechanism,) = method.mechanisms(Setting(pair[0], rounds, 1e-12, network))
             prescribed, seen = {}, []
             for problem in pair:
                 hook = Transcript(prescribed, rng, scale=50.0)
                 engine.run(method, problem, Stopping(rounds=rounds), network, noise=hook)
                 seen.append(hook.seen)
             for k in range(1, rounds + 1):
-                bound = promise.rows[0].certificates[k - 1]
+                bound = mechanism.rows[0].certificates[k - 1]
                 order = 1 if bound.norm is Norm.L1 else 2
                 apart = np.linalg.norm(seen[0][MESSAGE, k] - seen[1][MESSAGE, k], ord=order, axis=1)[:, 0]
-                allowed = bound.bound * (2 if promise.family is Family.SAMPLED else 1)
+                allowed = bound.bound * (2 if mechanism.family is Family.SAMPLED else 1)
                 assert apart[0] <= allowed
                 assert np.all(apart[1:] == 0)
                 reached[k - 1] = max(reached[k - 1], apart[0] / allowed)
@@ -289,8 +289,8 @@ class TestSameTranscript:
             silos = Silos.from_parts([features], [np.array([label, 1e4, -1e4, 1e4, -1e4])], row_norm=1.0)
             task = Problem.of(EmpiricalRisk(silos, Huber(1.0), mu=0.01))
             models.append(QUIET.run(OutputPerturbation(), task, Stopping(rounds=1)).estimate)
-            (promise,) = OutputPerturbation().promises(Setting(task, 1, QUIET.tolerance))
-        bound = promise.rows[0].certificates[0].bound
+            (mechanism,) = OutputPerturbation().mechanisms(Setting(task, 1, QUIET.tolerance))
+        bound = mechanism.rows[0].certificates[0].bound
         assert bound * (1 - 1e-6) <= abs(models[0] - models[1]).max() <= bound
 
     @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.core.release import PlannedNoise
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting
@@ -49,8 +49,8 @@ class Pushed(OneNoise):
     def __init__(self, pushes):
         self.pushes, self.asked = pushes, []
 
-    def perturb(self, slot, k, agents, values):
-        assert (slot, agents.tolist(), len(values)) == (BROADCAST, [COORDINATOR], 1)
+    def perturb(self, kind, k, agents, values):
+        assert (kind, agents.tolist(), len(values)) == (BROADCAST, [COORDINATOR], 1)
         self.asked.append(k)
         return values + self.pushes[k - 1][None, :, None]
 
@@ -147,7 +147,7 @@ class Prescribed(OneNoise):
     def __init__(self, sums):
         self.sums, self.came = sums, []
 
-    def perturb(self, slot, k, agents, values):
+    def perturb(self, kind, k, agents, values):
         self.came.append(values[0, :, 0].copy())
         return self.sums[k - 1][None, :, None]
 
@@ -184,11 +184,11 @@ class TestSameTranscript:
             changed = [(n if unit == "user" else records) * (i < people) for i, n in enumerate(sizes)]
             loss = Logistic() if t % 2 else Huber(1.0)
             pair = neighbours(rng, loss, sizes, changed, list(Weighting)[t % 3])
-            (promise,) = method.promises(Setting(pair[0], 4, 1e-12, protection=who))
+            (mechanism,) = method.mechanisms(Setting(pair[0], 4, 1e-12, protection=who))
             sums = rng.standard_normal((4, 3)) + 40 * np.eye(3)[0]
             hooks = [Prescribed(sums) for _ in pair]
             ends = [QUIET.run(method, p, Stopping(4), noise=h) for p, h in zip(pair, hooks, strict=True)]
-            for k, certificate in enumerate(promise.rows[0].certificates):
+            for k, certificate in enumerate(mechanism.rows[0].certificates):
                 moved = np.linalg.norm(hooks[0].came[k] - hooks[1].came[k])
                 assert moved <= certificate.bound
                 reached = max(reached, moved / certificate.bound)
@@ -210,10 +210,10 @@ class TestSameTranscript:
         for problem, hook in zip(worlds, hooks, strict=True):
             QUIET.run(NoisyGradients(step=0.1), problem, Stopping(2), noise=hook)
         who = Protection(view=View.PUBLIC, records_per_person=2, silos_per_person=2)
-        (promise,) = METHOD.promises(Setting(worlds[0], 2, 1e-12, protection=who))
+        (mechanism,) = METHOD.mechanisms(Setting(worlds[0], 2, 1e-12, protection=who))
         moved = abs(hooks[0].came[1] - hooks[1].came[1])[0]
         assert moved == pytest.approx(2 * 1 * 2 * 2, rel=1e-12)
-        assert moved <= promise.rows[0].certificates[1].bound <= moved * (1 + 1e-8)
+        assert moved <= mechanism.rows[0].certificates[1].bound <= moved * (1 + 1e-8)
 
 
 class TestPlans:
@@ -222,7 +222,7 @@ class TestPlans:
         releases = list(plan)
         assert {(type(each), each.agent) for each in releases} == {(GaussianRelease, COORDINATOR)}
         assert [each.round for each in releases] == [1, 2, 3, 4, 5]
-        said = plan.statement()
+        said = plan.account()
         assert said.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
         assert said.protection.view is View.PUBLIC
         assert TRUSTED_SUM in said.assumptions
@@ -230,7 +230,7 @@ class TestPlans:
     def test_a_silo_alone_hides_from_everybody(self, table):
         silos = Silos.from_parts([table.features], [table.labels], row_norm=1.0)
         alone = Problem.of(EmpiricalRisk(silos, Logistic(), mu=MU))
-        said = plan_noise(METHOD, alone, 5, ONE).statement()
+        said = plan_noise(METHOD, alone, 5, ONE).account()
         assert said.protection.view is View.EAVESDROPPER
         assert TRUSTED_SUM not in said.assumptions
 
@@ -239,7 +239,7 @@ class TestPlans:
         who = replace(AGGREGATE, colluders=colluders)
         plan = plan_noise(METHOD, problem, 5, ONE, protection=who, is_secure=True)
         assert {type(each) for each in plan} == {SummedGaussianRelease}
-        said = plan.statement()
+        said = plan.account()
         assert said.protection == who
         assert said.theorems == ("C9 (sum of gradients) + C12",)
         assert said.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
@@ -268,7 +268,7 @@ class TestRuns:
     def test_a_secure_run(self, problem, who):
         done = run_private(METHOD, problem, 3, ONE, SecureSampler(), engine=QUIET, protection=who)
         assert done.is_private_release
-        assert done.statement.protection.view is who.view
+        assert done.account.protection.view is who.view
         assert len(done.history) == 3
 
     def test_the_same_seed_gives_the_same_model(self, problem):
@@ -290,5 +290,5 @@ class TestNumbers:
 
     def test_a_planned_step_is_safe_for_every_data_set(self, problem):
         longest = 1 / problem.functions.constants.smoothness
-        assert NoisyGradients.at_step(Setting(problem, 5, None), 1e9).step == longest
-        assert NoisyGradients.at_step(Setting(problem, 5, None), 0.01).step == 0.01
+        assert NoisyGradients.at_step(Setting(problem, 5, 0.0), 1e9).step == longest
+        assert NoisyGradients.at_step(Setting(problem, 5, 0.0), 0.01).step == 0.01

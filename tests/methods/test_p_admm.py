@@ -31,7 +31,7 @@ def test_a_capped_loss_has_the_smaller_certificate_and_keeps_it():
     """The bounds of the plain loss times the cap, and nearly attained."""
     assert 0.98 <= worst_c1_ratio(PADMM(eta=0.02), loss=Logistic(0.7)) <= 1 + 1e-9
     bounds = [
-        PADMM(eta=0.02).promises(Setting(Problem.of(risk(loss)), 1, 1e-15, ring(5)))[0].rows[0].certificates[0].bound
+        PADMM(eta=0.02).mechanisms(Setting(Problem.of(risk(loss)), 1, 1e-15, ring(5)))[0].rows[0].certificates[0].bound
         for loss in (Logistic(0.7), Logistic())
     ]
     assert bounds[0] == pytest.approx(0.7 * bounds[1], rel=1e-9)
@@ -51,11 +51,11 @@ def test_an_agent_that_reuses_its_own_model_is_caught():
 
 def test_noise_decays_as_scheduled_and_is_larger_for_smaller_silos():
     plan = plan_noise(PADMM(eta=0.01), Problem.of(risk()), 5, Target(1.0, 1e-5), ring(5), Geometric(0.8), ENGINE)
-    stds = np.array([[r.noise_std for r in plan.releases[slot, k].values()] for slot, k in sorted(plan.releases)])
+    stds = np.array([[r.noise_std for r in plan.releases[kind, k].values()] for kind, k in sorted(plan.releases)])
     np.testing.assert_allclose(stds[1:] / stds[:-1], 0.8**0.5, rtol=1e-9)
     # w_i = n_i/n cancels the n_i in 2 G w_i/(n_i s): only mu w_i differs.
     assert (np.diff(stds[0]) > 0).all()
-    assert plan.statement().strength is Strength.FULL
+    assert plan.account().strength is Strength.FULL
 
 
 def test_refusals():

@@ -103,7 +103,7 @@ class TestBounds:
         worlds = pulled(3, 0.0)
         for method, network in ((PADMM(eta=0.5), complete(3)), (NoisyGradients(step=0.1), None)):
             setting = Setting(worlds[0], 4, 1e-9, network, PERSON)
-            (mine,), (plain,) = (method.promises(replace(setting, protection=each)) for each in (PERSON, ONE_RECORD))
+            (mine,), (plain,) = (method.mechanisms(replace(setting, protection=each)) for each in (PERSON, ONE_RECORD))
             for ours, theirs in zip(mine.rows, plain.rows, strict=True):
                 bounds = [[c.bound for c in each.certificates] for each in (ours, theirs)]
                 np.testing.assert_allclose(*bounds, rtol=1e-9)
@@ -112,7 +112,7 @@ class TestBounds:
 
     def test_statement_says_person(self):
         plan = plan_noise(PADMM(eta=0.5), pulled(3, 0.0)[0], 3, TARGET, complete(3), protection=PERSON)
-        assert plan.statement().protection == PERSON
+        assert plan.account().protection == PERSON
         assert str(PERSON) == "every person with all their rows (replace-one)"
 
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.core.release import PlannedNoise
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Setting, Silence
@@ -23,7 +23,7 @@ from dpadmm.methods.ps_admm import (
     Output,
     PSState,
 )
-from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
+from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, by_agent
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.releases import GaussianRelease, SampledGaussianRelease
@@ -153,8 +153,8 @@ class TestBudget:
         plan = plan_noise(chosen, problem, 5, target)
         for curve in by_agent(plan).values():
             assert target.epsilon * (1 - 1.001e-3) <= curve.epsilon(DELTA) <= target.epsilon
-        assert plan.statement().curve.epsilon(DELTA) <= target.epsilon
-        assert plan.statement().strength is Strength.UP_TO_FLOATING_POINT
+        assert plan.account().curve.epsilon(DELTA) <= target.epsilon
+        assert plan.account().strength is Strength.UP_TO_FLOATING_POINT
         kinds = {type(release) for release in plan}
         assert kinds == {GaussianRelease, SampledGaussianRelease}
         counts = {type(release): release.count for release in plan}
@@ -163,14 +163,14 @@ class TestBudget:
     def test_a_single_inner_step_releases_the_full_gradient_only(self, problem):
         plan = plan_noise(method(inner_steps=1), problem, 5, Target(1.0, DELTA))
         assert {type(release) for release in plan} == {GaussianRelease}
-        assert plan.statement().curve.epsilon(DELTA) == pytest.approx(1.0, rel=1e-6)
+        assert plan.account().curve.epsilon(DELTA) == pytest.approx(1.0, rel=1e-6)
 
     def test_noise_once_a_round_is_equal_for_the_average(self, problem):
         """S^2 s1^2 once against S s1^2 in every step: the same variance of the sum over the steps."""
         levels, alone = [], Problem.of(problem.functions.take(np.array([0])))
         for full_noise in FullNoise:
             plan = plan_noise(method(step=1.0, full_noise=full_noise), alone, 5, Target(1.0, DELTA))
-            first, second = (plan.of(Slot(name), 1, np.array([0]))[0].noise_std for name in (FULL, CORRECTION))
+            first, second = (plan.of(MessageKind(name), 1, np.array([0]))[0].noise_std for name in (FULL, CORRECTION))
             levels.append((first, second))
         every, once = levels
         assert once[0] * math.sqrt(8) == pytest.approx(every[0], rel=0.02)
@@ -182,7 +182,7 @@ class TestBudget:
 
         def variance(chosen):
             plan = plan_noise(chosen, alone, 5, target)
-            stds = [plan.of(Slot(name), 1, np.array([0]))[0].noise_std for name in (FULL, CORRECTION)]
+            stds = [plan.of(MessageKind(name), 1, np.array([0]))[0].noise_std for name in (FULL, CORRECTION)]
             return 8 * stds[0] ** 2 + 7 * stds[1] ** 2, stds[1] / stds[0]
 
         best, ratio = variance(method(step=1.0))
@@ -196,7 +196,7 @@ class TestBudget:
     def test_a_correction_clip_saves_noise(self, problem):
         target, alone = Target(1.0, DELTA), Problem.of(problem.functions.take(np.array([0])))
         loose, tight = (plan_noise(method(step=1.0, clip=c), alone, 5, target) for c in (None, 0.25))
-        stds = [plan.of(Slot(CORRECTION), 1, np.array([0]))[0].noise_std for plan in (loose, tight)]
+        stds = [plan.of(MessageKind(CORRECTION), 1, np.array([0]))[0].noise_std for plan in (loose, tight)]
         assert stds[1] < 0.6 * stds[0]
 
     def test_a_run_from_a_budget(self, problem, optimum):
@@ -207,14 +207,14 @@ class TestBudget:
         np.testing.assert_array_equal(done.run.estimate, again.estimate)
         assert np.abs(done.run.estimate - optimum).max() > 0
         assert np.ptp(done.run.estimate, axis=1).min() > 0
-        assert done.statement.theorems == ("C4 (full gradient)", "C4 (sampled correction)")
+        assert done.account.theorems == ("C4 (full gradient)", "C4 (sampled correction)")
 
     def test_a_secure_run(self, problem):
         alone = Problem.of(problem.functions.take(np.array([3])))
         chosen = method(step=1.0, batches=Batches.secret(10), inner_steps=3)
         done = run_private(chosen, alone, 2, Target(4.0, DELTA), SecureSampler(), engine=QUIET)
-        assert done.statement.curve.epsilon(DELTA) <= 4.0
-        assert all("C8" in theorem for theorem in done.statement.theorems)
+        assert done.account.curve.epsilon(DELTA) <= 4.0
+        assert all("C8" in theorem for theorem in done.account.theorems)
 
     def test_more_noise_gives_a_wider_spread(self, problem):
         engine = replace(QUIET, replicas=30)
@@ -232,13 +232,13 @@ class Transcript:
     def __init__(self, prescribed, rng, scale):
         self.prescribed, self.rng, self.scale, self.seen = prescribed, rng, scale, {}
 
-    def perturb(self, slot, k, agents, values):
-        self.seen[slot, k] = values.copy()
-        if (slot, k) not in self.prescribed:
+    def perturb(self, kind, k, agents, values):
+        self.seen[kind, k] = values.copy()
+        if (kind, k) not in self.prescribed:
             push = 0.05 * self.rng.standard_normal(values.shape)
             push[:, 0] += self.rng.choice([-1.0, 1.0])
-            self.prescribed[slot, k] = self.scale * push
-        return self.prescribed[slot, k]
+            self.prescribed[kind, k] = self.scale * push
+        return self.prescribed[kind, k]
 
 
 def neighbours(rng, loss, n=(7, 5)):
@@ -272,21 +272,21 @@ class TestSameTranscript:
                 step=0.2, inner_steps=4, batches=Batches(2, seed=attempt, kind=kind), full_noise=full_noise, clip=clip
             )
             pair = neighbours(rng, loss)
-            certified = chosen.promises(Setting(pair[0], 3, 1e-9))
-            bounds = {promise.slot.name: promise.rows[0].certificates[0].bound for promise in certified}
+            certified = chosen.mechanisms(Setting(pair[0], 3, 1e-9))
+            bounds = {mechanism.kind.name: mechanism.rows[0].certificates[0].bound for mechanism in certified}
             prescribed, seen = {}, []
             for problem in pair:
                 hook = Transcript(prescribed, rng, scale=400.0)
                 QUIET.run(chosen, problem, Stopping(rounds=3), noise=hook)
                 seen.append(hook.seen)
             assert seen[0].keys() == seen[1].keys()
-            assert (Slot(CORRECTION, 0), 1) not in seen[0]
-            for slot, k in seen[0]:
-                apart = np.linalg.norm(seen[0][slot, k] - seen[1][slot, k], axis=1)
-                allowed = bounds[slot.name] * (2 if slot.name == CORRECTION else 1)
+            assert (MessageKind(CORRECTION, 0), 1) not in seen[0]
+            for sent, k in seen[0]:
+                apart = np.linalg.norm(seen[0][sent, k] - seen[1][sent, k], axis=1)
+                allowed = bounds[sent.name] * (2 if sent.name == CORRECTION else 1)
                 assert apart[0, 0] <= allowed
                 assert apart[1, 0] == 0
-                reached[slot.name] = max(reached[slot.name], apart[0, 0] / allowed)
+                reached[sent.name] = max(reached[sent.name], apart[0, 0] / allowed)
         assert reached[FULL] > 0.9
         assert reached[CORRECTION] > 0.9
 

@@ -46,7 +46,7 @@ class TestBare(ConvergenceContract):
     def test_it_is_in_the_registry_and_promises_nothing(self):
         assert by_name()["r-admm-bare"] is BareRADMM
         assert by_name()["r-admm-bare"].about.certificate == "none"
-        assert self.method.promises(None) == ()
+        assert self.method.mechanisms(None) == ()
 
 
 class Transcript(KeyedNoise):
@@ -56,9 +56,9 @@ class Transcript(KeyedNoise):
         super().__init__(scale)
         self.sent = {}
 
-    def perturb(self, slot, k, agents, values):
-        out = super().perturb(slot, k, agents, values)
-        if slot.name == "smoothing":
+    def perturb(self, kind, k, agents, values):
+        out = super().perturb(kind, k, agents, values)
+        if kind.name == "smoothing":
             self.sent[k] = out[:, :, 0].copy()
         return out
 
@@ -118,7 +118,7 @@ def test_half_the_rounds_are_paid_for():
         pair = [plan.releases[OBJECTIVE, 1][agent] for plan in plans]
         assert all(release.rate >= release.certificate.jacobian_free_rate for release in pair)
         assert pair[1].rate == pytest.approx(2 * pair[0].rate, rel=1e-9)
-    assert plans[1].statement().theorems == ("C2 (odd iterations)",)
+    assert plans[1].account().theorems == ("C2 (odd iterations)",)
 
 
 def test_refusals():

@@ -100,7 +100,7 @@ def computed(risk, way):
 def errors_of(rows, *ways):
     """Return how far computed gradients are from the exact one at most, and what the certificate counts."""
     risk = EmpiricalRisk(Silos.from_parts([rows], [np.full(rows.shape[0], FAR)], 1.0), Huber(SLOPE))
-    counted = Setting(Problem.of(risk), 1, None).evaluated(0).solver_tolerance
+    counted = Setting(Problem.of(risk), 1, 0.0).local_gradient(0).solver_tolerance
     exact = exact_mean(rows)
     return max(np.linalg.norm(computed(risk, way) - exact) for way in ways), counted
 
@@ -201,7 +201,7 @@ class TestWhatIsCounted:
     @staticmethod
     def counted(n, d=5, mu=0.0, **who):
         functions = PublicFunctions.of_loss(np.array([n]), d, Logistic(), 2.0, mu)
-        return Setting(Problem.of(functions), 1, None, protection=Protection(**who)).evaluated(0).solver_tolerance
+        return Setting(Problem.of(functions), 1, 0.0, protection=Protection(**who)).local_gradient(0).solver_tolerance
 
     def test_it_grows_with_rows_dimension_and_gradients_and_then_no_more(self):
         assert self.counted(10) < self.counted(1000) < self.counted(4000) < self.counted(10**6)
@@ -224,18 +224,18 @@ class TestWhatIsCounted:
 
     def test_the_sum_over_silos_counts_as_well(self):
         functions = PublicFunctions.of_loss(np.full(50, 100), 5, Logistic(), 1.0)
-        setting = Setting(Problem.of(functions), 1, None)
-        apart, together = setting.evaluated(3).solver_tolerance, setting.evaluated_sum()[3].solver_tolerance
+        setting = Setting(Problem.of(functions), 1, 0.0)
+        apart, together = setting.local_gradient(3).solver_tolerance, setting.local_gradients()[3].solver_tolerance
         assert together - apart >= 49 * 2.0**-53
-        (promise,) = NoisyGradients(step=0.1).promises(setting)
-        assert promise.rows[0].certificates[0].bound == pytest.approx(2 / 5000 + 2 * together, rel=1e-15)
+        (mechanism,) = NoisyGradients(step=0.1).mechanisms(setting)
+        assert mechanism.rows[0].certificates[0].bound == pytest.approx(2 / 5000 + 2 * together, rel=1e-15)
 
 
 @pytest.mark.parametrize("method", [LinearisedADMM(rho=1.0), DPDGD(step=0.1, decay=0.9, noise=Family.GAUSSIAN)])
 def test_a_gradient_that_is_added_to_a_vector_without_bound_is_certified_up_to_floating_point(method):
     functions = PublicFunctions.of_loss(np.array([10]), 5, Logistic(), 1.0)
-    (promise,) = method.promises(Setting(Problem.of(functions), 1, None))
-    assert promise.rows[0].certificates[0].strength is Strength.UP_TO_FLOATING_POINT
+    (mechanism,) = method.mechanisms(Setting(Problem.of(functions), 1, 0.0))
+    assert mechanism.rows[0].certificates[0].strength is Strength.UP_TO_FLOATING_POINT
 
 
 def test_a_ridge_far_out_pulls_no_harder_than_is_counted():
@@ -275,7 +275,7 @@ def test_matrices_are_added_up_in_runs(store, monkeypatch):
 class Silent:
     """Noise that is not there."""
 
-    def perturb(self, slot, k, agents, values):
+    def perturb(self, kind, k, agents, values):
         return values
 
 
@@ -290,7 +290,7 @@ def test_coordinates_of_a_ridge_far_out_pull_no_harder_than_is_counted():
 @pytest.mark.parametrize("silos", [1, 50])
 def test_a_matrix_counts_rows_twice_and_the_sum_over_silos(silos):
     functions = PublicFunctions.of_loss(np.full(silos, 100), 5, Logistic(), 1.0)
-    setting = Setting(Problem.of(functions), 1, None)
+    setting = Setting(Problem.of(functions), 1, 0.0)
     facts = ReleaseFacts((100,) * silos, ONE_RECORD, is_pooled=True)
     (row,) = plan_curvature(setting, Target(1.0, 1e-5), facts, 2, is_secure=False).releases.values()
     bound, size = next(iter(row.values())).bound, functions.constants.record_curvature

@@ -80,8 +80,8 @@ def test_gradients_of_neighbours_stay_within_the_certificate(cap, unit, relation
     who = Protection(unit=unit, relation=relation)
     for _ in range(5):
         worlds = pair(rng, loss, unit, relation)
-        (promise,) = NoisyGradients(step=1.0).promises(Setting(worlds[0], 1, 1e-12, protection=who))
-        certificate = promise.rows[0].certificates[0]
+        (mechanism,) = NoisyGradients(step=1.0).mechanisms(Setting(worlds[0], 1, 1e-12, protection=who))
+        certificate = mechanism.rows[0].certificates[0]
         assert certificate.theorem == "C9 (sum of gradients) + C13"
         points = rng.standard_normal((9, 200)) * 10 ** rng.uniform(-1, 2, 200)
         far = np.zeros((3, 3))
@@ -97,7 +97,7 @@ def test_masked_and_secure_runs(problem):
     for who in (Protection(view=View.PUBLIC), Protection(view=View.AGGREGATE)):
         done = run_private(NoisyGradients(step=1.0), problem, 3, ONE, SecureSampler(), engine=QUIET, protection=who)
         assert done.is_private_release
-        assert done.statement.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-5)
+        assert done.account.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-5)
         assert done.run.estimate.shape == (20, 1)
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.contracts.noise_contract import certificate, gaussian, laplace, message, spherical
 
 from dpadmm.errors import InputError
-from dpadmm.noise import COORDINATOR, Draw, Recipients, SecureSampler, SimulatedSampler, Slot, family_of
+from dpadmm.noise import COORDINATOR, Draw, MessageKind, Recipients, SecureSampler, SimulatedSampler, family_of
 from dpadmm.privacy.releases import BareRelease, CoordinateLaplaceRelease
 
 SAMPLERS = [SimulatedSampler(1), SecureSampler()]
@@ -51,14 +51,14 @@ def test_a_batch_does_not_change_with_the_array_it_came_from():
 @pytest.mark.parametrize("round", [-1, 2**32, 1.5, math.nan])
 def test_bad_rounds_are_refused(round):
     with pytest.raises((InputError, ValueError)):
-        Draw(Slot("message"), round, Recipients.of(1))
+        Draw(MessageKind("message"), round, Recipients.of(1))
 
 
 def test_bad_slots_are_refused():
     with pytest.raises(InputError):
-        Slot("")
+        MessageKind("")
     with pytest.raises(InputError):
-        Slot("inner", -1)
+        MessageKind("inner", -1)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

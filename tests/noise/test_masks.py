@@ -106,8 +106,8 @@ class TestReferences:
 class TestSumsToNothing:
     @settings(deadline=None, derandomize=True, max_examples=40)
     @given(st.integers(2, 12), st.integers(1, 200), st.integers(0, 10**6), st.sampled_from(["a", "profile"]))
-    def test_over_all_silos(self, n_silos, size, k, slot):
-        parts = [masks.words(slot, k, size) for masks in masks_of(n_silos)]
+    def test_over_all_silos(self, n_silos, size, k, kind):
+        parts = [masks.words(kind, k, size) for masks in masks_of(n_silos)]
         assert not sum_words(parts).any()
         for hidden in range(n_silos):  # and over no fewer
             assert np.count_nonzero(sum_words(parts[:hidden] + parts[hidden + 1 :])) >= size - 1
@@ -121,7 +121,7 @@ class TestSumsToNothing:
 
 class TestNeverServesTwice:
     def test_every_name_makes_a_difference(self):
-        """Slot, round, size, run, and who takes part: no word is shared between any two of them."""
+        """MessageKind, round, size, run, and who takes part: no word is shared between any two of them."""
         usual, places = masks_of(4)[0], (("a", 1, 40), ("b", 1, 40), ("a", 2, 40), ("a", 1, 41), ("a\n1", 1, 40))
         found = [usual.words(*place) for place in places]
         found += [masks.words("a", 1, 40) for masks in (masks_of(4, b"other run")[0], masks_of(5)[0], masks_of(3)[0])]

@@ -11,9 +11,9 @@ from tests.contracts.certificates import changed
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST
-from dpadmm.noise import SecureSampler, SimulatedSampler, Slot
+from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
 from dpadmm.noise.masks import from_words, pairwise_masks, sum_words
-from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, Row
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
 from dpadmm.noise.plan import NoisePlan, calibrated, check_reach
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import Shares
@@ -30,8 +30,8 @@ D = 6
 
 def plan_of(silos=5, colluders=1, rounds=2, dimension=D, certificate=PLAIN):
     when = tuple(range(1, rounds + 1))
-    promise = Promise(BROADCAST, Family.GAUSSIAN, (Row(COORDINATOR, when, (certificate,) * rounds),))
-    return calibrated([promise], ONE, secure_dimension=dimension, shares=Shares(silos, colluders))
+    mechanism = MechanismSpec(BROADCAST, Family.GAUSSIAN, (AgentReleases(COORDINATOR, when, (certificate,) * rounds),))
+    return calibrated([mechanism], ONE, secure_dimension=dimension, shares=Shares(silos, colluders))
 
 
 def the_release(plan, k=1):
@@ -48,7 +48,7 @@ class TestPlan:
     def test_the_noise_that_is_counted_is_that_of_the_honest_silos(self, silos, colluders):
         plan = plan_of(silos, colluders)
         release = the_release(plan)
-        assert plan.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+        assert plan.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
         assert release.noise_std == pytest.approx(math.sqrt(2) / float(m_of(1.0, 1e-5)), rel=1e-5)
         assert release.share_std == pytest.approx(release.noise_std / math.sqrt(silos - colluders))
         grid = release.certificate.grid
@@ -60,14 +60,14 @@ class TestPlan:
         assert release.bound == 1.0 + 3 * release.certificate.grid * math.sqrt(D)
 
     def test_only_gaussian_noise_is_shared_out(self):
-        promise = Promise(BROADCAST, Family.SPHERICAL, (Row(COORDINATOR, (1,), (PLAIN,)),))
+        mechanism = MechanismSpec(BROADCAST, Family.SPHERICAL, (AgentReleases(COORDINATOR, (1,), (PLAIN,)),))
         with pytest.raises(InputError, match="Only Gaussian noise"):
-            calibrated([promise], PureTarget(1.0), shares=Shares(5))
+            calibrated([mechanism], PureTarget(1.0), shares=Shares(5))
 
     def test_only_sums_are_masked(self):
-        rows = tuple(Row(agent, (1,), (PLAIN,)) for agent in range(3))
+        rows = tuple(AgentReleases(agent, (1,), (PLAIN,)) for agent in range(3))
         with pytest.raises(InputError, match="through their sum"):
-            calibrated([Promise(BROADCAST, Family.GAUSSIAN, rows)], ONE, secure_dimension=D, shares=Shares(3))
+            calibrated([MechanismSpec(BROADCAST, Family.GAUSSIAN, rows)], ONE, secure_dimension=D, shares=Shares(3))
 
     def test_sums_that_words_cannot_hold_are_refused_before_the_run(self):
         check_reach(plan_of(), n_records=10**6)
@@ -178,10 +178,10 @@ class TestRefusals:
 
     def test_what_was_not_planned(self):
         hook = PlannedNoise(plan_of(), SimulatedSampler(1))
-        for slot, k in ((BROADCAST, 3), (Slot("other"), 1)):
-            for ask in (hook.total, lambda slot, k, values: hook.shares(slot, k, np.arange(5), values)):
+        for kind, k in ((BROADCAST, 3), (MessageKind("other"), 1)):
+            for ask in (hook.total, lambda kind, k, values: hook.shares(kind, k, np.arange(5), values)):
                 with pytest.raises(InputError, match="No noise was planned"):
-                    ask(slot, k, messages_of())
+                    ask(kind, k, messages_of())
 
     def test_other_numbers_of_silos(self):
         hook = PlannedNoise(plan_of(), SimulatedSampler(1))

@@ -19,7 +19,7 @@ from tests.contracts.noise_contract import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.noise import COORDINATOR, Draw, Recipients, SimulatedSampler, Slot, kernels
+from dpadmm.noise import COORDINATOR, Draw, MessageKind, Recipients, SimulatedSampler, kernels
 from dpadmm.privacy.releases import Origin
 
 LARGEST = 2**32 - 2
@@ -41,8 +41,8 @@ def philox(counter, key):
     return c[0] | c[1] << 32, c[2] | c[3] << 32
 
 
-def plain_words(seed, slot, round, agent, replica, pair, purpose=0):
-    text = f"dpadmm noise 1|{seed}|{purpose}|{slot.step}|{slot.name}"
+def plain_words(seed, kind, round, agent, replica, pair, purpose=0):
+    text = f"dpadmm noise 1|{seed}|{purpose}|{kind.step}|{kind.name}"
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     key = int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
     return philox((pair, replica, agent % 2**32, round), key)
@@ -52,8 +52,8 @@ def plain_exponential(word):
     return -math.log(((word >> 12) + 0.5) / 2**52)
 
 
-def plain_normal(seed, slot, round, agent, replica, coordinate):
-    first, second = plain_words(seed, slot, round, agent, replica, coordinate // 2)
+def plain_normal(seed, kind, round, agent, replica, coordinate):
+    first, second = plain_words(seed, kind, round, agent, replica, coordinate // 2)
     angle = (((second << 2) % 2**64 >> 12) + 0.5) / 2**52 - 0.5 + (0, -1, 2, 1)[second >> 62]
     turn = math.sin if coordinate % 2 else math.cos
     return math.sqrt(2 * plain_exponential(first)) * turn(angle * math.pi / 2)
@@ -61,12 +61,12 @@ def plain_normal(seed, slot, round, agent, replica, coordinate):
 
 AGENTS = [COORDINATOR, 0, 3, LARGEST]
 REPLICAS = [0, 5, LARGEST]
-DRAW = Draw(Slot("inner", 17), 2**32 - 1, Recipients.of(AGENTS, REPLICAS))
+DRAW = Draw(MessageKind("inner", 17), 2**32 - 1, Recipients.of(AGENTS, REPLICAS))
 
 
 def plain_normals(d):
     names = itertools.product(AGENTS, range(d), REPLICAS)
-    numbers = [plain_normal(9, DRAW.slot, DRAW.round, a, r, j) for a, j, r in names]
+    numbers = [plain_normal(9, DRAW.kind, DRAW.round, a, r, j) for a, j, r in names]
     return np.reshape(numbers, (len(AGENTS), d, len(REPLICAS)))
 
 
@@ -81,7 +81,7 @@ def test_spherical_noise_is_that_of_a_plain_generator():
     result = SimulatedSampler(9).perturb(np.zeros((4, d, 3)), spherical(2.0, round=DRAW.round), DRAW).values
     normals = plain_normals(d)
     for (i, agent), (r, replica) in itertools.product(enumerate(AGENTS), enumerate(REPLICAS)):
-        words = [plain_words(9, DRAW.slot, DRAW.round, agent, replica, j // 2, 1)[j % 2] for j in range(d)]
+        words = [plain_words(9, DRAW.kind, DRAW.round, agent, replica, j // 2, 1)[j % 2] for j in range(d)]
         norm = 2.0 * sum(plain_exponential(word) for word in words)
         direction = normals[i, :, r] / np.linalg.norm(normals[i, :, r])
         np.testing.assert_allclose(result[i, :, r], norm * direction, rtol=1e-12)
@@ -90,7 +90,7 @@ def test_spherical_noise_is_that_of_a_plain_generator():
 def test_laplace_noise_is_that_of_a_plain_generator():
     result = SimulatedSampler(9).perturb(np.zeros((4, 3, 3)), laplace(2.0, round=DRAW.round), DRAW).values
     for (i, agent), j, (r, replica) in itertools.product(enumerate(AGENTS), range(3), enumerate(REPLICAS)):
-        word = plain_words(9, DRAW.slot, DRAW.round, agent, replica, j // 2)[j % 2]
+        word = plain_words(9, DRAW.kind, DRAW.round, agent, replica, j // 2)[j % 2]
         assert result[i, j, r] == pytest.approx(2.0 * plain_exponential(word) * (-1) ** (word & 1), rel=1e-14)
 
 
@@ -125,17 +125,17 @@ def test_a_number_does_not_depend_on_the_dimension_or_the_threads(make):
 
 def test_no_two_names_share_a_stream():
     indices = [0, 1, 2, 255, 256, 2**16, 2**31 - 1, 2**31, LARGEST]
-    slots = [
-        Slot("message"),
-        Slot("message", 1),
-        Slot("message", 11),
-        Slot("message|1"),
-        Slot("1|message"),
-        Slot("m", 1),
+    kinds = [
+        MessageKind("message"),
+        MessageKind("message", 1),
+        MessageKind("message", 11),
+        MessageKind("message|1"),
+        MessageKind("1|message"),
+        MessageKind("m", 1),
     ]
     seen = []
-    for slot, round in itertools.product(slots, [*indices, 2**32 - 1]):
-        draw = Draw(slot, round, Recipients.of([COORDINATOR, *indices], indices))
+    for kind, round in itertools.product(kinds, [*indices, 2**32 - 1]):
+        draw = Draw(kind, round, Recipients.of([COORDINATOR, *indices], indices))
         values = np.zeros((1 + len(indices), 2, len(indices)))
         seen.append(SimulatedSampler(0).perturb(values, gaussian(round=round), draw).values)
     numbers = np.abs(np.ravel(seen))

@@ -24,7 +24,7 @@ class Constant:
     def __init__(self, words):
         self.of = np.asarray(words, dtype=np.uint64)
 
-    def words(self, slot, k, size):
+    def words(self, kind, k, size):
         assert size == self.of.size
         return self.of
 

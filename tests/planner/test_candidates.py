@@ -18,13 +18,12 @@ from dpadmm.noise import Constant
 from dpadmm.planner import Task
 from dpadmm.planner.candidates import (
     NOISE_RATIOS,
-    Settings,
+    Candidate,
+    candidate_at,
     margin_scale,
     methods_for,
-    ridge_of,
     run_of,
-    settings_at,
-    solver_tolerance,
+    split_penalty,
     unit_noise,
     why_not,
 )
@@ -42,19 +41,19 @@ def task_of(sizes=(300, 300, 300), epsilon=1.0, **facts):
     return Task(sizes=tuple(sizes), target=Target(epsilon, 1e-5), protection=people, **facts)
 
 
-def planned_noise(task, settings):
+def planned_noise(candidate):
     """Noise per coordinate of the mean model after one round, from the releases themselves."""
-    course = run_of(task, settings)
+    course = run_of(candidate)
     course = replace(course, schedule=Constant(), setting=replace(course.setting, tolerance=1e-13))
     row = next(iter(course.noise_plan(is_secure=False).releases.values()))
     stds = np.array([release.noise_std for release in row.values()])
     if any(release.agent < 0 for release in row.values()):
         return stds[0]
     if None in row:
-        stds = np.repeat(stds, task.n_silos)
+        stds = np.repeat(stds, candidate.task.n_silos)
     # Fixed-point ADMM adds half of the noise (lam = 1/2) to a block; P-ADMM all of it to a model.
-    part = 1.0 if settings.method is PADMM else 0.5
-    return part * np.sqrt((stds**2).sum()) / task.n_silos
+    part = 1.0 if candidate.method is PADMM else 0.5
+    return part * np.sqrt((stds**2).sum()) / candidate.task.n_silos
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def planned_noise(task, settings):
 def test_tau_is_the_noise_that_certificates_and_budget_give(method, facts):
     task = task_of(**facts)
     for rounds, step in ((1, 1e-4), (9, 1e-4)):
-        noise = planned_noise(task, Settings(method, rounds, step))
+        noise = planned_noise(Candidate(task, method, rounds, step))
         assert noise == pytest.approx(unit_noise(task, method) * step * np.sqrt(rounds), rel=2e-3)
 
 
@@ -83,7 +82,7 @@ def test_tau_is_the_noise_that_certificates_and_budget_give(method, facts):
 def test_the_aim_is_met_unless_the_ridge_settles_earlier(loss, epsilon):
     task = task_of(sizes=(3000,) * 3, epsilon=epsilon, loss=loss, row_norm=1.7)
     for ratio in NOISE_RATIOS:
-        chosen = settings_at(task, PADMM, ratio)
+        chosen = candidate_at(task, PADMM, ratio)
         time = chosen.step * chosen.rounds
         left = task.row_norm * unit_noise(task, PADMM) * time / margin_scale(loss)
         assert left == pytest.approx(ratio) or (left < ratio and time * chosen.mu <= 25.0 * (1 + 1e-9))
@@ -96,7 +95,7 @@ def test_many_rounds_become_fewer_and_longer_ones(method):
     seen = set()
     for n in np.geomspace(1e3, 3e6, 30).astype(int):
         task = task_of(sizes=(n,) * 3, epsilon=5.0)
-        chosen, smoothness = settings_at(task, method, 2.0), 0.25 + 1 / (3 * n)
+        chosen, smoothness = candidate_at(task, method, 2.0), 0.25 + 1 / (3 * n)
         length = chosen.step * smoothness
         usual = length * chosen.rounds / 50
         aim = 2.0 / unit_noise(task, method)
@@ -120,7 +119,7 @@ def test_fewer_rounds_of_unlike_silos_come_to_the_same_model():
     silos = Silos.from_parts([rows[part] for part in parts], [labels[part] for part in parts], row_norm=1.0)
     task, losses = task_of(sizes=(100,) * 3), []
     for rounds in (400, 200, 20):
-        course = run_of(task, Settings(PADMM, rounds, 50 * 400 / 0.25 / rounds, 1e-3))
+        course = run_of(Candidate(task, PADMM, rounds, 50 * 400 / 0.25 / rounds, 1e-3))
         problem = replace(course.setting.problem, functions=task.risk(silos, 1e-3))
         silence = scaled(course.noise_plan(is_secure=False), 1e-9)
         losses.append(float(problem.objective(simulate(course, problem, 1, 0, silence))[0]))
@@ -140,7 +139,7 @@ def test_units_of_rows_and_labels_do_not_matter(scale, threshold, epsilon, ratio
     made = []
     for row_norm, slope in ((1.0, 1.0), (scale, threshold)):
         task = task_of(epsilon=epsilon, row_norm=row_norm, loss=Huber(slope))
-        made.append(simulation_of(task, settings_at(task, PADMM, ratio)))
+        made.append(simulation_of(candidate_at(task, PADMM, ratio)))
     one, other = made
     assert (one.loss, one.method, one.n_records, one.dimension) == (
         other.loss,
@@ -155,7 +154,7 @@ def test_units_of_rows_and_labels_do_not_matter(scale, threshold, epsilon, ratio
 def test_silos_that_add_noise_each_are_one_descent():
     """P-ADMM with four silos and fixed-point ADMM with one do alike at the same tau: what simulations rely on."""
     task = task_of(sizes=(512,) * 4, epsilon=0.5, dimension=8)
-    simulation = simulation_of(task, settings_at(task, PADMM, 2.0))
+    simulation = simulation_of(candidate_at(task, PADMM, 2.0))
     assert simulation.method is CentralisedADMM
     for world in WORLDS[:2]:
         one = run_simulation(simulation, world)
@@ -167,7 +166,7 @@ def test_silos_that_add_noise_each_are_one_descent():
 
 def test_more_noise_loses_more():
     task = task_of(sizes=(512,) * 4, epsilon=2.0, dimension=8)
-    simulation = simulation_of(task, settings_at(task, PADMM, 2.0))
+    simulation = simulation_of(candidate_at(task, PADMM, 2.0))
     kept = [run_simulation(replace(simulation, tau=simulation.tau * f), WORLDS[1]).kept for f in (1.0, 8.0, 64.0)]
     assert kept[0] > kept[1] > kept[2]
 
@@ -200,15 +199,15 @@ def test_methods_fit_view_unit_and_penalty(facts, methods):
 
 
 def test_the_users_ridge_is_kept_and_the_planners_own_is_small():
-    assert ridge_of(task_of(regulariser=ElasticNet(l2=0.3))) == 0.3
-    assert ridge_of(task_of(regulariser=ElasticNet(l1=0.3))) == 0.0
-    assert ridge_of(task_of()) == pytest.approx(1 / 900)
+    assert split_penalty(task_of(regulariser=ElasticNet(l2=0.3)))[0] == 0.3
+    assert split_penalty(task_of(regulariser=ElasticNet(l1=0.3)))[0] == 0.0
+    assert split_penalty(task_of())[0] == pytest.approx(1 / 900)
 
 
 def test_the_solver_is_far_more_exact_than_one_record_matters():
     for sizes in ((10, 10), (10**6,) * 3):
         task = task_of(sizes=sizes)
-        assert solver_tolerance(task) <= 1e-4 * 2 / task.n_records
+        assert run_of(candidate_at(task, PADMM, 2.0)).setting.tolerance <= 1e-4 * 2 / task.n_records
 
 
 @pytest.mark.parametrize("silos", [1, 2])
@@ -216,7 +215,7 @@ def test_the_solver_is_far_more_exact_than_one_record_matters():
 def test_certificates_say_in_words_what_they_say_in_numbers(method, silos):
     task = task_of(view=View.PUBLIC, records_per_person=3, silos_per_person=silos, regulariser=ElasticNet(l2=0.1))
     rounds = 1 if method is OutputPerturbation else 3
-    plan = run_of(task, Settings(method, rounds=rounds, step=1.0, mu=0.1)).noise_plan(is_secure=False)
+    plan = run_of(Candidate(task, method, rounds=rounds, step=1.0, mu=0.1)).noise_plan(is_secure=False)
     for release in plan:
         said = [text for text in release.certificate.assumptions if text.startswith("neighbours differ")]
         where = "of one silo" if silos == 1 else "in each of at most 2 silos"

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from tests.builders import with_rounds
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import BudgetError, InputError, ResumeError
@@ -56,8 +56,8 @@ def test_a_secure_run_is_a_release_and_a_seeded_one_is_not(make_silos):
         assert done.origin is origin
         assert done.is_private_release == (origin is Origin.SECURE)
         assert done.model.shape == (3,)
-        assert done.statement.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-5)
-        assert done.statement.curve.epsilon(1e-5) <= 1.0
+        assert done.account.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-5)
+        assert done.account.curve.epsilon(1e-5) <= 1.0
 
 
 class TestProfiles:
@@ -74,11 +74,11 @@ class TestProfiles:
             for n in sizes
         ]
         parts = [screen_cells(schema.columns, schema.label, table, "a silo", Screening()) for table in tables]
-        return RawSilos(schema, parts, [[part.labels for part in parts]], own=own)
+        return Dataset(schema, parts, own=own)
 
     def planned(self, rows):
         table = TableShape.of(rows.form)
-        made_ = made(dimension=rows.encoder.dimension, table=table, profile=ProfileRule(share=0.1), sizes=rows.sizes)
+        made_ = made(dimension=rows.schema.dimension, table=table, profile=ProfileRule(share=0.1), sizes=rows.sizes)
         assert made_.profile is not None
         return made_
 
@@ -86,8 +86,8 @@ class TestProfiles:
         rows = self.raw()
         done = carry_out(self.planned(rows), rows, SimulatedSampler(seed=1), progress=False)
         assert done.profile is not None
-        assert "C11" in done.statement.theorems
-        assert done.statement.curve.epsilon(1e-5) <= 1.0
+        assert "C11" in done.account.theorems
+        assert done.account.curve.epsilon(1e-5) <= 1.0
 
     @pytest.mark.parametrize("change", [{"n_numeric": 3}, {"n_numeric": 1}, {"sizes": (80, 50, 41)}])
     def test_others_are_refused_before_anything_is_drawn(self, change):
@@ -99,7 +99,7 @@ class TestProfiles:
     def test_without_a_profile_others_are_refused_before_anything_is_spent(self, monkeypatch, change):
         rows = self.raw()
         table, rule = TableShape.of(rows.form), ProfileRule(is_wanted=False)
-        plan_ = made(dimension=rows.encoder.dimension, table=table, profile=rule, sizes=rows.sizes)
+        plan_ = made(dimension=rows.schema.dimension, table=table, profile=rule, sizes=rows.sizes)
         monkeypatch.setattr("dpadmm.core.training.open_release", lambda *_, **__: pytest.fail("reserved"))
         with pytest.raises(InputError, match="Plan again"):
             carry_out(plan_, self.raw(**change), SecureSampler(), progress=False)
@@ -107,7 +107,7 @@ class TestProfiles:
     def test_rows_with_an_encoding_of_their_own(self):
         rows = self.raw()
         with pytest.raises(InputError, match="already encoded"):
-            carry_out(self.planned(rows), self.raw(own=rows.encoder.by_bounds()), Mute(), progress=False)
+            carry_out(self.planned(rows), self.raw(own=rows.schema.by_bounds()), Mute(), progress=False)
 
 
 def test_seeded_runs_can_be_repeated(make_silos):

@@ -8,6 +8,7 @@ from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Participant
 from dpadmm.networks import ring
 from dpadmm.planner.candidates import CURVATURE_SHARE, least_records
+from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.planner import plan
 from dpadmm.planner.task import Aim, TableShape, Task
 from dpadmm.privacy.accounting import Target
@@ -35,10 +36,10 @@ def task_of(sizes=(20_000,), who=ONE_RECORD, **more):
 )
 def test_a_tenth_of_the_squared_budget_buys_the_curvature(sizes, who):
     made = plan(task_of(sizes, who))
-    own = made.spec.part(made.curvature, is_secure=False).statement().curve.m
+    own = made.spec.part(made.curvature, is_secure=False).account().curve.m
     assert (own / float(m_of(1.0, 1e-5))) ** 2 == pytest.approx(CURVATURE_SHARE, rel=1e-6)
-    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-    assert made.spec.noise_plan().statement().curve.epsilon(1e-5) <= 1.0
+    assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert made.spec.noise_plan().account().curve.epsilon(1e-5) <= 1.0
     assert made.profile is not None
     assert (made.method, made.reach, made.task.loss) == ("noisy-gradients", 2.0, Logistic())
     assert "Intervals" in made.describe()
@@ -60,7 +61,7 @@ def test_too_few_records_are_told_beforehand_and_buy_nothing():
     assert made.curvature is None
     assert "no intervals can be expected" in made.warnings[-1]
     assert "spends nothing on intervals" in made.warnings[-1]
-    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert not plan(task_of((3000,), target=Target(5.0, 1e-5))).lacks_intervals
 
 
@@ -119,7 +120,7 @@ def test_a_federation_has_none():
     made = plan(task_of((5000,) * 4, Protection(view=View.AGGREGATE)))
     people = [Participant(name=f"s{i}", key=f"{i}" * 64, records=5000) for i in range(4)]
     with pytest.raises(InputError, match="no intervals"):
-        made.terms("run", people, "c" * 64, "d" * 64)
+        federation_terms(made, "run", people, "c" * 64, "d" * 64)
 
 
 def test_a_bought_profile_leaves_its_share():
@@ -127,7 +128,7 @@ def test_a_bought_profile_leaves_its_share():
     rule = task.profile.with_earlier("earlier", 0.1)
     made = plan(replace(task, profile=rule))
     m = float(m_of(1.0, 1e-5))
-    whole = made.spec.statement().curve.m
+    whole = made.spec.account().curve.m
     assert whole == pytest.approx((m**2 - 0.1**2) ** 0.5, rel=1e-6)
-    own = made.spec.part(made.curvature, is_secure=False).statement().curve.m
+    own = made.spec.part(made.curvature, is_secure=False).account().curve.m
     assert (own / whole) ** 2 == pytest.approx(CURVATURE_SHARE, rel=1e-6)

@@ -76,7 +76,7 @@ def test_pooled_logistic_regression_is_scikit_learns(make_silos, view):
     sizes = (800, 400, 300)
     silos = make_silos(sizes, dimension=5)
     made = plan(Task(sizes=sizes, dimension=5, loss=Logistic(), target=TARGET, protection=Protection(view=view)))
-    assert made.mu == pytest.approx(1 / 1500)
+    assert made.candidate.mu == pytest.approx(1 / 1500)
     done = carry_out(made, silos, SecureSampler(), progress=False)
     reference = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-12, solver="newton-cholesky")
     optimum = reference.fit(silos.features, silos.labels).coef_[0]

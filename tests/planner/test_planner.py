@@ -23,9 +23,9 @@ TASK = Task(sizes=(200, 150), dimension=4, loss=Logistic(), target=Target(1.0, 1
 
 def test_a_plan_spends_the_budget_and_says_what_it_is():
     made = plan(TASK)
-    assert isinstance(made.algorithm, PADMM)
-    assert (made.network, made.run.output) == (complete(2), FinalModel.TAIL_AVERAGE)
-    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert isinstance(made.run.method, PADMM)
+    assert (made.run.setting.network, made.run.output) == (complete(2), FinalModel.TAIL_AVERAGE)
+    assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert made.noise_std.shape == made.sensitivity.shape == (2,)
     assert (made.noise_std > 0).all()
     text = " ".join(made.describe().split())
@@ -43,9 +43,7 @@ def test_a_plan_spends_the_budget_and_says_what_it_is():
 
 
 def test_equal_tasks_have_equal_plans():
-    assert plan(TASK).as_json() == plan(TASK).as_json()
-    by_facts = plan(sizes=[200, 150], dimension=4, loss=Logistic(), epsilon=1.0, delta=1e-5)
-    assert by_facts.as_json() == plan(TASK).as_json()
+    assert plan(TASK).as_json() == plan(replace(TASK, sizes=[200, 150])).as_json()
 
 
 @pytest.mark.parametrize(
@@ -62,9 +60,9 @@ def test_equal_tasks_have_equal_plans():
 )
 def test_every_kind_of_task_is_planned_within_its_terms(loss, facts):
     made = plan(Task(dimension=4, loss=loss, target=Target(2.0, 1e-5), **facts))
-    statement = made.spec.statement()
-    assert statement.curve.epsilon(1e-5) <= 2.0
-    asked, said = facts.get("protection", ONE_RECORD), made.spec.statement().protection
+    account = made.spec.account()
+    assert account.curve.epsilon(1e-5) <= 2.0
+    asked, said = facts.get("protection", ONE_RECORD), made.spec.account().protection
     assert said.view in (View.EAVESDROPPER, asked.view)
     assert replace(said, view=asked.view) == asked
 
@@ -75,14 +73,14 @@ def test_every_kind_of_task_is_planned_within_its_terms(loss, facts):
 def test_a_method_can_be_asked_for(method):
     made = plan(TASK, method=method)
     assert made.method == method
-    assert made.spec.statement().curve.epsilon(1e-5) <= 1.0
+    assert made.spec.account().curve.epsilon(1e-5) <= 1.0
     assert "asked for" in made.reasons[0]
 
 
 def test_output_perturbation_gets_a_ridge_that_its_noise_needs():
     made = plan(TASK, method="output-perturbation")
     assert (made.rounds, made.run.output) == (1, FinalModel.LAST)
-    assert made.mu > 1 / 350
+    assert made.candidate.mu > 1 / 350
 
 
 @pytest.mark.parametrize(
@@ -102,15 +100,16 @@ def test_a_method_that_cannot_serve_is_refused(method, facts, message):
 
 
 def test_a_hopeless_target_is_called_hopeless():
-    made = plan(sizes=(400,) * 5, dimension=104, loss=Logistic(), epsilon=0.1, delta=1e-5)
+    task = Task(sizes=(400,) * 5, dimension=104, loss=Logistic(), target=Target(0.1, 1e-5))
+    made = plan(task)
     assert made.is_hopeless
     said = (
         "400 records per silo with 104 features are too few for epsilon 0.1: expect no better than the majority class, "
         "if a model without privacy reaches an AUC of 0.8."
     )
     assert any(said in warning for warning in made.warnings)
-    assert not plan(sizes=(4000,) * 5, dimension=104, loss=Logistic(), epsilon=2.0, delta=1e-5).is_hopeless
-    regression = plan(sizes=(100,) * 2, dimension=30, loss=Huber(1.0), epsilon=0.05, delta=1e-5)
+    assert not plan(replace(task, sizes=(4000,) * 5, target=Target(2.0, 1e-5))).is_hopeless
+    regression = plan(Task(sizes=(100,) * 2, dimension=30, loss=Huber(1.0), target=Target(0.05, 1e-5)))
     assert any("predicting the mean" in warning for warning in regression.warnings)
 
 
@@ -122,7 +121,7 @@ def test_the_plan_counts_a_persons_records():
 
 
 def test_dubious_budgets_and_graphs_that_are_not_used_are_warned_about():
-    large = plan(sizes=(200, 150), dimension=4, loss=Logistic(), epsilon=50.0, delta=0.01)
+    large = plan(replace(TASK, target=Target(50.0, 0.01)))
     assert any("above 1/n" in w for w in large.warnings)
     assert any("gives hardly any protection" in w for w in large.warnings)
     star = plan(replace(TASK, network=complete(2), regulariser=ElasticNet(l1=0.01)))
@@ -154,6 +153,6 @@ def test_several_problems_together_stay_within_the_budget(method, monkeypatch):
     equal = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_: equal)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
-    facts = {"sizes": (200, 200), "dimension": 4, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5}
-    spent = plan(**facts, method=method, problems=3).spec.statement().curve.epsilon(1e-5)
+    task = replace(TASK, sizes=(200, 200))
+    spent = plan(task, method=method, problems=3).spec.account().curve.epsilon(1e-5)
     assert 0.9 < spent <= 1 + 1e-8

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dpadmm.methods.base import by_name
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.planner import Task, plan, planner
-from dpadmm.planner.candidates import STANDARD, form_of, profile_noise, profile_share, reach_of, usual_share
+from dpadmm.planner.candidates import STANDARD, form_of, profile_noise, profile_share, worthwhile_share
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import ProfileRule, TableShape
@@ -44,8 +44,8 @@ def test_profile_and_problems_spend_the_whole_budget_and_no_more(problems, share
     assert own + problems * each == pytest.approx(whole, rel=1e-6)
     if share is not None:
         assert own / whole == pytest.approx(share, rel=1e-6)
-    assert made.spec.statement().curve.epsilon(delta) <= 1.0 * (1 + 1e-9)
-    assert made.spec.statement().curve.epsilon(delta) == pytest.approx(1.0, rel=1e-5)
+    assert made.spec.account().curve.epsilon(delta) <= 1.0 * (1 + 1e-9)
+    assert made.spec.account().curve.epsilon(delta) == pytest.approx(1.0, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ def test_methods_without_gaussian_noise_have_no_profile():
 
 def test_the_rule_at_its_borders():
     most = 0.08 * math.sqrt(0.1)
-    assert usual_share(most) == 0.1
-    assert usual_share(math.nextafter(most, 1)) == 0.0
-    assert usual_share(0.005 * math.sqrt(0.1)) == pytest.approx(0.1)
-    assert usual_share(0.005 * math.sqrt(0.03)) == pytest.approx(0.03)
-    assert usual_share(0.0) == 0.01
+    assert worthwhile_share(most, seen=0.005, most=0.08) == 0.1
+    assert worthwhile_share(math.nextafter(most, 1), seen=0.005, most=0.08) == 0.0
+    assert worthwhile_share(0.005 * math.sqrt(0.1), seen=0.005, most=0.08) == pytest.approx(0.1)
+    assert worthwhile_share(0.005 * math.sqrt(0.03), seen=0.005, most=0.08) == pytest.approx(0.03)
+    assert worthwhile_share(0.0, seen=0.005, most=0.08) == 0.01
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
@@ -98,7 +98,7 @@ def test_rows_have_the_form_that_the_plan_gives_them():
     assert form_of(TASK, PADMM, 0.04).noise == pytest.approx(profile_noise(TASK, PADMM) / 0.2)
     earlier = ProfileRule(earlier_run="run", earlier_m=0.3 * float(m_of(1.0, 1e-5)))
     assert form_of(replace(TASK, profile=earlier), PADMM, 0.0).noise == pytest.approx(form_of(TASK, PADMM, 0.09).noise)
-    assert form_of(TASK, PADMM, 0.1).reach == reach_of(TASK) == 0.6
+    assert form_of(TASK, PADMM, 0.1).reach == 0.6
 
 
 @pytest.mark.parametrize(("without", "is_released"), [(0.45, True), (0.395, True), (0.37, False)])

@@ -57,7 +57,7 @@ def test_the_budget_is_spent_and_not_exceeded(sizes, protection):
     assert len(found.trained) == 3
     assert found.profile is not None
     found.check()
-    said = found.spec.noise_plan(is_secure=False).statement().curve
+    said = found.spec.noise_plan(is_secure=False).account().curve
     assert said.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert said.epsilon(1e-5) <= 1.0 + 1e-9
     parts = [float(m_of(each.epsilon, each.delta)) for each in (found.profile.target, found.scores)]
@@ -71,7 +71,7 @@ def test_few_records_are_left_to_simulations():
     assert found.scores is None
     assert len(found.trained) == 1
     assert found.best.whole == TARGET
-    assert found.best.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert found.best.spec.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert found.simulated[found.trained[0]] == max(found.simulated)
 
 

@@ -41,13 +41,13 @@ def test_a_plan_of_several_classes():
     assert made.run.setting.problem.dimension == 15
     assert made.expected.score is ScoreKind.MEAN_AUC
     assert "mean AUC of one class against the rest" in made.describe()
-    simulation = simulation_of(made.task, made.settings, made.form)
+    simulation = simulation_of(made.candidate)
     found = [run_simulation(simulation, world) for world in WORLDS]
     best, loss, trivial = np.mean([(one.loss_best, one.loss, one.loss_trivial) for one in found], axis=0)
     assert best < loss < trivial - 0.1
     assert made.simulated_score == pytest.approx(-loss)
-    assert made.spec.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-    assert "C13" in made.spec.statement().theorems[0]
+    assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert "C13" in made.spec.account().theorems[0]
 
 
 def test_caps_and_methods():
@@ -107,7 +107,7 @@ def test_the_better_one_is_taken(monkeypatch):
     assert made.simulated_score > plan(drowned).simulated_score + 0.05
     assert made.expected.score is ScoreKind.MEAN_AUC
     assert "of each of 3 classes against the rest" in made.describe()
-    assert made.spec.statement().curve.epsilon(1e-5) <= 0.5 * (1 + 1e-9)
+    assert made.spec.account().curve.epsilon(1e-5) <= 0.5 * (1 + 1e-9)
 
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (400, 4))
@@ -125,7 +125,7 @@ def test_the_better_one_is_taken(monkeypatch):
 def test_one_model_per_class_is_scored_as_its_predictions_are():
     """Without noise, models of each class and softmax tell nearly the same; with much noise they tell nothing."""
     apart = plan(task(n=10**7, loss=Logistic()), problems=3)
-    simulation = simulation_of(apart.task, apart.settings, apart.form)
+    simulation = simulation_of(apart.candidate)
     found = [run_apart(replace(simulation, tau=1e-6), 3, world) for world in WORLDS]
     assert all(one.kept > 0.85 for one in found)
     assert run_apart(replace(simulation, tau=1.0), 3, WORLDS[0]).kept < 0

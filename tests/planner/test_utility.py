@@ -13,12 +13,12 @@ import pytest
 from scipy.special import expit
 from sklearn import datasets
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.core.training import simulate
-from dpadmm.data import breast_cancer, load_breast_cancer
-from dpadmm.data.breast_cancer import read_breast_cancer
+from dpadmm.data import examples, load_breast_cancer
 from dpadmm.data.encoding import CONSTANT
+from dpadmm.data.examples import read_breast_cancer
 from dpadmm.data.partition import iid
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import encode_table, screen_cells
 from dpadmm.noise import SimulatedSampler
@@ -93,14 +93,14 @@ def raw_silos(schema, table, silo):
         screen_cells(schema.columns, schema.label, table[silo == name], "table", Screening.of())
         for name in np.unique(silo)
     ]
-    return RawSilos(schema, parts, [[part.labels for part in parts]])
+    return Dataset(schema, parts)
 
 
 def planned_scores(raw, epsilon, runs, view=View.EAVESDROPPER):
     """Return mean accuracy, log-loss and predicted risk over the base rate; all from the training rows."""
     task = Task(
         sizes=raw.sizes,
-        dimension=raw.encoder.dimension,
+        dimension=raw.schema.dimension,
         loss=Logistic(),
         target=Target(epsilon, DELTA),
         table=TableShape.of(raw.form),
@@ -119,7 +119,7 @@ def planned_scores(raw, epsilon, runs, view=View.EAVESDROPPER):
 
 def test_breast_cancer_with_public_bounds_alone():
     frame = read_breast_cancer()
-    raw = raw_silos(breast_cancer.SCHEMA, frame, frame["hospital"].to_numpy(dtype=str))
+    raw = raw_silos(examples.BREAST_CANCER_SCHEMA, frame, frame["hospital"].to_numpy(dtype=str))
     assert planned_scores(raw, 1.0, RUNS)[0] >= 0.91
 
 

@@ -11,10 +11,10 @@ from tests.contracts.certificates import changed
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import (
     Target,
+    account_for,
     by_agent,
     calibrate_gaussian,
     compose,
-    statement,
     weakest_strength,
     with_lookers,
     worst_person,
@@ -232,13 +232,13 @@ def test_strength_is_the_weakest():
 
 def test_statement_names_everything():
     other = gaussian(std=2.0, agent=1, theorem="C6", assumptions=("lam <= 1/2", "norm <= 1"))
-    said = statement([gaussian(), other])
+    said = account_for([gaussian(), other])
     assert said.curve == GaussianCurve(1.0)
     assert said.protection == ONE_RECORD
     assert said.theorems == ("C1", "C6")
     assert said.assumptions == ("norm <= 1", "lam <= 1/2")
     with pytest.raises(InputError):
-        statement([BareRelease(reason="debug", agent=0, round=0)])
+        account_for([BareRelease(reason="debug", agent=0, round=0)])
 
 
 def summed(silos, colluders, epsilon=1.0, delta=1e-5, count=1):
@@ -254,7 +254,7 @@ def summed(silos, colluders, epsilon=1.0, delta=1e-5, count=1):
 )
 def test_more_silos_that_look_see_more(silos, colluders, one, everyone):
     # Golden numbers: 1.13, 1.47 and 2.15 are those of the design of C12 (m sqrt(N/(N - 1)) and m sqrt(N - t)).
-    said = statement([summed(silos, colluders, count=7)])
+    said = account_for([summed(silos, colluders, count=7)])
     assert said.curve.epsilon(1e-5) == pytest.approx(1.0, abs=1e-6)
     assert said.if_all_collude.epsilon(1e-5) == pytest.approx(everyone, abs=0.006)
     assert said.if_all_collude.m == pytest.approx(said.curve.m * math.sqrt(silos - colluders), rel=1e-12)
@@ -277,7 +277,7 @@ def test_as_many_lookers_as_are_certified_see_what_is_certified(silos, data):
 
 
 def test_without_sums_nothing_is_said_about_lookers():
-    said = statement([gaussian()])
+    said = account_for([gaussian()])
     assert said.if_one_looks is said.if_all_collude is None
 
 
@@ -287,6 +287,8 @@ def test_shares_stay_what_they_are_whatever_they_are_counted_against():
         other = release.counted_for(colluders)
         assert other.share_std == pytest.approx(release.share_std, rel=1e-12)
         assert other.total_std == pytest.approx(release.total_std, rel=1e-12)
-        assert statement([other]).if_all_collude.m == pytest.approx(statement([release]).if_all_collude.m, rel=1e-12)
+        assert account_for([other]).if_all_collude.m == pytest.approx(
+            account_for([release]).if_all_collude.m, rel=1e-12
+        )
     with pytest.raises(InputError, match="honest"):
         _ = release.counted_for(5).share_std

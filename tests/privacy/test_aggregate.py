@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from dpadmm.core.budget import statement_with
+from dpadmm.core.budget import account_with
 from dpadmm.errors import InputError
-from dpadmm.noise.mechanisms import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
@@ -31,7 +31,7 @@ def gaussian(view):
 
 
 def plan_of(release):
-    return NoisePlan({(Slot("broadcast"), 1): {COORDINATOR: release}})
+    return NoisePlan({(MessageKind("broadcast"), 1): {COORDINATOR: release}})
 
 
 def hidden_less(release, looking):
@@ -111,7 +111,7 @@ class TestEarlierProfiles:
         ],
     )
     def test_the_weaker_view_is_stated(self, run, earlier, stated):
-        said = statement_with(plan_of(run), earlier)
+        said = account_with(plan_of(run), earlier)
         assert said.protection == stated
         looking = 1 if stated.view is View.PEER else stated.n_colluders  # a peer knows its own share of the noise
         squares = sum(one.cost.m_squared * hidden_less(one, looking) for one in (run, earlier))
@@ -120,4 +120,4 @@ class TestEarlierProfiles:
     @pytest.mark.parametrize("other", [masked(0), gaussian(View.COORDINATOR)])
     def test_views_of_which_neither_covers_the_other(self, other):
         with pytest.raises(InputError, match="neither covers the other"):
-            statement_with(plan_of(gaussian(View.PEER)), other)
+            account_with(plan_of(gaussian(View.PEER)), other)

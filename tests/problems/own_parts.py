@@ -103,6 +103,9 @@ class BelievedWithin(Believed):
         super().__init__()
         object.__setattr__(self, "form", SlopeForm(low=-0.01, high=0.01))
 
+    def slope(self, t):
+        return np.array(t, dtype=float)
+
 
 class Poisson(ClippedLine):
     """`exp(t) - t`, cut at t = 3, said to be a clipped line."""

@@ -264,7 +264,7 @@ class TestSilos:
                 risk = Problem.of(EmpiricalRisk(silos, Logistic()))
                 agents = Agents.of(risk, None, 1e-9, threads=1)
                 gradients.append(whole_gradients(agents, 2.0**56 * point[None, :, None]))
-            assert np.linalg.norm(gradients[0] - gradients[1]) <= Setting(risk, 1, None).evaluated(0).gap
+            assert np.linalg.norm(gradients[0] - gradients[1]) <= Setting(risk, 1, 0.0).local_gradient(0).gap
 
     def test_no_records_and_no_columns(self):
         for shape, words in (((0, 2), "no records"), ((2, 0), "no columns")):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.contracts.regulariser_contract import RegulariserContract
 
-from dpadmm.data.control import random_control
+from dpadmm.data.examples import random_control
 from dpadmm.errors import InputError
 from dpadmm.problems.regularisers import ElasticNet, Quadratic
 

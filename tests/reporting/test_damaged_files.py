@@ -8,12 +8,12 @@ import pytest
 from tests.contracts import damage
 
 from dpadmm.data.schema import Schema
+from dpadmm.evaluation import PrivateEvaluation
+from dpadmm.evaluation.score_bins import WIDTH
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.releases import Origin
-from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.files import digest_of
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.score_bins import WIDTH
 from dpadmm.reporting.statement import Guarantee, NoiseSummary
 
 CELL = 73.125

@@ -52,9 +52,9 @@ def test_an_estimator_with_a_loss_of_its_own_is_refused_before_anything_is_spent
 
 def test_statements_of_a_loss_of_ones_own_are_conditional(plain):
     done = dpadmm.run("p-admm", [(X, X[:, 0])] * 2, epsilon=1.0, delta=1e-5, loss=OwnHuber(0.5), rounds=2, eta=0.05)
-    assert done.statement.declared == ("loss OwnHuber",)
+    assert done.account.declared == ("loss OwnHuber",)
     assert CONDITION in str(done)
-    said = replace(plain.privacy_, declared=done.statement.declared)
+    said = replace(plain.privacy_, declared=done.account.declared)
     assert said.standing == CONDITION
     assert "Certified   if your declared constants hold (loss OwnHuber): epsilon " in str(said)
     assert said.as_json()["declared"] == ["loss OwnHuber"]

@@ -10,16 +10,17 @@ from scipy import stats
 from scipy.special import expit
 from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
-from dpadmm.cli.evaluation import measurement_of, text_of
 from dpadmm.errors import InputError
+from dpadmm.evaluation import PrivateEvaluation
+from dpadmm.evaluation.evaluate import Evaluation, accuracy_of
+from dpadmm.evaluation.plot import draw_evaluation
+from dpadmm.evaluation.score_bins import BINS, RESOLUTIONS, WIDTH, ScoreBins, counts_of, least_squares
+from dpadmm.evaluation.text import text_of
 from dpadmm.privacy.accounting import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.releases import Origin
-from dpadmm.reporting.evaluation import PrivateEvaluation
-from dpadmm.reporting.evaluation_figures import DEVIATIONS
-from dpadmm.reporting.figures import draw_evaluation
-from dpadmm.reporting.score_bins import BINS, RESOLUTIONS, WIDTH, ScoreBins, counts_of, least_squares
+from dpadmm.reporting.measurement import DEVIATIONS
 from dpadmm.reporting.statement import Guarantee, NoiseSummary
 
 STATEMENT = Guarantee(
@@ -206,11 +207,11 @@ def test_an_auc_that_noise_leaves_open_is_not_determined(counts):
     assert auc.is_visible
     assert high - low > 0.3
     assert str(auc) == f"not determined (noise interval {low:.3g} to {high:.3g})"
-    (line,) = [line for line in text_of(some, None).splitlines() if line.startswith("  AUC")]
+    (line,) = [line for line in text_of(Evaluation(counts=some), None).splitlines() if line.startswith("  AUC")]
     assert f"not determined (noise interval {low:.3g} to {high:.3g})" in line
     assert len(line) <= 80
     assert f"{auc.value:.4f}" not in line
-    assert "not determined" in " ".join(map(str, measurement_of(some, is_recorded=False).others))
+    assert "not determined" in " ".join(map(str, accuracy_of(some)[1]))
     assert evaluation(counts, 30_000, STD).roc_auc().is_determined
 
 

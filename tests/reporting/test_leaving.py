@@ -12,14 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel
-from dpadmm.data.encoding import RowEncoding, TargetScale
+from dpadmm.data.columns import ArrayLabel, BinaryLabel, Categorical, Numeric, RealLabel
+from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.silos import dense
-from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaving.md"
 COLUMNS = (
@@ -61,12 +60,9 @@ def of_table(base, kind, seed=0, by_bounds=False, constant=0.3):
 
 def of_array(base, kind, classes=("a", "b"), has_bounds=True):
     """A model of an array with random coefficients."""
-    label = PlainLabel(
-        classes=() if kind == "number" else classes, scale=TargetScale(3.0, 7.0) if kind == "number" else None
-    )
-    sides = {"lower": (-1.0, 0.0, 0.0), "upper": (1.0, 5.0, 9.0)} if has_bounds else {}
-    columns = PlainColumns(names=("column1", "column2", "column3"), label=label, **sides)
+    label = RealLabel("label", -4.0, 10.0) if kind == "number" else ArrayLabel("label", classes)
     bounds = ([-1.0, 0.0, 0.0], [1.0, 5.0, 9.0]) if has_bounds else None
+    columns = Schema.of_array(("column1", "column2", "column3"), label, bounds)
     encoding = RowEncoding.of_numbers(3, bounds, 0.9)
     weights = np.random.default_rng(1).normal(0, 5, (len(classes) if len(classes) > 2 else 1) * 4)
     return replace(base, schema=columns, encoding=encoding, loss=LOSSES[kind], coefficients=tuple(weights.tolist()))

@@ -26,8 +26,8 @@ def outcome():
 
 def test_the_guarantee_is_the_statement(outcome):
     said = guarantee_of(outcome)
-    assert said.epsilon == outcome.statement.curve.epsilon(1e-5)
-    assert said.theorems == tuple(outcome.statement.theorems)
+    assert said.epsilon == outcome.account.curve.epsilon(1e-5)
+    assert said.theorems == tuple(outcome.account.theorems)
     assert not said.is_private_release
     json.dumps(encode(said), allow_nan=False)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
-from dpadmm.planner.planner import UtilityPoint
+from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.privacy.releases import Origin
 from dpadmm.reporting.measurement import Basis, OtherFigure

@@ -8,13 +8,13 @@ import pytest
 from scipy.special import expit
 
 from dpadmm.codec import encode
+from dpadmm.data.columns import ArrayLabel
 from dpadmm.data.encoding import RowEncoding
-from dpadmm.data.schema import numbered_names
+from dpadmm.data.schema import Schema, numbered_names
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.reporting.files import signed
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
 ROWS = np.array([[9.0, -8.0], [-0.1, 0.2], [50.0, 7.0], [-30.0, 4.0]])
 
@@ -27,7 +27,7 @@ def by_slopes(scores, cap):
 
 def of_array(model, classes, weights, loss):
     """Return a model of two columns whose rows are divided by 1000, with this loss."""
-    schema = PlainColumns(names=tuple(numbered_names(2)), label=PlainLabel(classes=classes))
+    schema = Schema.of_array(numbered_names(2), ArrayLabel("label", classes))
     encoding, coefficients = RowEncoding.of_numbers(2, row_norm=1e3), tuple(np.ravel(weights).tolist())
     return replace(model, schema=schema, encoding=encoding, coefficients=coefficients, loss=loss)
 

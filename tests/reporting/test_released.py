@@ -12,27 +12,26 @@ from scipy import sparse
 from scipy.special import expit, softmax
 
 from dpadmm.codec import encode
-from dpadmm.data.encoding import RowEncoding, TargetScale
-from dpadmm.data.schema import Screening, numbered_names
+from dpadmm.data.columns import ArrayLabel, Categorical, RealLabel
+from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.schema import Schema, Screening, numbered_names
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.problems.losses import Huber, SmoothedHinge, Softmax
 from dpadmm.reporting import files
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainColumns, PlainLabel
 
 BOUNDS = ((0.0, -1.0), (10.0, 3.0))
 BOUNDED = RowEncoding.of_numbers(2, BOUNDS, 1.5)
 FREE = RowEncoding.of_numbers(2, has_intercept=False)
 ROWS = np.array([[5.0, 1.0], [0.1, 2.9], [50.0, -7.0], [9.0, 0.0]])
-SICK = PlainLabel(name="sick", classes=("no", "yes"))
+SICK = ArrayLabel("sick", ("no", "yes"))
 
 
 def plain(model, encoding, label, weights, loss=None):
-    sides = {} if encoding.lower is None else {"lower": encoding.lower, "upper": encoding.upper}
-    has_intercept = encoding.constant is not None
-    schema = PlainColumns(names=tuple(numbered_names(2)), label=label, has_intercept=has_intercept, **sides)
+    bounds = None if encoding.lower is None else (encoding.lower, encoding.upper)
+    schema = Schema.of_array(numbered_names(2), label, bounds, has_intercept=encoding.constant is not None)
     coefficients = tuple(np.ravel(weights).tolist())
     return replace(model, schema=schema, encoding=encoding, coefficients=coefficients, loss=loss or model.loss)
 
@@ -75,7 +74,7 @@ def test_a_threshold_of_two_classes(model):
 def test_classes_of_one_softmax_model(model, tmp_path, cap):
     """Files, probabilities by the link, and the statement."""
     weights = np.array([[1.0, 0.0, 0.1], [-1.0, 2.0, 0.0], [0.0, -2.0, 0.3]]) * 3
-    made = plain(model, BOUNDED, PlainLabel(name="ward", classes=(3, 5, 8)), weights, Softmax(3, cap))
+    made = plain(model, BOUNDED, ArrayLabel("ward", (3, 5, 8)), weights, Softmax(3, cap))
     p = softmax(BOUNDED.encode(ROWS) @ weights.T, axis=1)
     expected = p * np.maximum(1.0, (1 - p) / cap)
     expected /= expected.sum(axis=1, keepdims=True)
@@ -89,7 +88,7 @@ def test_classes_of_one_softmax_model(model, tmp_path, cap):
 
 def test_several_classes_are_several_vectors(model, tmp_path):
     weights = np.array([[1.0, 0.0, 0.1], [-1.0, 2.0, 0.0], [0.0, -2.0, 0.3]])
-    made = plain(model, BOUNDED, PlainLabel(name="ward", classes=(3, 5, 8)), weights)
+    made = plain(model, BOUNDED, ArrayLabel("ward", (3, 5, 8)), weights)
     made = replace(made, guarantee=replace(made.guarantee, problems=3))
     scores = BOUNDED.encode(ROWS) @ weights.T
     for again in kept(made, tmp_path):
@@ -104,8 +103,7 @@ def test_several_classes_are_several_vectors(model, tmp_path):
 
 
 def test_a_number_comes_in_its_own_units(model, tmp_path):
-    scale = TargetScale.of((100.0, 300.0))
-    made = plain(model, BOUNDED, PlainLabel(name="cost", scale=scale), (0.5, -0.25, 0.1), Huber(0.5))
+    made = plain(model, BOUNDED, RealLabel("cost", 100.0, 300.0), (0.5, -0.25, 0.1), Huber(0.5))
     encoded = BOUNDED.encode(ROWS) @ np.array([0.5, -0.25, 0.1])
     for again in kept(made, tmp_path):
         np.testing.assert_allclose(again.predict(ROWS), 200 + 100 * encoded, rtol=1e-12)
@@ -158,10 +156,12 @@ def test_rows_that_do_not_fit_are_refused(model, rows, message):
         plain(model, BOUNDED, SICK, (1.0, 1.0, 0.0)).predict(rows)
 
 
-def test_a_label_is_classes_or_a_number():
-    for label in ({}, {"classes": ("one",)}, {"classes": (0, 1), "scale": TargetScale.of((0, 1))}):
-        with pytest.raises(InputError, match="at least 2 classes or"):
-            PlainLabel(**label)
+def test_an_array_has_classes_and_numbers():
+    for classes in ((), ("one",), (0, None)):
+        with pytest.raises(InputError, match="at least 2 classes"):
+            ArrayLabel("label", classes)
+    with pytest.raises(InputError, match="columns of an array are numbers"):
+        Schema((Categorical("sex", ("F", "M")),), SICK, is_array=True)
 
 
 def test_predictions_by_a_schema_are_the_same_after_loading(model, tmp_path):

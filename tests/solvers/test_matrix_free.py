@@ -203,7 +203,9 @@ class TestMetric:
             used.append(1)
             return whole @ v
 
-        found = conjugate_gradients(times, lambda v: vectors @ (gains * (vectors.T @ v)) + spread * v, right)
+        found, _ = conjugate_gradients(
+            times, right, 1e-4 * np.linalg.norm(right), 500, lambda v: vectors @ (gains * (vectors.T @ v)) + spread * v
+        )
         assert np.linalg.norm(whole @ found - right) <= 1.1e-4 * np.linalg.norm(right)
         assert len(used) < 15  # without a metric it takes twice as many
 
@@ -259,10 +261,10 @@ class TestLarge:
 class Shaken:
     """Seeded noise on messages, the same in a round whether or not others came before it."""
 
-    def perturb(self, slot, k, agents, values):
+    def perturb(self, kind, k, agents, values):
         return values + 0.1 * np.random.default_rng(k).standard_normal(values.shape)
 
-    def total(self, slot, k, messages):
+    def total(self, kind, k, messages):
         raise NotImplementedError
 
 

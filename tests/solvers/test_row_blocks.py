@@ -94,7 +94,7 @@ def test_the_compiled_solve_and_that_on_threads_have_the_same_bits(kind):
     """Also where it stops early, where steps are shortened, and where the slope at the start is known."""
     functions = risk(Logistic(), SIZES, 9, mu=0.0, row_norm=8.0, **kind)
     columns, rng = SingleColumns(functions, 1.0 / functions.sizes), np.random.default_rng(1)
-    assert columns.blocks(0) > 1
+    assert columns.blocks[0] > 1
     metric = Metric(np.empty((9, 0)), np.empty(0), np.full(9, 0.01))  # far too flat: steps are too long
     for start in (np.zeros(9), 30 * rng.normal(size=9)):
         for known in (None, columns.slope(0, start)):

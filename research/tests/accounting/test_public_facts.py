@@ -89,7 +89,7 @@ def test_numbers_that_no_certificate_depends_on_are_not_asked(one):
         if isinstance(value, float | int) and name != "noise_decay":  # this one is a schedule, told by --schedule
             other = value / 2 if name == "momentum" else value * 2 or 1  # momentum stays below 1
             changed = replace(one.algorithm, **{name: other})
-            assert changed.promises(one.setting) == one.algorithm.promises(one.setting)
+            assert changed.mechanisms(one.setting) == one.algorithm.mechanisms(one.setting)
 
 
 @every
@@ -110,7 +110,7 @@ def test_calibration_spends_the_target_and_scales_the_shape(one):
     noise = one.calibrate(target, shape)
     relative = noise if not one.family.is_pure else 1 / noise
     assert relative / relative[0] == pytest.approx(shape, rel=1e-12)
-    spent = one.statement(noise).curve.epsilon(getattr(target, "delta", 0.0))
+    spent = one.account(noise).curve.epsilon(getattr(target, "delta", 0.0))
     loss = (
         4e-3
         if one.algorithm.about.name == "ps-admm"
@@ -126,7 +126,7 @@ def test_calibration_spends_the_target_and_scales_the_shape(one):
 )
 def test_pure_methods_can_use_a_delta(one):
     target = Target(0.8, 0.01)
-    assert one.statement(one.calibrate(target)).curve.epsilon(0.01) == pytest.approx(0.8, rel=1e-9)
+    assert one.account(one.calibrate(target)).curve.epsilon(0.01) == pytest.approx(0.8, rel=1e-9)
 
 
 @every
@@ -134,7 +134,7 @@ def test_more_noise_costs_less(one):
     quiet = 1.0 if not one.family.is_pure else 20.0
     loud = 2.0 if not one.family.is_pure else 10.0
     delta = 1e-5 if not one.family.is_pure else 0.0
-    assert one.statement(loud).curve.epsilon(delta) < one.statement(quiet).curve.epsilon(delta)
+    assert one.account(loud).curve.epsilon(delta) < one.account(quiet).curve.epsilon(delta)
 
 
 @every
@@ -230,9 +230,9 @@ def test_two_silos_behind_one_noise_move_the_broadcast_twice_as_far():
 def test_any_split_of_ps_admm_is_accounted_and_the_default_is_near_the_best():
     told = {"records": 2000, "rounds": 3, "inner_steps": 20, "batch": 20}
     one = agent("ps-admm", **told)
-    chosen = one.statement(0.3).curve.epsilon(1e-5)
+    chosen = one.account(0.3).curve.epsilon(1e-5)
     others = [
-        agent("ps-admm", **told, split=share).statement(0.3).curve.epsilon(1e-5)
+        agent("ps-admm", **told, split=share).account(0.3).curve.epsilon(1e-5)
         for share in (0.02, 0.1, 0.2, 0.33, 0.6, 0.9)
     ]
     assert chosen <= min(others) * 1.03
@@ -267,8 +267,8 @@ def test_a_person_in_several_silos_costs_what_each_of_them_costs():
     for name, told in (("p-admm", {**GRAPH, "rounds": 6}), ("fp-walk", {**USERS, "participations": 4, "records": 50})):
         one, three = agent(name, **told), agent(name, **told, silos_per_person=3)
         assert three.copies == 3
-        spread = one.statement(1.0 / math.sqrt(3)).curve.epsilon(1e-5)
-        assert three.statement(1.0).curve.epsilon(1e-5) == pytest.approx(spread, rel=1e-9)
+        spread = one.account(1.0 / math.sqrt(3)).curve.epsilon(1e-5)
+        assert three.account(1.0).curve.epsilon(1e-5) == pytest.approx(spread, rel=1e-9)
 
 
 def test_bad_noise_is_refused():

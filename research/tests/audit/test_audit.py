@@ -27,7 +27,7 @@ class TestEveryMethodAndView:
 
     def test_the_certified_view_is_attacked_first(self):
         for subject in all_subjects():
-            certified = subject.plan(STANDARD).statement()
+            certified = subject.plan(STANDARD).account()
             assert next(iter(subject.views)) in (certified.protection.view, View.PUBLIC), subject.method
             assert certified.curve.epsilon(0.0 if subject.is_pure else 1e-5) == pytest.approx(1.0, rel=2e-3)
 

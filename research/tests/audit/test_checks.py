@@ -94,11 +94,11 @@ class BareModel(PADMM):
 class FirstBound(GaussianConsensusADMM):
     """The first round's bound is taken for all rounds."""
 
-    def promises(self, setting):
-        (promise,) = super().promises(setting)
-        row = promise.rows[0]
+    def mechanisms(self, setting):
+        (mechanism,) = super().mechanisms(setting)
+        row = mechanism.rows[0]
         first = tuple(replace(one, bound=row.certificates[0].bound) for one in row.certificates)
-        return (replace(promise, rows=(replace(row, certificates=first),)),)
+        return (replace(mechanism, rows=(replace(row, certificates=first),)),)
 
 
 class TestBrokenBuilds:
@@ -169,7 +169,7 @@ class TestBrokenBuilds:
 
     def test_masks_that_serve_twice(self, monkeypatch):
         right = PairwiseMasks.words
-        monkeypatch.setattr(PairwiseMasks, "words", lambda self, slot, k, size: right(self, slot, 1, size))
+        monkeypatch.setattr(PairwiseMasks, "words", lambda self, kind, k, size: right(self, kind, 1, size))
         subject = next(s for s in subjects_of("noisy-gradients") if "masked" in s.pair)
         assert found(subject) == {Check.INDEPENDENCE}
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.profile import NumberBins, ProfileForm
-from dpadmm.data.raw import RawSilos
 from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
@@ -54,7 +54,7 @@ class TestWorstCases:
             assert moved.sum() == pytest.approx(release.bound, rel=1e-12)
             return
         m = math.hypot(*(gap / one.noise_std for gap, one in zip(moved, plan.by(range(len(moved))), strict=True)))
-        assert m == pytest.approx(plan.statement().curve.m, rel=1e-6)
+        assert m == pytest.approx(plan.account().curve.m, rel=1e-6)
 
     @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: s.pair)
     def test_attacks_find_most_of_the_certified_epsilon_and_no_more(self, subject):
@@ -87,8 +87,8 @@ def test_a_noise_for_half_the_bound():
             for place, row in right.releases.items()
         }
     )
-    assert not attacked(HEADLINE, plan=right, promised=right.statement().curve).is_violation
-    assert is_caught(attacked(HEADLINE, plan=halved, promised=right.statement().curve))
+    assert not attacked(HEADLINE, plan=right, promised=right.account().curve).is_violation
+    assert is_caught(attacked(HEADLINE, plan=halved, promised=right.account().curve))
 
 
 def test_a_plan_for_another_number_of_columns(monkeypatch):
@@ -151,8 +151,8 @@ def test_cumulative_counts(monkeypatch):
 
 
 def test_users_whose_rows_all_count(monkeypatch):
-    right = RawSilos.counts
-    monkeypatch.setattr(RawSilos, "counts", lambda rows, *, per_user: right(rows, per_user=False))
+    right = Dataset.counts
+    monkeypatch.setattr(Dataset, "counts", lambda rows, *, per_user: right(rows, per_user=False))
     assert is_caught(attacked(SUBJECTS[4]))
 
 

@@ -83,7 +83,7 @@ def test_a_model_with_something_bare_in_it(monkeypatch):
 
 
 def test_more_senders_than_signs_can_be_told_of():
-    one = PublicRound(round=1, slot="message", norms=(1.0, 1.0, 1.0), movement=1.0, disagreement=1.0, noise_norm=1.0)
+    one = PublicRound(round=1, kind="message", norms=(1.0, 1.0, 1.0), movement=1.0, disagreement=1.0, noise_norm=1.0)
     with pytest.raises(InputError, match="3 senders"):
         messages((one,))
 

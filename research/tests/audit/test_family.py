@@ -56,7 +56,7 @@ def test_what_the_pair_of_ps_admm_can_show():
             if not any(isinstance(release, SampledGaussianRelease) for release in row.values())
         }
     )
-    most, certified = (one.statement().curve.delta(0.0) for one in (useful, plan))
+    most, certified = (one.account().curve.delta(0.0) for one in (useful, plan))
     found = examine(subject, runs=20_000)[0].advantage
     observed = (found.true_positives - found.false_positives) / found.runs
     assert observed == pytest.approx(most, abs=0.012)

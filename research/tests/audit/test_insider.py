@@ -73,7 +73,7 @@ class TestStripping:
         plan = ONE_LOOKS.plan(FOUR)
         run = gather(ONE_LOOKS, plan, SimulatedSampler(1), 50).runs[0]
         event = run.events[0]
-        letters = run.letters[event.slot, event.round]
+        letters = run.letters[event.kind, event.round]
         assert np.array_equal(sum_words(letters.sent), sum_words(letters.own))
         for colluders in range(SILOS):
             honest = SILOS - colluders
@@ -86,7 +86,7 @@ class TestStripping:
 
     def test_more_colluders_than_are_counted(self):
         """A certificate for one: with two silos m grows by sqrt(4/3), with all others by 2."""
-        m = ONE_LOOKS.plan(FOUR).statement().curve.m
+        m = ONE_LOOKS.plan(FOUR).account().curve.m
         for colluders, factor in ((2, math.sqrt(4 / 3)), (4, 2.0)):
             found = attacked(attacked_by(ONE_LOOKS, colluders))
             assert is_caught(found)
@@ -98,7 +98,7 @@ class TestStripping:
         """The caveat of t = 0 is true: one silo that looks finds m sqrt(N/(N - 1)), and no more."""
         subject = replace(NONE_LOOKS, worlds=saturated(silos, records=2, weighting=Weighting.AVERAGE))
         plan = subject.plan(FOUR)
-        more = GaussianCurve(plan.statement().curve.m * math.sqrt(silos / (silos - 1)))
+        more = GaussianCurve(plan.account().curve.m * math.sqrt(silos / (silos - 1)))
         assert is_caught(attacked(attacked_by(subject, 1), runs=120_000))
         found = attacked(attacked_by(subject, 1), promised=more)
         assert not found.is_violation

@@ -172,7 +172,7 @@ class TestPrintedNoiseOfPsAdmm:
         subject, std = self.noise(STANDARD.epsilon)
         # One noise on the sum, as printed: the corrections, which are zero here, get a hair of it.
         levels = [np.full(self.K, std * math.sqrt(1 - 1e-6)), np.full(self.K, std * 1e-3)]
-        plan = at_levels(subject.algorithm.promises(Setting(subject.worlds[0], self.K, TOLERANCE)), levels)
+        plan = at_levels(subject.algorithm.mechanisms(Setting(subject.worlds[0], self.K, TOLERANCE)), levels)
         claimed = GaussianCurve(m_of(STANDARD.epsilon, STANDARD.delta))  # any curve through the claimed point
         result = attacked(subject, plan=plan, promised=claimed, how=How.GDP)
         assert is_caught(result)
@@ -198,7 +198,7 @@ def test_sampling_that_is_not_random():
     check_pair(right, wrong)
 
 
-def divided_promises(method, setting):
+def divided_mechanisms(method, setting):
     """The method's promises, with every bound divided by n_i once more."""
     sizes = setting.problem.functions.sizes
 
@@ -211,20 +211,20 @@ def divided_promises(method, setting):
 
 @dataclass(frozen=True)
 class DividedPADMM(PADMM):
-    def promises(self, setting):
-        return divided_promises(super().promises(setting), setting)
+    def mechanisms(self, setting):
+        return divided_mechanisms(super().mechanisms(setting), setting)
 
 
 @dataclass(frozen=True)
 class DividedCentralised(CentralisedADMM):
-    def promises(self, setting):
-        return divided_promises(super().promises(setting), setting)
+    def mechanisms(self, setting):
+        return divided_mechanisms(super().mechanisms(setting), setting)
 
 
 @dataclass(frozen=True)
 class DividedCoordinator(CoordinatorADMM):
-    def promises(self, setting):
-        return divided_promises(super().promises(setting), setting)
+    def mechanisms(self, setting):
+        return divided_mechanisms(super().mechanisms(setting), setting)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpadmm.noise.sampler import SimulatedSampler
-from dpadmm.privacy.accounting import statement
+from dpadmm.privacy.accounting import account_for
 from dpadmm.privacy.curves import epsilon_of_delta
 from dpadmm.privacy.releases import GaussianRelease
 from dpadmm.problems.losses import Huber
@@ -53,9 +53,9 @@ def test_what_an_attacker_can_have(inner_steps, read, seen):
     """Certified is 1: of it so much for who reads every full gradient, and for who sees what travels."""
     subject, plan = one_round(inner_steps)
     releases, *_ = levels(plan)
-    assert statement(releases).curve.epsilon(STANDARD.delta) == pytest.approx(1.0, abs=2e-3)
+    assert account_for(releases).curve.epsilon(STANDARD.delta) == pytest.approx(1.0, abs=2e-3)
     full = [release for release in releases if isinstance(release, GaussianRelease)]
-    assert statement(full).curve.epsilon(STANDARD.delta) == pytest.approx(read, abs=2e-3)
+    assert account_for(full).curve.epsilon(STANDARD.delta) == pytest.approx(read, abs=2e-3)
     assert epsilon_of_delta(travels(subject, plan), STANDARD.delta) == pytest.approx(seen, abs=2e-3)
 
 

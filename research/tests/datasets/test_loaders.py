@@ -13,7 +13,7 @@ from scipy import optimize
 from scipy.special import expit
 from sklearn import datasets as sklearn_datasets
 
-from dpadmm.data import breast_cancer, load_breast_cancer
+from dpadmm.data import examples, load_breast_cancer
 from dpadmm.errors import InputError
 from dpadmm.problems.silos import row_norms
 from dpadmm_research.datasets import adult
@@ -227,7 +227,7 @@ def test_breast_cancer_is_scikit_learns_with_stated_bounds():
     assert data.schema.feature_names == tuple(raw.feature_names)
     assert data.notes == ()
     np.testing.assert_array_equal(data.labels, np.where(raw.target == 0, 1.0, -1.0))
-    uppers = np.array([column.upper for column in breast_cancer.SCHEMA.columns])
+    uppers = np.array([column.upper for column in examples.BREAST_CANCER_SCHEMA.columns])
     scaled = raw.data / uppers
     expected = scaled / np.maximum(1, np.linalg.norm(scaled, axis=1, keepdims=True))
     np.testing.assert_allclose(data.features, expected, rtol=1e-12)

@@ -186,6 +186,6 @@ def test_the_tokens_law_is_what_the_attacker_thinks():
 def test_fixed_noise_is_the_same_in_both_worlds():
     one, other = FixedNoise(2.0, 3), FixedNoise(2.0, 3)
     values, agents = np.zeros((2, 3, 4)), np.arange(2)
-    slot = trials.Slot("message")
-    np.testing.assert_array_equal(one.perturb(slot, 1, agents, values), other.perturb(slot, 1, agents, values))
-    assert Silence().perturb(slot, 1, agents, values) is values
+    kind = trials.MessageKind("message")
+    np.testing.assert_array_equal(one.perturb(kind, 1, agents, values), other.perturb(kind, 1, agents, values))
+    assert Silence().perturb(kind, 1, agents, values) is values

@@ -144,11 +144,11 @@ def _weight_words(silo: "Silo", agreement: "Agreement") -> str:
     """Say what records of each class count, where not all count the same."""
     if not agreement.class_weights:
         return ""
-    from dpadmm.data.class_weights import weight_words
+    from dpadmm.data.columns import describe_class_weights
     from dpadmm.data.schema import Schema
 
     classes = Schema.load(silo.files.schema).label.classes
-    words = weight_words(classes, agreement.class_weights)
+    words = describe_class_weights(classes, agreement.class_weights)
     return f"  {words[:1].upper()}{words[1:]}\n"  # classes keep their capitals
 
 

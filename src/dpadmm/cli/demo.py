@@ -60,7 +60,7 @@ def _hospitals() -> "dict[str, pd.DataFrame]":
     import numpy as np
     from sklearn import datasets
 
-    from dpadmm.data.breast_cancer import DEAL_SEED, HOSPITAL_SIZES, HOSPITALS
+    from dpadmm.data.examples import DEAL_SEED, HOSPITAL_SIZES, HOSPITALS
     from dpadmm.data.partition import by_sizes
 
     frame = datasets.load_breast_cancer(as_frame=True).frame
@@ -74,20 +74,19 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
     from rich.console import Console
     from rich.markup import escape
 
-    from dpadmm.cli.evaluate import DECLARATIONS, Declared, public_measurement
-    from dpadmm.cli.scoring import labelled_rows
-    from dpadmm.data.breast_cancer import SCHEMA
+    from dpadmm.data.examples import BREAST_CANCER_SCHEMA
     from dpadmm.data.schema import Screening
     from dpadmm.data.tables import read_silos
+    from dpadmm.evaluation.evaluate import public_measurement
     from dpadmm.front.training import Training, budgets_around
-    from dpadmm.planner.plan import Plan
+    from dpadmm.planner.planner import Plan
 
     console = Console(highlight=False, quiet=is_json)
     files = []
     for name, frame in _hospitals().items():
         files.append(folder / f"{name}.csv")
         frame.to_csv(files[-1], index=False)
-    SCHEMA.save(folder / "schema.json")
+    BREAST_CANCER_SCHEMA.save(folder / "schema.json")
     tables = read_silos(files, None, protection=None)
     sizes = ", ".join(f"{name} {len(table.frame)}" for name, table in tables.items())
     console.print(
@@ -98,7 +97,7 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
         FitSettings(
             epsilon=epsilon,
             delta=delta,
-            schema=SCHEMA,
+            schema=BREAST_CANCER_SCHEMA,
             ledger=folder / "study.ledger",
             budget=epsilon,
             out=OutputFiles(model=folder / "model.json", title="Breast cancer at four hospitals", purpose=_PURPOSE),
@@ -113,10 +112,10 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
 
     done = training.train(training.read(tables), tell)
     model, place = done.model, done.place or folder
-    rows = labelled_rows(model, tables.values(), Screening())
+    measured = public_measurement(model, tables.values(), Screening(), PUBLIC, "published")
     model = replace(
         model,
-        measurements=(public_measurement(model, rows, PUBLIC, DECLARATIONS[Declared.PUBLISHED]),),
+        measurements=(measured,),
         budgets=tuple(budgets_around(done.plan.task)),
     )
     model.save(place)

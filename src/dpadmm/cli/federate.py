@@ -15,8 +15,8 @@ from dpadmm.cli.terminal import clear_federation_failures, print_line, say_elsew
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpadmm.data.reading import TableFormat
     from dpadmm.data.schema import Schema, Screening
-    from dpadmm.data.table_format import TableFormat
     from dpadmm.federation.coordinator import Progress
     from dpadmm.federation.coordinator_files import CoordinatorFiles
     from dpadmm.federation.invitations import Study
@@ -227,24 +227,25 @@ def _rehearse(
     screening: "Screening",
 ) -> "tuple[FederationOutcome, Schema | None]":
     """Run P-ADMM among these silos; rows are encoded as the planner would."""
-    from dpadmm.data.class_weights import shares_of
+    from dpadmm.data.columns import label_shares
     from dpadmm.data.profile import ProfileForm
     from dpadmm.federation.admin import rehearsal
     from dpadmm.federation.https.processes import ended_by_signals
     from dpadmm.methods.p_admm import PADMM
-    from dpadmm.planner.candidates import profile_share, reach_of
+    from dpadmm.planner.candidates import form_of, profile_share
     from dpadmm.planner.task import TableShape, Task
     from dpadmm.privacy.accounting import Target
     from dpadmm.problems.losses import Logistic
 
-    shares = shares_of(schema.label, weights)
+    shares = label_shares(schema.label, weights)
     policy = partial(rehearsal.rehearsal_policy, screening=screening)
     typer.echo(f"Rehearsal with {len(tables)} silos on this machine, over TLS, with test noise: not a private release.")
     with ended_by_signals(), tempfile.TemporaryDirectory(prefix="dpadmm-rehearsal-") as place:
         sizes, shape = tuple(map(len, tables.values())), TableShape.of(ProfileForm(schema.columns))
         target = Target(epsilon, rehearsal.DELTA)
         task = Task(sizes=sizes, dimension=schema.dimension, loss=Logistic(), target=target, table=shape)
-        reach, share = reach_of(task) or 0.0, profile_share(task, PADMM)
+        share = profile_share(task, PADMM)
+        reach = form_of(task, PADMM, share).reach or 0.0
         terms = rehearsal.p_admm_terms(schema, rounds, epsilon, reach=reach, profile_share=share, class_weights=shares)
         made = rehearsal.prepared(Path(place), tables, schema, terms, policy, (2 * epsilon, rehearsal.DELTA))
         with rehearsal.running(made):
@@ -261,7 +262,7 @@ def _show(progress: "Progress") -> None:
 def _show_outcome(outcome: "FederationOutcome") -> None:
     from dpadmm.federation.terms import agreed_run
 
-    observer = agreed_run(outcome.agreement).plan.statement().protection.observer
+    observer = agreed_run(outcome.agreement).plan.account().protection.observer
     kind = "private release" if outcome.is_private_release else "REHEARSAL, not a private release"
     typer.echo(f"\nDone after {outcome.rounds} rounds ({kind}).")
     nominal = "" if outcome.agreement.has_public_sizes else "nominally "

@@ -20,6 +20,7 @@ from dpadmm.cli.terminal import (
     print_streaming,
     print_warning,
     say_elsewhere,
+    warn_of_no_ledger,
 )
 from dpadmm.errors import InputError
 from dpadmm.settings import FitSettings
@@ -27,13 +28,8 @@ from dpadmm.settings import FitSettings
 if TYPE_CHECKING:
     from dpadmm.front.sources import AnyTables
     from dpadmm.front.training import Saved, Training
-    from dpadmm.planner.plan import Plan
+    from dpadmm.planner.planner import Plan
     from dpadmm.reporting.model import ReleasedModel
-
-_NO_LEDGER = (
-    "Warning: no ledger, so nothing records what is spent on these data.\n"
-    "         Keep one with --ledger FILE --budget EPSILON.\n"
-)
 
 
 @takes(settings=FitSettings)
@@ -93,7 +89,7 @@ def _run(training: "Training", tables: "AnyTables", *, is_json: bool) -> "Saved"
                 return
             print_line(f"\n{plan.describe()}\n")
             if training.ledger.path is None and not training.settings.is_simulated:
-                typer.echo(_NO_LEDGER, err=True)
+                warn_of_no_ledger()
 
         return training.train(prepared, tell)
 

@@ -44,7 +44,7 @@ def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def with_format(*, written: TextFormat, **values: Any) -> None:
         from dpadmm.cli.terminal import clear_failures
-        from dpadmm.data.table_format import TableFormat
+        from dpadmm.data.reading import TableFormat
 
         with clear_failures():
             found = TableFormat.of(**vars(written))

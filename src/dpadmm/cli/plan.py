@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from dpadmm.planner.plan import Plan
-    from dpadmm.planner.planner import UtilityPoint
+    from dpadmm.planner.planner import Plan
+    from dpadmm.planner.utility import UtilityPoint
 
 
 _SETTINGS = (

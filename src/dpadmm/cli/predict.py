@@ -12,7 +12,7 @@ from dpadmm.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpadmm.data.table_format import TableFormat
+    from dpadmm.data.reading import TableFormat
 
 
 @options.reads_tables

@@ -14,8 +14,8 @@ from dpadmm.errors import InputError, without_controls
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dpadmm.data.reading import TableFormat
     from dpadmm.data.schema import Schema, Screening
-    from dpadmm.data.table_format import TableFormat
 
 app = typer.Typer(help="Draft and check a schema: public bounds and categories.", no_args_is_help=True)
 

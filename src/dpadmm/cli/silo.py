@@ -19,7 +19,7 @@ from dpadmm.cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from dpadmm.data.table_format import TableFormat
+    from dpadmm.data.reading import TableFormat
     from dpadmm.federation.admin.joining import Guest
     from dpadmm.federation.agreement import Agreement
     from dpadmm.federation.invitations import Invitation
@@ -336,8 +336,8 @@ def new_data(
     with clear_federation_failures():
         from dataclasses import replace
 
+        from dpadmm.data.reading import is_text_file
         from dpadmm.data.schema import Screening
-        from dpadmm.data.table_format import is_text_file
         from dpadmm.federation.admin.custody import change_data
         from dpadmm.federation.locks import sole
         from dpadmm.federation.policy import Policy

@@ -19,7 +19,7 @@ from dpadmm.errors import DpadmmError, raise_alone, without_controls
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from dpadmm.data.table_format import TableFormat
+    from dpadmm.data.reading import TableFormat
     from dpadmm.front.sources import AnyTables
 
 EXIT_CODE = 2
@@ -210,6 +210,15 @@ def print_streaming(tables: "AnyTables") -> None:
     for table in in_files(tables).values():
         words = f"{table.where} is streamed: {table.rows:,} rows are read again in every pass, never all at once"
         typer.echo(without_controls(words), err=True)
+
+
+def warn_of_no_ledger() -> None:
+    """Say what it means that there is no ledger."""
+    typer.echo(
+        "Warning: no ledger, so nothing records what is spent on these data.\n"
+        "         Keep one with --ledger FILE --budget EPSILON.\n",
+        err=True,
+    )
 
 
 def say_elsewhere(wanted: Path, place: Path) -> None:

@@ -7,10 +7,10 @@ draw, account. `loop`: the one loop over rounds. `training`: the steps one after
 from dpadmm import _offer
 
 _NAMES = {
-    "budget": "ReusedProfile reusable_profile share_out statement_with",
+    "budget": "ReusedProfile reusable_profile share_out account_with",
     "loop": "Round Run rounds run_rounds",
     "release": "OpenRelease open_release",
-    "spec": "FinalModel ReleaseFacts RunSetting RunSpec SumQuery TrainingSpec plan_sum promises_of",
+    "spec": "FinalModel ReleaseFacts RunSpec SumQuery TrainingSpec plan_sum mechanisms_of",
     "training": "Outcome Problems Source run_training simulate",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

@@ -10,9 +10,9 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.noise.mechanisms import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.accounting import Statement, Target
+from dpadmm.privacy.accounting import Account, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
 from dpadmm.privacy.protection import Protection, View
@@ -20,10 +20,10 @@ from dpadmm.privacy.releases import GaussianRelease, NoisyRelease, SummedGaussia
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:  # they read tables, and accounting does without
+    from dpadmm.core.dataset import Dataset
     from dpadmm.data.profile import ReleasedProfile
-    from dpadmm.data.raw import RawSilos
 
-_EARLIER = Slot("earlier profile")
+_EARLIER = MessageKind("earlier profile")
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
 
 
@@ -69,11 +69,11 @@ class ReusedProfile:
 
     def epsilon(self, delta: float) -> float:
         """Return what it cost the worst person by itself."""
-        return NoisePlan({(_EARLIER, 0): {COORDINATOR: self.release}}).statement().curve.epsilon(delta)
+        return NoisePlan({(_EARLIER, 0): {COORDINATOR: self.release}}).account().curve.epsilon(delta)
 
 
 def reusable_profile(
-    ledger: ConfirmedLedger, rows: "RawSilos", protection: Protection, target: Target
+    ledger: ConfirmedLedger, rows: "Dataset", protection: Protection, target: Target
 ) -> ReusedProfile | None:
     """Return the profile of these very rows that the ledger keeps for this protection, None without one.
 
@@ -106,7 +106,7 @@ def keep_profile(
         warnings.warn(f"The profile is paid for, but could not be stored for later fits: {problem}", stacklevel=2)
 
 
-def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
+def account_with(plan: NoisePlan, earlier: GaussianRelease) -> Account:
     """Return what a run costs together with an earlier profile that its rows are encoded by.
 
     A model that rests on the profile tells what the profile tells, so its figure must count it, though nothing more is
@@ -120,11 +120,11 @@ def statement_with(plan: NoisePlan, earlier: GaussianRelease) -> Statement:
         raise InputError(
             f"The run and the earlier profile are certified against {views}, and neither covers the other."
         )
-    rows: dict[tuple[Slot, int], Mapping[int | None, NoisyRelease]]
+    rows: dict[tuple[MessageKind, int], Mapping[int | None, NoisyRelease]]
     rows = {**plan.releases, (_EARLIER, 0): {COORDINATOR: earlier}}
     return NoisePlan(
         {place: {agent: _against(weakest, release) for agent, release in row.items()} for place, row in rows.items()}
-    ).statement()
+    ).account()
 
 
 def _against(who: Protection, release: NoisyRelease) -> NoisyRelease:

@@ -21,7 +21,7 @@ from dpadmm.core.spec import SumQuery
 from dpadmm.errors import InputError, ResumeError, raise_alone
 from dpadmm.methods.base import NoiseHook
 from dpadmm.noise.masks import Masks, Words, from_words, masked, sum_words, to_words
-from dpadmm.noise.mechanisms import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import Draw, Recipients, Releases, Sampler
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
@@ -41,7 +41,7 @@ class PublicRound:
     """
 
     round: int
-    slot: str
+    kind: str
     norms: tuple[float, ...]
     movement: float
     disagreement: float
@@ -56,7 +56,7 @@ class PublicRound:
 class PlannedNoise:
     """The noise hook of a run: draws what the plan says, for each group of replicas by its own plan.
 
-    Secure noise is handed out only as often as the plan pays for it: `count` times in a slot, round and agent. A second
+    Secure noise is handed out only as often as the plan pays for it: `count` times in a kind, round and agent. A second
     value under the same name would be a second release. Seeded noise may be drawn again, it is the same. Whoever lets
     values leave asks first whether all of their noise was drawn (`check_drawn`): a plan is no noise.
 
@@ -110,67 +110,67 @@ class PlannedNoise:
         hook.groups = [(np.arange(b * replicas_each, (b + 1) * replicas_each), plan) for b, plan in enumerate(plans)]
         return hook
 
-    def perturb(self, slot: Slot, k: int, agents: NDArray[np.int64], values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: NDArray[np.int64], values: Floats) -> Floats:
         """Return `values` (agents, d, R) with the planned noise added."""
         out = np.empty_like(values)
         for columns, plan in self.groups:
-            draw = Draw(slot, k, Recipients.of(agents, columns))
+            draw = Draw(kind, k, Recipients.of(agents, columns))
             part = np.ascontiguousarray(values[:, :, columns])
-            planned = plan.of(slot, k, agents)
+            planned = plan.of(kind, k, agents)
             if any(isinstance(each, SummedGaussianRelease) for each in _listed(planned)):
                 raise InputError(
-                    f"The noise of {slot} is split among the silos: only the sum over all silos contains it (C12)."
+                    f"The noise of {kind} is split among the silos: only the sum over all silos contains it (C12)."
                 )
             drawn = self.sampler.perturb(part, planned, draw)
             self._origins.add(drawn.origin)
             if drawn.is_private_release:
-                self._check_paid(slot, k, agents, planned)
-            self._drawn[slot.name, k].append(agents)
+                self._check_paid(kind, k, agents, planned)
+            self._drawn[kind.name, k].append(agents)
             out[:, :, columns] = drawn.values
-        self._see(slot, k, out)
+        self._see(kind, k, out)
         return out
 
-    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+    def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Return the noisy sum (1, d, R) of all silos' messages: with one noise, or with the shares of all (C12)."""
         plan = self.groups[0][1]
-        (release,) = _listed(plan.of(slot, k, _COORDINATOR_ALONE))
+        (release,) = _listed(plan.of(kind, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
-            out = self.perturb(slot, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
+            out = self.perturb(kind, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
         elif len(self.groups) > 1 or len(messages) != release.silos:
             raise InputError(f"A sum under masks is planned for one budget and {release.silos} silos.")
         else:
-            out = from_words(sum_words(self.sent(slot, k, messages)), _grid_of(release))[None]
-            self._see(slot, k, out)
+            out = from_words(sum_words(self.sent(kind, k, messages)), _grid_of(release))[None]
+            self._see(kind, k, out)
         if self.keeps_sums:
             self.sums.append(out)
         return out
 
-    def sent(self, slot: Slot, k: int, messages: Floats) -> list[Words]:
+    def sent(self, kind: MessageKind, k: int, messages: Floats) -> list[Words]:
         """Return what leaves all silos: each one's share, under its masks where there are any."""
-        parts = self.shares(slot, k, np.arange(len(messages)), messages)
+        parts = self.shares(kind, k, np.arange(len(messages)), messages)
         if self.masks is None:
             return parts
         return [
-            masked(part.ravel(), masks, slot.name, k).reshape(part.shape)
+            masked(part.ravel(), masks, kind.name, k).reshape(part.shape)
             for part, masks in zip(parts, self.masks, strict=True)
         ]
 
-    def shares(self, slot: Slot, k: int, agents: NDArray[np.int64], values: Floats) -> list[Words]:
+    def shares(self, kind: MessageKind, k: int, agents: NDArray[np.int64], values: Floats) -> list[Words]:
         """Return what silos send where only sums are seen: each one's values with its share of the noise, as words."""
         plan = self.groups[0][1]
-        (release,) = _listed(plan.of(slot, k, _COORDINATOR_ALONE))
+        (release,) = _listed(plan.of(kind, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
-            raise InputError(f"The noise of {slot} in round {k} is not split among silos.")
-        if slot.step != 0 or release.count != 1:
-            raise InputError(f"Masks serve one vector each: {slot} in round {k} has room for one sum (C12).")
-        draw = Draw(slot, k, Recipients.of(agents, self.groups[0][0]))
+            raise InputError(f"The noise of {kind} in round {k} is not split among silos.")
+        if kind.step != 0 or release.count != 1:
+            raise InputError(f"Masks serve one vector each: {kind} in round {k} has room for one sum (C12).")
+        draw = Draw(kind, k, Recipients.of(agents, self.groups[0][0]))
         drawn = self.sampler.perturb(
             np.ascontiguousarray(values), [release.share(int(agent)) for agent in agents], draw
         )
         self._origins.add(drawn.origin)
         if drawn.is_private_release:
-            self._check_paid(slot, k, agents, release)
-        self._drawn[slot.name, k].append(agents)
+            self._check_paid(kind, k, agents, release)
+        self._drawn[kind.name, k].append(agents)
         return [to_words(part, _grid_of(release)) for part in drawn.values]
 
     def check_drawn(self, k: int | None = None, agent: int | None = None) -> None:
@@ -179,33 +179,33 @@ class PlannedNoise:
         k: the only round to look at. agent: the only one that draws here (`COORDINATOR` for the coordinator).
         """
         for _, plan in self.groups:
-            for (slot, when), row in plan.releases.items():
+            for (kind, when), row in plan.releases.items():
                 for who, release in row.items() if k in (None, when) else ():
                     if isinstance(release, SummedGaussianRelease):
                         for each in range(release.silos) if agent is None else [agent] * (agent >= 0):
-                            self._check_all(self._times(slot, when, each), release, slot)
+                            self._check_all(self._times(kind, when, each), release, kind)
                         continue
                     is_for_all = who is None and release.agent >= 0
                     if agent is None or agent == release.agent or (is_for_all and agent >= 0):
                         anybody = is_for_all and agent is None
-                        drawn = self._times(slot, when, None if anybody else release.agent if agent is None else agent)
-                        self._check_all(drawn, release, slot)
+                        drawn = self._times(kind, when, None if anybody else release.agent if agent is None else agent)
+                        self._check_all(drawn, release, kind)
 
-    def _see(self, slot: Slot, k: int, released: Floats) -> None:
-        """Write down what a slot of a single run has released."""
-        row = self.plan.releases.get((replace(slot, step=0), k), {})
+    def _see(self, kind: MessageKind, k: int, released: Floats) -> None:
+        """Write down what a message kind of a single run has released."""
+        row = self.plan.releases.get((replace(kind, step=0), k), {})
         if released.shape[2] != 1 or not row or any(isinstance(each, ObjectiveRelease) for each in row.values()):
             return
         message = released[:, :, 0]
         mean = message.mean(axis=0)
-        seen, last, average = self._means.get(slot.name, (0, np.zeros_like(mean), np.zeros_like(mean)))
+        seen, last, average = self._means.get(kind.name, (0, np.zeros_like(mean), np.zeros_like(mean)))
         step = (mean - average) / (seen + 1)
-        self._means[slot.name] = seen + 1, mean, average + step
+        self._means[kind.name] = seen + 1, mean, average + step
         noise_std = max(seen_noise(each) for each in row.values())
         self.history.append(
             PublicRound(
                 round=k,
-                slot=slot.name,
+                kind=kind.name,
                 norms=tuple(np.linalg.norm(message, axis=1).tolist()),
                 movement=float(np.linalg.norm(mean - last)),
                 disagreement=float(np.linalg.norm(message - mean, axis=1).max()),
@@ -214,27 +214,27 @@ class PlannedNoise:
             )
         )
 
-    def _check_all(self, drawn: int, release: NoisyRelease, slot: Slot) -> None:
+    def _check_all(self, drawn: int, release: NoisyRelease, kind: MessageKind) -> None:
         if drawn < release.count:
             raise InputError(
-                f"The method promised {plural(release.count, 'noisy value')} in slot {slot.name!r} of round "
+                f"The method promised {plural(release.count, 'noisy value')} in message kind {kind.name!r} of round "
                 f"{release.round} and drew noise for {drawn}: what it computed there is not private. It was not "
                 "released; whatever was reserved for it stays spent. Call noise.perturb for everything that is "
                 "promised."
             )
 
-    def _times(self, slot: Slot, k: int, agent: int | None) -> int:
+    def _times(self, kind: MessageKind, k: int, agent: int | None) -> int:
         """Return how often noise was drawn for an agent; for whomever, if None."""
-        drawn = self._drawn.get((slot.name, k), [])
+        drawn = self._drawn.get((kind.name, k), [])
         return len(drawn) if agent is None else sum(bool(np.any(agents == agent)) for agents in drawn)
 
-    def _check_paid(self, slot: Slot, k: int, agents: NDArray[np.int64], planned: Releases) -> None:
+    def _check_paid(self, kind: MessageKind, k: int, agents: NDArray[np.int64], planned: Releases) -> None:
         """Refuse a secure draw that the plan has not paid for, before its values are handed out."""
         paid = planned if isinstance(planned, Sequence) else [planned] * len(agents)
         for agent, release in zip(agents.tolist(), paid, strict=True):
-            if self._times(slot, k, agent) >= release.count:
+            if self._times(kind, k, agent) >= release.count:
                 raise InputError(
-                    f"Agent {agent} has released all that was planned for slot {slot.name!r} in round {k}; another "
+                    f"Agent {agent} has released all that was planned for {kind.name!r} in round {k}; another "
                     "value would not be accounted for. Plan for it (count), or, if the first was never sent, use a new "
                     "PlannedNoise."
                 )
@@ -276,7 +276,7 @@ class OpenRelease:
     ) -> PlannedNoise:
         """Lend the noise of a part of the plan, for good.
 
-        number: of the model, so that seeded noise differs. prefix: of the slots' names in the reservation.
+        number: of the model, so that seeded noise differs. prefix: of the message kinds' names in the reservation.
         """
         self._take_off(part.prefixed(prefix))
         masks = None
@@ -290,7 +290,7 @@ class OpenRelease:
     def total(self, query: SumQuery, part: NoisePlan, values: Floats) -> tuple[Floats, float]:
         """Return the noisy sum (d,) of the silos' values (silos, d), and the noise in it."""
         noisy = noisy_values(query, part, values[:, :, None], self.noise(part))
-        return noisy[:, :, 0].sum(axis=0), part.noise_in_sum(query.slot, query.round, len(values))
+        return noisy[:, :, 0].sum(axis=0), part.noise_in_sum(query.kind, query.round, len(values))
 
     @property
     def origin(self) -> Origin:
@@ -301,9 +301,9 @@ class OpenRelease:
         """Refuse to go on where noise that was reserved was not drawn: what was computed there may be bare."""
         for hook in self.hooks:
             hook.check_drawn()
-        for (slot, k), agent in self._left:
+        for (kind, k), agent in self._left:
             raise InputError(
-                f"Noise was reserved for slot {slot.name!r} of round {k} (agent {agent}) and never drawn. Nothing of "
+                f"Noise was reserved for {kind.name!r} of round {k} (agent {agent}) and never drawn. Nothing of "
                 "the run was released; whatever was reserved for it stays spent."
             )
 
@@ -313,9 +313,9 @@ class OpenRelease:
             for agent, wanted in row.items():
                 reserved, count = self._left.get((place, agent), (None, 0))
                 if reserved is None or count < wanted.count or not _is_same(reserved, wanted):
-                    slot, k = place
+                    kind, k = place
                     raise InputError(
-                        f"The noise asked for in slot {slot.name!r} of round {k} was not reserved, or was lent before. "
+                        f"The noise asked for as {kind.name!r} of round {k} was not reserved, or was lent before. "
                         "Nothing is drawn that the ledger has not recorded."
                     )
                 if count == wanted.count:
@@ -385,14 +385,14 @@ def _forget(error: BaseException | None) -> None:
 
 def noisy_values(query: SumQuery, plan: NoisePlan, values: Floats, noise: NoiseHook) -> Floats:
     """Return what leaves, (senders, d, replicas): each silo's values with its noise, or their sum with one."""
-    slot, k = query.slot, query.round
-    pooled = plan.releases[slot, k].get(COORDINATOR)
+    kind, k = query.kind, query.round
+    pooled = plan.releases[kind, k].get(COORDINATOR)
     if pooled is None:
-        return noise.perturb(slot, k, np.arange(len(values)), values)
+        return noise.perturb(kind, k, np.arange(len(values)), values)
     grid = pooled.certificate.grid
     if query.rounds_first and grid is not None and not isinstance(pooled, SummedGaussianRelease):
         values = np.rint(values / grid) * grid
-    return noise.total(slot, k, values)
+    return noise.total(kind, k, values)
 
 
 def masks_of(n_silos: int, context: str) -> Sequence[Masks] | None:

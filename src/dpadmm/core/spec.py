@@ -4,6 +4,7 @@ A step is the rounds of one method (`RunSpec`) or one noisy sum over the silos (
 all steps of a `TrainingSpec`, and `dpadmm.core.training.run_training` walks them.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -12,16 +13,16 @@ from typing import Any, Protocol
 from dpadmm.checks import plural
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, check_fit
-from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import COORDINATOR, Constant, Family, Promise, Row, Schedule, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Constant, Family, MechanismSpec, MessageKind, Schedule
 from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
-from dpadmm.privacy.accounting import PureTarget, Statement, Target
+from dpadmm.noise.sampler import grid_for
+from dpadmm.privacy.accounting import Account, PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
+from dpadmm.privacy.releases import CoordinateLaplaceRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem, declared_by, has_same_parts
-from dpadmm.solvers.solver import DEFAULT_TOLERANCE
 
 
 class FinalModel(Enum):
@@ -29,14 +30,6 @@ class FinalModel(Enum):
 
     LAST = "the last model"
     TAIL_AVERAGE = "the mean of the models of the last rounds"
-
-
-@dataclass(frozen=True)
-class RunSetting(Setting):
-    """A setting that can be run: there is a network to send over, and a tolerance to solve to."""
-
-    tolerance: float = DEFAULT_TOLERANCE
-    network: Network | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +67,7 @@ class RunSpec:
     """
 
     method: Method
-    setting: RunSetting
+    setting: Setting
     target: Target | PureTarget
     schedule: Schedule | None = None
     output: FinalModel = FinalModel.LAST
@@ -114,8 +107,8 @@ class RunSpec:
     def _calibrated(self, is_secure: bool) -> NoisePlan:
         setting, facts = self.setting, self.facts
         check_fit(self.method, setting.problem, setting.network)
-        promises = promises_of(self.method, setting)
-        families = {promise.family for promise in promises}
+        mechanisms = mechanisms_of(self.method, setting)
+        families = {mechanism.family for mechanism in mechanisms}
         if is_secure and Family.COORDINATE in families:
             raise InputError(
                 f"{type(self.method).__name__} adds Laplace noise to every coordinate, for which no grid is planned "
@@ -124,7 +117,7 @@ class RunSpec:
         # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
         has_grid = facts.shares is not None or (is_secure and families <= {Family.GAUSSIAN, Family.SAMPLED})
         planned = calibrated(
-            promises,
+            mechanisms,
             self.target,
             self.schedule,
             silos_per_person=setting.protection.silos_per_person,
@@ -163,7 +156,7 @@ class RunSpec:
                 )
 
 
-def promises_of(method: Method, setting: Setting) -> tuple[Promise, ...]:
+def mechanisms_of(method: Method, setting: Setting) -> tuple[MechanismSpec, ...]:
     """Return what the method will release; refuse a method that does not say so, or not for these neighbours."""
     hidden = setting.protection
     if not hidden.relation.has_public_sizes or hidden.unit is Unit.PERSON:
@@ -171,13 +164,13 @@ def promises_of(method: Method, setting: Setting) -> tuple[Promise, ...]:
         if problem is not None:
             other = "replace-one neighbours" if not hidden.relation.has_public_sizes else "one record per person"
             raise InputError(f"{problem}. Use noisy-gradients, or {other}. Nothing was spent.")
-    found = method.promises(setting)
+    found = method.mechanisms(setting)
     if not found:
         raise InputError(
-            f"{type(method).__name__} promises no noisy release, so it protects nobody: a private method lists in "
-            "`promises` every value that it releases with noise."
+            f"{type(method).__name__} lists no noisy release, so it protects nobody: a private method lists in "
+            "`mechanisms` every value that it releases with noise."
         )
-    units = {each.protection.unit for promise in found for row in promise.rows for each in row.certificates}
+    units = {each.protection.unit for mechanism in found for row in mechanism.rows for each in row.certificates}
     if hidden.unit is not Unit.RECORD and units != {hidden.unit}:
         raise InputError(
             f"{type(method).__name__} is certified per {' and per '.join(sorted(unit.value for unit in units))} as "
@@ -189,7 +182,7 @@ def promises_of(method: Method, setting: Setting) -> tuple[Promise, ...]:
 class SumQuery(Protocol):
     """One noisy sum over the silos; what follows from it is post-processing.
 
-    slot, round: where its noise is drawn; no other release of the slot is in that round. target: what it alone may
+    kind, round: where its noise is drawn; no other release of the kind is in that round. target: what it alone may
     spend. rounds_first: every silo's values are rounded to the grid before they are added up, so that sums are exact.
     reads: the runs before it that its values are computed from, whose problems its certificate is about.
     """
@@ -200,7 +193,7 @@ class SumQuery(Protocol):
         ...
 
     @property
-    def slot(self) -> Slot:
+    def kind(self) -> MessageKind:
         """Which kind of message it is."""
         ...
 
@@ -298,21 +291,21 @@ class TrainingSpec:
                 part = part.repeated(step.n_models).prefixed(step.prefix)
             if everything.keys() & part.releases.keys():
                 raise InputError(
-                    f"The step {step.name!r} releases something in a slot and round of another step, so only one of "
-                    "them would be paid for. Give every run a prefix of its own. Nothing was spent."
+                    f"The step {step.name!r} releases the message kind of another step in the same round, so only one "
+                    "of them would be paid for. Give every run a prefix of its own. Nothing was spent."
                 )
             everything |= part.releases
         return NoisePlan(everything)
 
-    def statement(self) -> Statement:
+    def account(self) -> Account:
         """Return what all steps together will cost the worst person."""
-        return self.noise_plan(is_secure=False).statement()
+        return self.noise_plan(is_secure=False).account()
 
 
 def plan_sum(
-    slot: Slot,
+    kind: MessageKind,
     k: int,
-    target: Target,
+    target: Target | PureTarget,
     facts: ReleaseFacts,
     certify: Callable[[int], Certificate],
     on_grid: Callable[[Certificate, float], Certificate],
@@ -321,15 +314,22 @@ def plan_sum(
 ) -> NoisePlan:
     """Return the releases of one sum, sent in round k, that spend the target.
 
-    certify: the certificate of a silo of so many records, or of all of them. on_grid: the same on a grid.
+    certify: the certificate of a silo of so many records, or of all of them. on_grid: the same on a grid. Pure epsilon
+    gets one discrete Laplace noise on every entry of the sum over all silos.
     """
     sizes = [sum(facts.sizes)] if facts.is_pooled else facts.sizes
     certificates = [certify(n) for n in sizes]
+    if isinstance(target, PureTarget):
+        (certificate,) = certificates
+        placed = on_grid(certificate, grid_for(certificate.bound / target.epsilon))
+        scale = math.nextafter(placed.bound / target.epsilon, math.inf)  # rounding must not spend more than epsilon
+        laplace = CoordinateLaplaceRelease(certificate=placed, scale=scale, agent=COORDINATOR, round=k)
+        return NoisePlan({(kind, k): {COORDINATOR: laplace}})
     agents = [COORDINATOR] if facts.is_pooled else range(len(sizes))
     is_common = not facts.is_pooled and len(set(certificates)) == 1
-    rows = tuple(Row(agent, (1,), (each,)) for agent, each in zip(agents, certificates, strict=True))
+    rows = tuple(AgentReleases(agent, (1,), (each,)) for agent, each in zip(agents, certificates, strict=True))
     planned = calibrated(
-        [Promise(slot, Family.GAUSSIAN, rows[:1] if is_common else rows, is_common=is_common)],
+        [MechanismSpec(kind, Family.GAUSSIAN, rows[:1] if is_common else rows, is_common=is_common)],
         target,
         Constant(),
         silos_per_person=facts.protection.silos_per_person,
@@ -337,4 +337,4 @@ def plan_sum(
         shares=facts.shares,
     )
     (row,) = planned.releases.values()
-    return NoisePlan({(slot, k): {agent: replace(release, round=k) for agent, release in row.items()}})
+    return NoisePlan({(kind, k): {agent: replace(release, round=k) for agent, release in row.items()}})

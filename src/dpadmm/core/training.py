@@ -62,7 +62,7 @@ class Outcome:
     """What a training released, and how it was paid for.
 
     released: by step, what a sum has told, and the runs of a method, one for each model. plan: every release of all
-    steps. origin: where the noise came from; only with secure noise may anything leave, for what `plan.statement()`
+    steps. origin: where the noise came from; only with secure noise may anything leave, for what `plan.account()`
     says. receipts: of the ledger. name: of the run in it.
     """
 

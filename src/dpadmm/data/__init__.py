@@ -1,7 +1,6 @@
 """Data: schemas with public bounds, tables of any kind, encodings, loaders, partitioners, generators."""
 
 from dpadmm import _offer
-from dpadmm.data.random_quadratics import random_quadratics as random_quadratics  # else its module hides it
 
 _HOMES = {
     "BinaryLabel": "columns",
@@ -11,13 +10,13 @@ _HOMES = {
     "RealLabel": "columns",
     "Schema": "schema",
     "Screening": "schema",
-    "TableFormat": "table_format",
+    "TableFormat": "reading",
     "ThresholdLabel": "columns",
     "encode_table": "tables",
-    "load_breast_cancer": "breast_cancer",
-    "logistic_table": "generators",
-    "random_control": "control",
-    "random_quadratics": "random_quadratics",
+    "load_breast_cancer": "examples",
+    "logistic_table": "examples",
+    "random_control": "examples",
+    "random_quadratics": "examples",
 }
 
 __all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

@@ -4,15 +4,15 @@ Nothing here refuses a cell: awkward ones are marked, row by row, and `tables.en
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import nearest, setting, shown
 from dpadmm.data.cells import Category, Cells, listed_cells, number_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
@@ -136,6 +136,32 @@ class Numeric:
         """Say the range."""
         usual = "" if self.typical is None else f", typically {self.typical:g}"
         return f"{self.name}: a number from {self.allowed}{usual}"
+
+
+@dataclass(frozen=True)
+class AnyNumber(Numeric):
+    """A number of an array for which no bounds were stated: whole rows are shortened, and nothing can be counted."""
+
+    lower: float = field(default=-math.inf, init=False)
+    upper: float = field(default=math.inf, init=False)
+    typical: None = field(default=None, init=False)
+    kind: ClassVar[str] = "any number"
+    allowed: ClassVar[str] = "any number"
+    _middle: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a column without a name."""
+        _check_name("A column", self)
+
+    def usual_scale(self) -> ColumnScale:
+        """Refuse: a scale follows from bounds."""
+        raise InputError(f"{self.name!r} has no public bounds, so that nothing tells its scale. State its bounds.")
+
+    scale_by_bounds = usual_scale
+
+    def describe(self) -> str:
+        """Say that every number will do."""
+        return f"{self.name}: {self.allowed}"
 
 
 @dataclass(frozen=True)
@@ -276,6 +302,43 @@ class ClassLabel:
 
 
 @dataclass(frozen=True)
+class ArrayLabel:
+    """The classes of an array, two or more: words, numbers or truth values, which predictions give back as they are.
+
+    >>> import pandas as pd
+    >>> ArrayLabel("label", (False, True)).read(pd.Series([True, False])).values.tolist()
+    [1.0, -1.0]
+    """
+
+    name: str
+    classes: tuple[str | bool | int | float, ...]
+    kind: ClassVar[str] = "array classes"
+    is_real: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no list of classes."""
+        _check_name("A label", self)
+        object.__setattr__(self, "classes", tuple(self.classes))
+        if len(self.classes) < 2 or not all(isinstance(each, str | bool | int | float) for each in self.classes):
+            raise InputError(f"{self.name!r}: list at least 2 classes, words, numbers or truth values.")
+
+    @property
+    def allowed(self) -> str:
+        """The classes."""
+        return ", ".join(map(repr, self.classes))
+
+    def read(self, cells: "pd.Series") -> Cells:
+        """Return -1 or +1 for two classes, the number of the class for more."""
+        found = listed_cells(cells, self.classes)
+        numbers = np.maximum(found.codes, 0).astype(np.float64)
+        return replace(found, values=2 * numbers - 1 if len(self.classes) == 2 else numbers)
+
+    def describe(self) -> str:
+        """Say the classes."""
+        return f"{self.name}: one of {self.allowed}"
+
+
+@dataclass(frozen=True)
 class ThresholdLabel:
     """Two classes by a public threshold: +1 above it, -1 at or below.
 
@@ -338,6 +401,16 @@ class RealLabel:
         _check_bounds(self)
 
     @property
+    def half_width(self) -> float:
+        """Half the range: a score of 1 in the units of the table."""
+        return (self.upper - self.lower) / 2
+
+    @property
+    def middle(self) -> float:
+        """The middle of the range."""
+        return self.lower + self.half_width
+
+    @property
     def allowed(self) -> str:
         """The range."""
         return f"{self.lower:g} to {self.upper:g}"
@@ -345,11 +418,16 @@ class RealLabel:
     def read(self, cells: "pd.Series") -> Cells:
         """Return numbers in [-1, 1]."""
         found = number_cells(cells, self.lower, self.lower, self.upper)
-        return replace(found, values=2.0 * (found.values - self.lower) / (self.upper - self.lower) - 1.0)
+        return replace(found, values=self.encode(found.values))
 
-    def decode(self, scores: Floats) -> Floats:
-        """Map predictions, clipped to [-1, 1], back to the units of the table."""
-        return self.lower + (np.clip(scores, -1.0, 1.0) + 1.0) * (self.upper - self.lower) / 2.0
+    def encode(self, numbers: Floats) -> Floats:
+        """Return numbers, moved within the range, as numbers in [-1, 1]."""
+        return 2.0 * (np.clip(numbers, self.lower, self.upper) - self.lower) / (self.upper - self.lower) - 1.0
+
+    def decode(self, scores: Floats, *, is_clipped: bool = True) -> Floats:
+        """Map scores back to the units of the table; clipped: those beyond [-1, 1] to the ends of the range."""
+        within = np.clip(scores, -1.0, 1.0) if is_clipped else scores
+        return self.lower + (within + 1.0) * (self.upper - self.lower) / 2.0
 
     def describe(self) -> str:
         """Say the range."""
@@ -359,13 +437,13 @@ class RealLabel:
 Column: TypeAlias = Numeric | Categorical
 """One column of the table and the features it becomes."""
 
-Label: TypeAlias = BinaryLabel | ClassLabel | ThresholdLabel | RealLabel
+Label: TypeAlias = BinaryLabel | ClassLabel | ArrayLabel | ThresholdLabel | RealLabel
 """The column to predict and the number it becomes."""
 
 
 def record_of(part: Column | Label) -> dict[str, Any]:
     """Return a column or a label as a JSON record."""
-    values = {each.name: getattr(part, each.name) for each in fields(part)}
+    values = {each.name: getattr(part, each.name) for each in fields(part) if each.init}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     return {"kind": part.kind} | {name: value for name, value in plain.items() if value is not None}
 
@@ -401,3 +479,50 @@ def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category,
     if len(set(stripped)) < len(stripped):
         raise InputError(f"{name!r}: categories must be distinct, got {shown(list(categories))}.")
     return stripped
+
+
+def name_classes(label: Label, weights: Mapping[Any, float]) -> dict[Any, float]:
+    """Return weights by the classes of a schema's label, which the user may have named by their text."""
+    known = {str(each): each for each in label.classes}
+    for name in weights:
+        if str(name) not in known:
+            listed = ", ".join(known) or "none, since the label is a number"
+            raise InputError(
+                f"{setting('class_weight')} names {shown(name)}, which is no class of the schema: these are "
+                f"{listed}.{nearest(str(name), known)}"
+            )
+    return {known[str(name)]: weight for name, weight in weights.items()}
+
+
+def label_shares(label: Label, weights: Mapping[Any, float] | None) -> tuple[float, ...]:
+    """Return what a record of each class of a schema's label counts, as terms say it; nothing without weights."""
+    for weight in (weights or {}).values():
+        checks.positive("every weight of a class", weight)
+    return () if not weights else class_shares(label.classes, name_classes(label, weights))
+
+
+def class_shares(classes: Sequence[Any], weights: Mapping[Any, float]) -> tuple[float, ...]:
+    """Return what a record of each class counts, the heaviest 1; classes without a weight have 1 before that.
+
+    >>> class_shares(("low", "middle", "high"), {"high": 4.0, "low": 2.0})
+    (0.5, 0.25, 1.0)
+    """
+    numbers = np.array([weights.get(each, 1.0) for each in classes], dtype=np.float64)
+    return tuple((numbers / numbers.max()).tolist())
+
+
+def weights_by_class(labels: Floats, shares: Sequence[float]) -> Floats:
+    """Return what each row counts, for labels -1/+1 of two classes or numbers of more.
+
+    >>> weights_by_class(np.array([1.0, -1.0]), (0.5, 1.0)).tolist()
+    [1.0, 0.5]
+    >>> weights_by_class(np.array([2.0, 0.0]), (0.5, 0.25, 1.0)).tolist()
+    [1.0, 0.5]
+    """
+    return np.array(shares)[(labels > 0 if len(shares) == 2 else labels).astype(np.intp)]
+
+
+def describe_class_weights(classes: Sequence[Any], weights: Sequence[float]) -> str:
+    """Say what a record of each class counts, as statements and terms do."""
+    told = ", ".join(f"{each}: {number:g}" for each, number in zip(classes, weights, strict=True))
+    return f"records are weighted by their class ({told}); these weights are public and were not taken from the data"

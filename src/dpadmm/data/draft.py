@@ -20,9 +20,8 @@ from dpadmm.checks import nearest, plural
 from dpadmm.data.cells import is_empty, numbers_of, written
 from dpadmm.data.columns import record_of
 from dpadmm.data.encoding import CONSTANT
-from dpadmm.data.reading import UNNAMED, checked_names, may_lack_header, no_header, read_file
+from dpadmm.data.reading import UNNAMED, TableFormat, checked_names, may_lack_header, no_header, read_file
 from dpadmm.data.schema import ASKED, FORMAT, MARK, VERSION, Schema, column_of, unfilled
-from dpadmm.data.table_format import TableFormat
 from dpadmm.errors import InputError
 
 

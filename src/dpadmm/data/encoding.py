@@ -13,13 +13,12 @@ depend on another's.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from dpadmm import checks
@@ -48,8 +47,6 @@ _ROUNDED = 64 * 2.0**-52  # of the squares that a norm is computed from
 
 _MOST_WEIGHT = 1e6  # norm of a model of encoded rows, far beyond what rows of norm 1 need
 
-_SIDES = ("centre", "scale", "empty", "lower", "upper")
-
 _EXAMPLE = "Give (low, high), each a number for all features or one number per feature."
 
 
@@ -77,12 +74,34 @@ class RowEncoding:
     upper: tuple[float, ...] | None = None
     row_norm: float = 1.0
 
+    dimension: int = field(init=False, repr=False, compare=False)
+    share: float = field(init=False, repr=False, compare=False)
+    _centre: Floats = field(init=False, repr=False, compare=False)
+    _scale: Floats = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
-        """Refuse what would divide by zero, or lacks a feature."""
-        sides = (self.scale, self.empty, *(side for side in (self.lower, self.upper) if side is not None))
-        fits = (self.lower is None) == (self.upper is None) and all(len(side) == len(self.centre) for side in sides)
-        if not fits or not self.centre or min(*self.scale, self.radius, self.row_norm) <= 0:
+        """Refuse what lacks a feature, and bounds whose rows or coefficients 64-bit numbers cannot hold.
+
+        dimension: number of encoded features. share: `sqrt(rho^2 - k^2)`, what the constant leaves to the others.
+        """
+        is_complete = bool(self.centre) and (self.lower is None) == (self.upper is None)
+        for side in (self.scale, self.empty, self.lower, self.upper):
+            is_complete = is_complete and (side is None or len(side) == len(self.centre))
+        if not is_complete or min(*self.scale, self.radius, self.row_norm) <= 0:
             raise InputError("An encoding needs a centre, a scale above 0 and an empty value for every feature.")
+        centre, scale = np.array(self.centre), np.array(self.scale)
+        with np.errstate(over="ignore", invalid="ignore"):
+            slopes = _MOST_WEIGHT / self.radius / scale
+            is_held = np.isfinite(slopes).all() and np.isfinite(slopes @ np.abs(centre))
+        if not is_held:
+            raise InputError(
+                f"row_norm {self.radius:g} is too small, or the feature_bounds are too close together, for 64-bit "
+                "numbers to hold the coefficients. Rescale the features."
+            )
+        object.__setattr__(self, "dimension", len(centre) + (self.constant is not None))
+        object.__setattr__(self, "share", math.sqrt(self.row_norm**2 - (self.constant or 0.0) ** 2))
+        object.__setattr__(self, "_centre", centre)
+        object.__setattr__(self, "_scale", scale)
 
     @classmethod
     def of(
@@ -92,12 +111,11 @@ class RowEncoding:
 
         The spread of a column is the mean square of its encoded part, so that R is `reach` times a usual row's norm.
         """
-        spread = math.fsum(scale.spread for scale in scales)
-        sides = {name: tuple(chain.from_iterable(getattr(scale, name) for scale in scales)) for name in _SIDES}
-        radius = reach * math.sqrt(max(spread, _LEAST_SPREAD))
-        made = cls(radius=radius, row_norm=row_norm, constant=constant, **sides)
-        _check_scale(made)
-        return made
+        radius = reach * math.sqrt(max(math.fsum(map(attrgetter("spread"), scales)), _LEAST_SPREAD))
+        sides = {}
+        for name in ("centre", "scale", "empty", "lower", "upper"):
+            sides[name] = tuple(chain.from_iterable(map(attrgetter(name), scales)))
+        return cls(radius=radius, row_norm=row_norm, constant=constant, **sides)
 
     @classmethod
     def of_numbers(
@@ -112,7 +130,7 @@ class RowEncoding:
             low, high = box_of(feature_bounds, n_features)
             centre, half_width = low / 2 + high / 2, high / 2 - low / 2
             lower, upper = tuple(low.tolist()), tuple(high.tolist())
-        made = cls(
+        return cls(
             centre=tuple(centre.tolist()),
             scale=tuple(half_width.tolist()),
             empty=tuple(centre.tolist()),
@@ -121,26 +139,6 @@ class RowEncoding:
             radius=math.sqrt(n_features) if row_norm is None else checks.positive("row_norm", row_norm),
             constant=CONSTANT if has_intercept else None,
         )
-        _check_scale(made)
-        return made
-
-    @property
-    def dimension(self) -> int:
-        """Number of encoded features."""
-        return len(self.centre) + (self.constant is not None)
-
-    @property
-    def share(self) -> float:
-        """`sqrt(rho^2 - k^2)`: what the constant leaves to the other features."""
-        return math.sqrt(self.row_norm**2 - (self.constant or 0.0) ** 2)
-
-    @cached_property
-    def _centre(self) -> Floats:
-        return np.array(self.centre)
-
-    @cached_property
-    def _scale(self) -> Floats:
-        return np.array(self.scale)
 
     def encode(self, table: Matrix) -> Matrix:
         """Return the encoded rows (n, dimension) of a table of numbers; those of a sparse table stay sparse.
@@ -151,20 +149,16 @@ class RowEncoding:
             return self._finished(*self._sparse_parts(sparse.csr_array(table, dtype=np.float64, copy=True)))
         numbers = np.asarray(dense(table), dtype=np.float64)
         rows = np.empty((len(numbers), self.dimension))
+        if self.constant is not None:
+            rows[:, -1] = self.constant
         for first in range(0, len(rows), _ROWS):
             here = slice(first, first + _ROWS)
-            self._encode_block(numbers[here], rows[here])
+            scaled = (self._clipped(numbers[here], slice(None)) - self._centre) / self._scale
+            largest = np.maximum(np.abs(scaled).max(axis=1), _TINY)
+            shape = scaled / largest[:, None]  # squares of rows divided by their largest entry cannot overflow
+            factors = self._factors(largest, np.einsum("ij,ij->i", shape, shape))
+            np.multiply(scaled, factors[:, None], out=rows[here, : scaled.shape[1]])
         return rows
-
-    def _encode_block(self, numbers: Floats, out: Floats) -> None:
-        """Write the encoded rows of some rows of numbers."""
-        scaled = (self._clipped(numbers, slice(None)) - self._centre) / self._scale
-        largest = np.maximum(np.abs(scaled).max(axis=1), _TINY)
-        shape = scaled / largest[:, None]  # squares of rows divided by their largest entry cannot overflow
-        factors = self._factors(largest, np.einsum("ij,ij->i", shape, shape))
-        np.multiply(scaled, factors[:, None], out=out[:, : scaled.shape[1]])
-        if self.constant is not None:
-            out[:, -1] = self.constant
 
     def encode_cells(self, columns: Sequence[Column], cells: Sequence[Cells], blank: Mask) -> Matrix:
         """Return the encoded rows of columns as they were read; blank rows are all zero, their constant as well.
@@ -293,40 +287,20 @@ class RowEncoding:
         return CentredRows(rows, factors, shift, self.share / self.radius) if np.any(shift) else rows
 
 
-@dataclass(frozen=True)
-class TargetScale:
-    """The public map of a real target into [-1, 1]: `t = (clip(y, low, high) - middle) / half_width`.
+def target_range(bounds: Any) -> tuple[float, float]:
+    """Return the public bounds of a number to predict, checked.
 
-    >>> TargetScale.of((0.0, 10.0)).encode(np.array([5.0, 12.0])).tolist()
-    [0.0, 1.0]
+    >>> target_range((0, 10))
+    (0.0, 10.0)
     """
-
-    middle: float
-    half_width: float
-    is_assumed: bool = False
-
-    @classmethod
-    def of(cls, target_bounds: Any) -> "TargetScale":
-        """Return the map for public bounds (low, high); without any, for (-1, 1)."""
-        if target_bounds is None:
-            return cls(0.0, 1.0, is_assumed=True)
-        low, high = _pair("target_bounds", target_bounds, "Give two numbers, (low, high).")
-        low, high = checks.finite("the lower target bound", low), checks.finite("the upper target bound", high)
-        if not _TINY < high / 2 - low / 2 < _HUGE:
-            raise InputError(
-                f"target_bounds must be two numbers with low < high, got ({low:g}, {high:g}); they must be between "
-                f"{_TINY:g} and {_HUGE:g} apart."
-            )
-        return cls(low / 2 + high / 2, high / 2 - low / 2)
-
-    def encode(self, y: Floats) -> Floats:
-        """Return the targets in [-1, 1]; those outside the bounds are clipped."""
-        low, high = self.middle - self.half_width, self.middle + self.half_width
-        return np.clip((np.clip(y, low, high) - self.middle) / self.half_width, -1.0, 1.0)
-
-    def decode(self, coef: Floats, intercept: Floats) -> tuple[Floats, Floats]:
-        """Return a model of the scaled target as one of the target itself."""
-        return coef * self.half_width, intercept * self.half_width + self.middle
+    low, high = _pair("target_bounds", bounds, "Give two numbers, (low, high).")
+    low, high = checks.finite("the lower target bound", low), checks.finite("the upper target bound", high)
+    if not _TINY < high / 2 - low / 2 < _HUGE:
+        raise InputError(
+            f"target_bounds must be two numbers with low < high, got ({low:g}, {high:g}); they must be between "
+            f"{_TINY:g} and {_HUGE:g} apart."
+        )
+    return low, high
 
 
 def _in_rows(rows: Mask, features: Ints, values: Floats, shape: tuple[int, int]) -> Any:
@@ -334,18 +308,6 @@ def _in_rows(rows: Mask, features: Ints, values: Floats, shape: tuple[int, int])
     which = np.flatnonzero(rows)
     places = (np.repeat(which, len(features)), np.tile(features, len(which)))
     return sparse.csr_array((np.tile(values, len(which)), places), shape=shape)
-
-
-def _check_scale(made: RowEncoding) -> None:
-    """Refuse bounds whose rows or coefficients 64-bit numbers cannot hold; the run would be paid for by then."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        slopes = _MOST_WEIGHT / made.radius / np.array(made.scale)
-        is_held = np.isfinite(slopes).all() and np.isfinite(slopes @ np.abs(made.centre))
-    if not is_held:
-        raise InputError(
-            f"row_norm {made.radius:g} is too small, or the feature_bounds are too close together, for 64-bit numbers "
-            "to hold the coefficients. Rescale the features."
-        )
 
 
 def _pair(name: str, bounds: Any, advice: str) -> tuple[Any, Any]:
@@ -360,23 +322,22 @@ def _pair(name: str, bounds: Any, advice: str) -> tuple[Any, Any]:
 
 def box_of(bounds: Any, n_features: int) -> tuple[Floats, Floats]:
     """Return the lower and upper bound of every feature."""
-    low, high = (_vector(side, n_features) for side in _pair("feature_bounds", bounds, _EXAMPLE))
+    box = []
+    for side in _pair("feature_bounds", bounds, _EXAMPLE):
+        try:
+            values = np.asarray(side, dtype=np.float64)
+        except Exception:  # noqa: BLE001 - whatever an object says when it is converted may quote a cell
+            raise_alone(InputError(f"feature_bounds must be numbers, got {shown(side)}. {_EXAMPLE}"))
+        if values.shape not in ((), (n_features,)) or not np.all(np.isfinite(values)):
+            raise InputError(
+                f"feature_bounds must be finite and fit {n_features} features, got a side of shape {values.shape}. "
+                f"{_EXAMPLE}"
+            )
+        box.append(np.broadcast_to(values, (n_features,)).copy())
+    low, high = box
     if not np.all(low < high):
         j = int(np.argmin(low < high))
         raise InputError(f"feature_bounds must have low < high, which feature {j} has not. {_EXAMPLE}")
     if not np.all((high / 2 - low / 2 < _HUGE) & (high / 2 - low / 2 > _TINY)):
         raise InputError(f"feature_bounds must be between {_TINY:g} and {_HUGE:g} apart. Rescale the features.")
     return low, high
-
-
-def _vector(side: ArrayLike, n_features: int) -> Floats:
-    try:
-        values = np.asarray(side, dtype=np.float64)
-    except Exception:  # noqa: BLE001 - whatever an object says when it is converted may quote a cell
-        raise_alone(InputError(f"feature_bounds must be numbers, got {shown(side)}. {_EXAMPLE}"))
-    if values.shape not in ((), (n_features,)) or not np.all(np.isfinite(values)):
-        raise InputError(
-            f"feature_bounds must be finite and fit {n_features} features, got a side of shape {values.shape}. "
-            f"{_EXAMPLE}"
-        )
-    return np.broadcast_to(values, (n_features,)).copy()

@@ -1,21 +1,27 @@
 """Tables in Parquet files, read a batch at a time: one file, or all files of a folder in the order of their names.
 
 A table is a fixed sequence of parts, some row groups of a file each. A file that changes after it was first looked at
-is noticed at the beginning and at the end of every part that is read of it.
+is noticed at the beginning and at the end of every part that is read of it. `Workers` call tasks on the parts: threads
+of this process, or, with the same protocol, a cluster (`dpadmm.data.cluster`).
 """
 
 import hashlib
 import math
+import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dpadmm.data.reading import PARQUET, checked_names, quietly
 from dpadmm.errors import InputError, raise_alone
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 _CELLS = 2**18  # decoded at a time, in several forms: larger batches are faster, and take more memory
 _MOST_ROWS = 2**16
@@ -226,3 +232,56 @@ def _footer(path: Path) -> tuple[list[TablePart], list[str], FileStamp]:
                 parts.append(TablePart(path, tuple(groups), first, rows, stamp))
             first, rows, groups = first + rows, 0, []
     return parts, [str(name) for name in shown.columns], stamp
+
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
+
+_MOST_THREADS = 2  # each holds a batch of its own in several forms: more would be faster, and take more memory
+
+
+class Workers(Protocol):
+    """Calls a task on items, wherever that may be; tasks, items and results are small and picklable."""
+
+    def check_tables(self, tables: "Sequence[ParquetTable]") -> "Sequence[ParquetTable]":
+        """Return the tables as tasks find them; refuse, before anything is spent, files that not all workers see."""
+        ...
+
+    def run(self, task: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
+        """Yield `task(item)` of all items in their order. A failing task ends the pass with its own exception."""
+        ...
+
+
+@dataclass(frozen=True)
+class ThreadWorkers:
+    """Threads of this process; most of a pass is compiled code that runs beside other threads."""
+
+    threads: int = min(_MOST_THREADS, os.cpu_count() or 1)
+
+    def check_tables(self, tables: "Sequence[ParquetTable]") -> "Sequence[ParquetTable]":
+        """Return the tables as they are: threads see the files that this process sees."""
+        return tables
+
+    def run(self, task: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
+        """Yield the results in order; at most `threads` items are under way when a pass is given up."""
+        if self.threads == 1 or len(items) <= 1:
+            yield from map(task, items)
+            return
+        pending = deque(_pool(self.threads).submit(task, item) for item in items)
+        try:
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for each in pending:
+                each.cancel()
+            wait(pending)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return threads that stay: each keeps memory to allocate from, and new ones in every pass would add to it."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="dpadmm pass")
+
+
+if hasattr(os, "register_at_fork"):  # threads do not live on in a forked process, which would wait for them
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -13,9 +13,8 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from dpadmm import checks
 from dpadmm.checks import nearest
 from dpadmm.data.cells import Cells, Mask
 from dpadmm.data.column_statistics import ColumnStatistics
-from dpadmm.data.columns import Categorical, Column, ColumnScale, Numeric, record_of
+from dpadmm.data.columns import AnyNumber, Categorical, Column, ColumnScale, Numeric, record_of
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.sums import CATEGORY_WEIGHT
 from dpadmm.problems.arrays import Floats, Matrix
@@ -58,25 +57,22 @@ class NumberBins:
 
     lower: float
     upper: float
+    anchor: float = field(init=False)
+    edges: Floats = field(init=False, repr=False, compare=False)
+    number: int = field(init=False)
+    weight: ClassVar[float] = 1.0
 
-    @property
-    def anchor(self) -> float:
-        """Where bins are finest."""
-        return 0.0 if self.lower <= 0 <= self.upper else self.lower
-
-    @cached_property
-    def edges(self) -> Floats:
-        """Ends of the intervals, from `lower` to `upper`."""
-        low, high, anchor = self.lower, self.upper, self.anchor
+    def __post_init__(self) -> None:
+        """Compute the anchor, where bins are finest; the ends of the intervals; and how many bins there are."""
+        low, high = self.lower, self.upper
+        anchor = 0.0 if low <= 0 <= high else low
         halves = 0.5 ** np.arange(1, HALVINGS + 1)
         steps = low + (high - low) * np.arange(STEPS) / STEPS
         inner = np.concatenate([steps, anchor + (high - anchor) * halves, anchor - (anchor - low) * halves, [anchor]])
-        return np.unique([*inner[(inner > low) & (inner < high)].tolist(), low, high])
-
-    @property
-    def number(self) -> int:
-        """How many bins there are."""
-        return len(self.edges) + 1
+        edges = np.unique([*inner[(inner > low) & (inner < high)].tolist(), low, high])
+        object.__setattr__(self, "anchor", anchor)
+        object.__setattr__(self, "edges", edges)
+        object.__setattr__(self, "number", len(edges) + 1)
 
     def places(self, values: Floats, missing: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return the bin of every cell; values outside the bounds are in the nearest one."""
@@ -84,16 +80,9 @@ class NumberBins:
         found = np.where(values == self.anchor, self.number - 2, inner)
         return np.where(missing, self.number - 1, found).astype(np.intp)
 
-    @cached_property
-    def line(self) -> tuple[NDArray[np.intp], Floats, Floats]:
-        """The bins from left to right, empty left out: their places, left and right ends; the anchor's is a point."""
-        return _line(self.edges, self.anchor)
-
-
-def _line(edges: Floats, anchor: float) -> tuple[NDArray[np.intp], Floats, Floats]:
-    at = int(np.searchsorted(edges, anchor))
-    order = np.insert(np.arange(len(edges) - 1), at, len(edges) - 1)
-    return order.astype(np.intp), np.insert(edges[:-1], at, anchor), np.insert(edges[1:], at, anchor)
+    def count(self, found: Cells, blank: Mask, row_weights: Floats | None) -> NDArray[Any]:
+        """Return the weighted count of every bin."""
+        return np.bincount(self.places(found.values, found.missing | blank), row_weights, minlength=self.number)
 
 
 @dataclass(frozen=True)
@@ -101,53 +90,53 @@ class CategoryBins:
     """One bin for each category, and one for cells that are none of them."""
 
     n_categories: int
+    number: int = field(init=False)
+    weight: ClassVar[float] = CATEGORY_WEIGHT
 
-    @property
-    def number(self) -> int:
-        """How many bins there are."""
-        return self.n_categories + 1
+    def __post_init__(self) -> None:
+        """Count the bins."""
+        object.__setattr__(self, "number", self.n_categories + 1)
 
-
-def bins_of(column: Any) -> NumberBins | CategoryBins:
-    """Return the public bins of a column."""
-    if isinstance(column, Numeric):
-        return NumberBins(column.lower, column.upper)
-    if isinstance(column, Categorical):
-        return CategoryBins(len(column.categories))
-    raise InputError(f"{column.name}: without public bounds or categories there are no bins to count in.")
+    def count(self, found: Cells, blank: Mask, row_weights: Floats | None) -> NDArray[Any]:
+        """Return the weighted count of every bin."""
+        places = np.where((found.codes < 0) | blank, self.n_categories, found.codes)
+        return np.bincount(places, row_weights, minlength=self.number)
 
 
 @dataclass(frozen=True)
 class ProfileForm:
-    """What is counted: the public columns. `size` counts in all, one column after the other."""
+    """What is counted: the public columns, in `bins` each.
+
+    size: counts in all, one column after the other. weights: what a record counts in each bin, 1 for numbers, one half
+    for categories. n_numeric, n_categorical: how many columns hold numbers, and categories.
+    """
 
     columns: tuple[Column, ...]
+    bins: tuple[NumberBins | CategoryBins, ...] = field(init=False, repr=False, compare=False)
+    size: int = field(init=False, repr=False, compare=False)
+    weights: Floats = field(init=False, repr=False, compare=False)
+    n_numeric: int = field(init=False, repr=False, compare=False)
+    n_categorical: int = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def bins(self) -> tuple[NumberBins | CategoryBins, ...]:
-        """The bins of every column."""
-        return tuple(bins_of(column) for column in self.columns)
-
-    @property
-    def n_numeric(self) -> int:
-        """How many columns hold numbers."""
-        return sum(isinstance(bins, NumberBins) for bins in self.bins)
-
-    @property
-    def n_categorical(self) -> int:
-        """How many columns hold categories."""
-        return len(self.bins) - self.n_numeric
-
-    @property
-    def size(self) -> int:
-        """How many counts there are."""
-        return sum(bins.number for bins in self.bins)
-
-    @cached_property
-    def weights(self) -> Floats:
-        """What a record counts in each bin: 1 for numbers, one half for categories."""
-        parts = [np.full(b.number, 1.0 if isinstance(b, NumberBins) else CATEGORY_WEIGHT) for b in self.bins]
-        return np.concatenate(parts)
+    def __post_init__(self) -> None:
+        """Find the public bins of every column."""
+        bins: list[NumberBins | CategoryBins] = []
+        weights: list[float] = []
+        n_numeric = 0
+        for column in self.columns:
+            if isinstance(column, Numeric) and not isinstance(column, AnyNumber):
+                bins.append(NumberBins(column.lower, column.upper))
+                n_numeric += 1
+            elif isinstance(column, Categorical):
+                bins.append(CategoryBins(len(column.categories)))
+            else:
+                raise InputError(f"{column.name}: without public bounds or categories there are no bins to count in.")
+            weights += [bins[-1].weight] * bins[-1].number
+        object.__setattr__(self, "bins", tuple(bins))
+        object.__setattr__(self, "size", len(weights))
+        object.__setattr__(self, "weights", np.array(weights))
+        object.__setattr__(self, "n_numeric", n_numeric)
+        object.__setattr__(self, "n_categorical", len(bins) - n_numeric)
 
     @property
     def digest(self) -> str:
@@ -160,13 +149,7 @@ class ProfileForm:
 
         row_weights: what each row counts as, 1 where left out.
         """
-        parts = []
-        for bins, found in zip(self.bins, cells, strict=True):
-            if isinstance(bins, NumberBins):
-                places = bins.places(found.values, found.missing | blank)
-            else:
-                places = np.where((found.codes < 0) | blank, bins.n_categories, found.codes)
-            parts.append(np.bincount(places, row_weights, minlength=bins.number))
+        parts = [bins.count(found, blank, row_weights) for bins, found in zip(self.bins, cells, strict=True)]
         return np.concatenate(parts) * self.weights
 
     def counts_of_numbers(self, table: Matrix, row_weights: Floats | None = None) -> Floats:
@@ -204,22 +187,22 @@ class ColumnCounts:
         if not fits or not is_known or np.any(np.diff(self.edges) <= 0):
             raise InputError(f"The profile of {self.name!r} is damaged: its counts do not fit its bins.")
 
-    @property
-    def is_number(self) -> bool:
-        """Whether the column holds numbers."""
-        return bool(self.edges)
+    def sorted_bins(self) -> tuple[Floats, Floats, Floats]:
+        """Return the counts of a number's bins from left to right, without empty cells; their left and right ends.
 
-    @property
-    def empty(self) -> float:
-        """The noisy number of empty cells."""
-        return self.counts[-1]
+        The anchor's bin is a point.
+        """
+        edges, anchor = np.array(self.edges), NumberBins(self.edges[0], self.edges[-1]).anchor
+        at = int(np.searchsorted(edges, anchor))
+        counts = np.insert(np.array(self.counts[:-2]), at, self.counts[-2])
+        return counts, np.insert(edges[:-1], at, anchor), np.insert(edges[1:], at, anchor)
 
     def statistics(self, records: int) -> ColumnStatistics:
         """Return what follows from the counts of so many records."""
         counts, left, right = np.array(self.counts), np.empty(0), np.empty(0)
-        if self.is_number:
-            order, left, right = _line(np.array(self.edges), NumberBins(self.edges[0], self.edges[-1]).anchor)
-            counts = np.append(counts[order], self.empty)
+        if self.edges:
+            found, left, right = self.sorted_bins()
+            counts = np.append(found, self.counts[-1])
         return ColumnStatistics(self.name, counts, self.noise_std, records, left, right, self.categories)
 
 
@@ -251,22 +234,16 @@ class ReleasedProfile:
         parts = np.split(pooled / form.weights, np.cumsum([bins.number for bins in form.bins])[:-1])
         columns = []
         for column, bins, part in zip(form.columns, form.bins, parts, strict=True):
-            std, edges, categories = noise_std, tuple[float, ...](), tuple[str | int, ...]()
-            if isinstance(column, Categorical):
-                std, categories = noise_std / CATEGORY_WEIGHT, column.categories
-            elif isinstance(bins, NumberBins):
-                edges = tuple(bins.edges.tolist())
-            counts = tuple(part.tolist())
             columns.append(
-                ColumnCounts(name=column.name, counts=counts, noise_std=std, edges=edges, categories=categories)
+                ColumnCounts(
+                    name=column.name,
+                    counts=tuple(part.tolist()),
+                    noise_std=noise_std / bins.weight,
+                    edges=tuple(bins.edges.tolist()) if isinstance(bins, NumberBins) else (),
+                    categories=column.categories if isinstance(column, Categorical) else (),
+                )
             )
-        return cls(
-            columns=tuple(columns),
-            records=records,
-            form=form.digest,
-            run=run,
-            is_nominal=is_nominal,
-        )
+        return cls(columns=tuple(columns), records=records, form=form.digest, run=run, is_nominal=is_nominal)
 
     @property
     def counted(self) -> int:
@@ -331,7 +308,7 @@ def _category_scale(column: Categorical, counts: ColumnCounts, records: int) -> 
 
 def _number_scale(column: Numeric, counts: ColumnCounts, records: int) -> ColumnScale:
     """Centre and scale by the mean and deviation of the visible bins; the usual scale where none is visible."""
-    visible = VisibleLine.of(NumberBins(column.lower, column.upper), counts, records)
+    visible = VisibleLine.of(counts, records)
     if visible is None:
         return column.usual_scale()
     centre, scale = visible.centre_and_scale(column.upper - column.lower)
@@ -359,11 +336,10 @@ class VisibleLine:
     unseen: float
 
     @classmethod
-    def of(cls, bins: NumberBins, counts: ColumnCounts, records: int) -> "VisibleLine | None":
+    def of(cls, counts: ColumnCounts, records: int) -> "VisibleLine | None":
         """Keep what exceeds the noise, between the ends where the shares summed up from outside do; None if nothing."""
-        order, left, right = bins.line
-        noise = counts.noise_std / records
-        shares = np.array(counts.counts)[order] / records
+        found, left, right = counts.sorted_bins()
+        noise, shares = counts.noise_std / records, found / records
         needed = max(_END, noise / 2) + 2 * noise * np.sqrt(np.arange(1, len(shares) + 1))
         from_left = np.flatnonzero(np.cumsum(shares) > needed)
         from_right = np.flatnonzero(np.cumsum(shares[::-1]) > needed)
@@ -374,7 +350,7 @@ class VisibleLine:
         is_seen = (shares > _VISIBLE * noise) & (places >= ends[0]) & (places <= ends[1])
         if not is_seen.any():
             return None
-        empty = counts.empty / records
+        empty = counts.counts[-1] / records
         unseen = 1 + noise - shares[is_seen].sum() - (empty if empty > _VISIBLE * noise else 0.0)
         return cls(left[is_seen], right[is_seen], on_simplex(shares[is_seen]), float(np.clip(unseen, 0.0, 1.0)))
 
@@ -390,12 +366,6 @@ class VisibleLine:
         place = int(min(np.searchsorted(total, share), np.flatnonzero(self.shares > 0)[-1]))
         inside = (share - (total[place] - self.shares[place])) / max(self.shares[place], 1e-12)
         return float(self.left[place] + (self.right[place] - self.left[place]) * np.clip(inside, 0.0, 1.0))
-
-    def moments(self, low: float, high: float) -> tuple[float, float]:
-        """Return mean and variance with values moved within (low, high)."""
-        left, right = np.clip(self.left, low, high), np.clip(self.right, low, high)
-        mean = float(self.shares @ (left + right) / 2)
-        return mean, float(self.shares @ (((left + right) / 2 - mean) ** 2 + (right - left) ** 2 / 12))
 
     def centre_and_scale(self, width: float) -> tuple[float, float]:
         """Return mean and deviation, winsorised; `width` is the public range.
@@ -414,7 +384,9 @@ class VisibleLine:
         if low == high:
             return low, max(math.sqrt(self.unseen * width**2 / 12), _ATOM_SCALE * width)
         hidden = self.unseen * min(width, _FAR * (high - low)) ** 2 / 12
-        centre, variance = self.moments(self.quantile(_WINSORISED), self.quantile(1 - _WINSORISED))
+        left, right = np.clip([self.left, self.right], self.quantile(_WINSORISED), self.quantile(1 - _WINSORISED))
+        centre = float(self.shares @ (left + right) / 2)
+        variance = float(self.shares @ (((left + right) / 2 - centre) ** 2 + (right - left) ** 2 / 12))
         held = self.shares[self.shares > 0]
         is_crowded = max(held[0], held[-1]) > 0.5
         core = (self.quantile(0.98) - self.quantile(0.02)) / (2.5 if is_crowded else 6.0)

@@ -1,27 +1,241 @@
 """Files of tables: text in any dialect, Parquet, Arrow and Excel, each cell as it stands there.
 
+How a text file is written (what stands between its cells, its decimal mark, its encoding) follows from what is stated,
+from the header line, which is public, or is a fixed default; no other line is looked at. So one person's cell never
+decides how another's is read: a cell that does not fit is refused by itself.
+
 The first line of a text file without a header is somebody's record, and the readers' own complaints quote cells. So
 messages name file, row and column, never a name or a value that was found there: messages travel to logs.
 """
 
+import codecs
+import csv
+import gzip
 import io
 import re
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpadmm.checks import setting
+from dpadmm.checks import setting, shown
 from dpadmm.data.cells import listed_cells
 from dpadmm.data.schema import numbered_names
-from dpadmm.data.table_format import TEXT_FILES, TableFormat, fits_both_marks, is_text_file, read_text, with_point
 from dpadmm.errors import InputError, raise_alone
+
+TEXT_FILES = (".csv", ".tsv", ".txt", ".data", ".csv.gz", ".tsv.gz", ".txt.gz", ".data.gz")
+"""How the names of text files end."""
+
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_DECIMALS = {".": "decimal point", ",": "decimal comma"}
+_NAMED = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "point": "."}
+_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_HEAD = 2**20  # characters in which a header ends
+
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
+_WITH_COMMA = re.compile(r"([+-]?)([1-9][0-9]{0,2}(?:\.[0-9]{3})+|[0-9]*),([0-9]*)((?:[eE][+-]?[0-9]+)?)")
+_EITHER_MARK = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
+
+
+def is_text_file(path: str | Path) -> bool:
+    """Return whether a file's name says that it is a text file, so that it may lack a header."""
+    return str(path).lower().endswith(TEXT_FILES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFormat:
+    r"""What is known about how a table is written; None where nothing was stated.
+
+    sep: the one character between cells. decimal: "." or ",", with which dots may stand between thousands; None between
+    semicolons: every cell by the mark that it has, and one that either mark fits (1.234) is refused.
+    na_values: what stands for an empty cell, beside nothing at all and the usual words. has_header: whether the first
+    line names the columns; else they are column1, column2, ...
+
+    >>> TableFormat.of(sep="tab", na_values=["?"]).describe()
+    "tabs, header, '?' for a missing value"
+    """
+
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    na_values: tuple[str, ...] = ()
+    has_header: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what no file is written in."""
+        if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n' or self.sep.isalnum()):
+            raise InputError(
+                f"The separator must be one character between cells, such as , or ; (or the word tab); got "
+                f"{shown(self.sep)}."
+            )
+        if self.decimal is not None and self.decimal not in _DECIMALS:
+            raise InputError(f"The decimal mark must be . or , (a point or a comma), got {shown(self.decimal)}.")
+        if self.sep is not None and self.sep == self.decimal == ".":
+            raise InputError("The separator and the decimal mark cannot both be a point. Change one of them.")
+        if not isinstance(self.na_values, tuple) or not all(isinstance(word, str) for word in self.na_values):
+            raise InputError(f"na_values must be a list of words, got {shown(self.na_values)}.")
+        if self.has_header not in (None, True, False):
+            raise InputError(f"has_header must be true or false, without quotes; got {shown(self.has_header)}.")
+        _check_encoding(self.encoding)
+
+    @classmethod
+    def of(
+        cls,
+        sep: str | None = None,
+        decimal: str | None = None,
+        encoding: str | None = None,
+        na_values: Sequence[str] | None = None,
+        header: bool | None = None,
+    ) -> "TableFormat":
+        """Return what options say."""
+        return cls(
+            sep=sep if sep is None else _NAMED.get(sep, sep),
+            decimal=decimal if decimal is None else _NAMED.get(decimal, decimal),
+            encoding=encoding,
+            na_values=tuple(na_values or ()),
+            has_header=header,
+        )
+
+    @property
+    def is_headed(self) -> bool:
+        """Whether the first line names the columns, which it does unless told otherwise."""
+        return self.has_header is not False
+
+    def over(self, earlier: "TableFormat") -> "TableFormat":
+        """Return this format, with what it leaves open as it was earlier."""
+        kept = {each.name: getattr(earlier, each.name) for each in fields(self)}
+        return replace(self, **{name: value for name, value in kept.items() if getattr(self, name) in (None, ())})
+
+    def stored(self) -> "TableFormat":
+        """Return what is left of it for a file that is no text: Parquet knows its cells."""
+        return TableFormat(na_values=self.na_values, has_header=self.has_header)
+
+    def record(self) -> dict[str, Any]:
+        """Return what is known as plain values by name."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        known = {name: value for name, value in plain.items() if value not in (None, ())}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items()}
+
+    @classmethod
+    def taken_from(cls, plain: dict[str, Any]) -> "TableFormat":
+        """Return what `record` wrote, and take it out of the plain values."""
+        words = {each.name: plain.pop(each.name) for each in fields(cls) if each.name in plain}
+        listed = words.get("na_values", [])
+        return cls(**words | {"na_values": tuple(listed) if isinstance(listed, list) else listed})
+
+    def describe(self) -> str:
+        """Say in words how a file is read."""
+        sep = None if self.sep is None else _SEPARATORS.get(self.sep, f"{self.sep!r} between cells")
+        decimal = "decimal comma or point" if self.sep == ";" else None
+        decimal = decimal if self.decimal is None else _DECIMALS[self.decimal]
+        words = ", ".join(map(repr, self.na_values))
+        parts = (sep, decimal, self.encoding, "header" if self.is_headed else "no header")
+        return ", ".join(part for part in (*parts, words and f"{words} for a missing value") if part)
+
+
+_WITH_STATE = ("iso2022", "hz", "utf_7")
+
+
+def _check_encoding(name: str | None) -> None:
+    try:
+        if name is not None:
+            "".encode(name)
+    except (LookupError, TypeError, ValueError) as problem:
+        raise InputError(f"There is no text encoding {shown(name)}; common ones: utf-8, cp1252, latin-1.") from problem
+    if name is not None and codecs.lookup(name).name.replace("-", "_").startswith(_WITH_STATE):
+        raise InputError(
+            f"In the encoding {shown(name)} one cell may decide how all later ones are read. Save the file as UTF-8."
+        )
+
+
+def read_text(path: Path, asked: TableFormat) -> tuple[str, TableFormat]:
+    """Return what a text file says, and its format: as stated, as its header line shows, or by default.
+
+    Where there is no header, the first line is somebody's record, and nothing is taken from it.
+    """
+    opened = gzip.open if path.name.lower().endswith(".gz") else open
+    with opened(path, "rb") as file:
+        stored = file.read()
+    marks = _MARKS if asked.is_headed else {}
+    encoding = asked.encoding or next((name for mark, name in marks.items() if stored.startswith(mark)), "utf-8")
+    text = stored.decode(encoding).removeprefix("\ufeff")
+    sep = asked.sep or ("\t" if ".tsv" in path.name.lower() else _separator(path, text) if asked.is_headed else ",")
+    _check_quotes(path, text, sep)
+    decimal = asked.decimal or (None if sep == ";" else ".")
+    return text, replace(asked, sep=sep, encoding=encoding, decimal=decimal)
+
+
+def _separator(path: Path, text: str) -> str:
+    """Return what separates the cells of the header line."""
+    found = [sep for sep in _SEPARATORS if _header_cells(text[:_HEAD], sep) > 1]
+    if len(found) > 1:
+        words = " or ".join(_SEPARATORS[sep] for sep in found)
+        raise InputError(
+            f"{path}: its first line could be cells between {words}. Say which with {setting('sep')}, for "
+            f"instance {setting('sep', 'tab' if found[0] == chr(9) else found[0])}."
+        )
+    return found[0] if found else ","
+
+
+def _header_cells(text: str, sep: str) -> int:
+    """Return how many cells the header has if this separates them; 0 if some quotation mark then encloses none."""
+    try:
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True)
+        header = next((line for line in lines if line), [])
+        return 0 if any('"' in cell for cell in header) else len(header)
+    except csv.Error:  # a cell without an end: the reader will say so
+        return 0
+
+
+def _check_quotes(path: Path, text: str, sep: str) -> None:
+    """Refuse quotation marks that do not enclose a whole cell: what they open would end in another person's row.
+
+    Where all of them enclose cells, an even number has been read wherever a row ends. So a row with one too many leaves
+    an odd number in the file, which is refused, and never just joins other rows.
+    """
+    if '"' not in text:
+        return
+    ends = rf"[{re.escape(sep)}\r\n]"
+    enclosed = re.compile(rf'(?:^|{ends}) *"[^"]*+(?:""[^"]*+)*+"(?= *(?:{ends}|\Z))')
+    if '"' not in enclosed.sub("", text):
+        return
+    first = enclosed.sub(lambda found: found[0].replace('"', " "), text).index('"')
+    raise InputError(
+        f"{path}, line {text.count(chr(10), 0, first) + 1}: a quotation mark is not closed or does not enclose a whole "
+        "cell. Put the whole cell in quotation marks and double those inside it, or remove them."
+    )
+
+
+def fits_both_marks(text: str) -> bool:
+    """Return whether a number is one thing with a decimal comma and another with a decimal point.
+
+    >>> fits_both_marks("1.234"), fits_both_marks("0.234"), fits_both_marks("1,234"), fits_both_marks("1.234e+01")
+    (True, False, False, False)
+    """
+    return _EITHER_MARK.fullmatch(text.strip()) is not None
+
+
+def with_point(text: str) -> str:
+    """Return a number that is written with a decimal comma as one with a point, and other text as it is.
+
+    >>> with_point("-1.234,56"), with_point("1.234"), with_point("1.5"), with_point("5.583e+01"), with_point("a,b")
+    ('-1234.56', '1234', '1.5', '5.583e+01', 'a,b')
+    """
+    number = text.strip()
+    if _THOUSANDS.fullmatch(number):
+        return number.replace(".", "")
+    found = _WITH_COMMA.fullmatch(number)
+    if found is None or not (found[2] or found[3]):
+        return text
+    sign, whole, decimals, exponent = found.groups()
+    return f"{sign}{whole.replace('.', '')}{f'.{decimals}' if decimals else ''}{exponent}"
+
 
 UNNAMED = "unnamed column "
 """How the columns of a file without a name are called, before their number."""

@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from dpadmm import checks
 from dpadmm.checks import nearest, plural, shown
 from dpadmm.data.columns import (
+    AnyNumber,
+    ArrayLabel,
     BinaryLabel,
     Categorical,
     ClassLabel,
@@ -52,16 +55,13 @@ ASKED = {
 }
 """What a draft asks for, by the key where it is to be written."""
 
-_COLUMNS: dict[str, Callable[..., Column]] = {Numeric.kind: Numeric, Categorical.kind: Categorical}
+_COLUMNS: dict[str, Callable[..., Column]] = {kind.kind: kind for kind in (Numeric, Categorical, AnyNumber)}
 _LABELS: dict[str, Callable[..., Label]] = {
-    BinaryLabel.kind: BinaryLabel,
-    ClassLabel.kind: ClassLabel,
-    ThresholdLabel.kind: ThresholdLabel,
-    RealLabel.kind: RealLabel,
+    kind.kind: kind for kind in (BinaryLabel, ClassLabel, ThresholdLabel, RealLabel, ArrayLabel)
 }
 
 _LARGEST_NORM = 1e100  # beyond which squares are no numbers any more
-_KEYS = {"format", "version", "row_norm", "constant", "label", "columns"}
+_KEYS = {"format", "version", "row_norm", "constant", "label", "columns", "is_array"}
 _REMEDY = "Correct it, or draft a new schema with `dpadmm schema init`."
 
 T = TypeVar("T")
@@ -82,11 +82,13 @@ class Schema:
     Parameters
     ----------
     columns: one or more `Numeric` or `Categorical` columns, with distinct names.
-    label: `BinaryLabel`, `ClassLabel`, `ThresholdLabel` or `RealLabel`; not one of the columns.
+    label: `BinaryLabel`, `ClassLabel`, `ThresholdLabel` or `RealLabel`, or of an array `ArrayLabel`; not a column.
     row_norm: the bound > 0 on the Euclidean norm of an encoded row.
     constant: the intercept's feature, in (0, row_norm); left out, 0.3 times row_norm. None states that there is no
         intercept: columns are centred, so such a model predicts even odds, or the middle of the range, for a row in
         the centre, whatever the base rate is.
+    is_array: its columns are those of an array of numbers, from left to right (see `of_array`). Rows to predict may
+        then be an array, predicted classes have the type of the classes, and predicted numbers may leave the range.
 
     >>> schema = Schema((Numeric("age", 0, 100), Categorical("sex", ("F", "M"))), ThresholdLabel("pay", 1000))
     >>> schema.feature_names
@@ -97,6 +99,7 @@ class Schema:
     label: Label
     row_norm: float = 1.0
     constant: float | None = UNSTATED
+    is_array: bool = False
 
     def __post_init__(self) -> None:
         """Refuse schemas that contradict themselves."""
@@ -108,14 +111,38 @@ class Schema:
             object.__setattr__(self, "constant", CONSTANT * self.row_norm)
         if not self.columns:
             raise InputError("A schema needs at least one column; got none.")
-        names = [*self.column_names, self.label.name]
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        names = Counter([*self.column_names, self.label.name])
+        repeated = sorted(name for name, number in names.items() if number > 1)
         if repeated:
             raise InputError(f"Column and label names must be distinct; repeated: {', '.join(repeated)}.")
         if self.constant is not None and not 0 < checks.finite("constant", self.constant) < self.row_norm:
             raise InputError(
                 f"constant must lie strictly between 0 and row_norm {self.row_norm:g}, got {shown(self.constant)}."
             )
+
+        if self.is_array and any(isinstance(column, Categorical) for column in self.columns):
+            raise InputError("The columns of an array are numbers. Leave out is_array, or the categories.")
+
+    @classmethod
+    def of_array(
+        cls,
+        names: Sequence[str],
+        label: Label,
+        bounds: tuple[Sequence[float], Sequence[float]] | None = None,
+        *,
+        has_intercept: bool = True,
+    ) -> "Schema":
+        """Return the schema of an array of numbers, from the names of its columns and, if stated, their bounds.
+
+        >>> Schema.of_array(["age", "pay"], ArrayLabel("sick", (0, 1))).columns[1].describe()
+        'pay: any number'
+        """
+        columns: list[Column]
+        if bounds is None:
+            columns = [AnyNumber(name) for name in names]
+        else:
+            columns = [Numeric(name, low, high) for name, low, high in zip(names, *bounds, strict=True)]
+        return cls(tuple(columns), label, constant=UNSTATED if has_intercept else None, is_array=True)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -173,7 +200,7 @@ class Schema:
             "constant": self.constant,
             "label": record_of(self.label),
             "columns": [record_of(column) for column in self.columns],
-        }
+        } | ({"is_array": True} if self.is_array else {})
         return json.dumps(record, indent=2, ensure_ascii=False)
 
     @property
@@ -194,7 +221,8 @@ class Schema:
             for place, part in enumerate(record["columns"], start=1)
         ]
         label = _build(f"{origin}, label", record["label"], _LABELS)
-        return cls(tuple(columns), label, record["row_norm"], record.get("constant", UNSTATED))
+        is_array = checks.boolean("is_array", record.get("is_array", False))
+        return cls(tuple(columns), label, record["row_norm"], record.get("constant", UNSTATED), is_array)
 
     @staticmethod
     def draft(

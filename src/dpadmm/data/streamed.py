@@ -1,6 +1,6 @@
 """Silos in Parquet, screened, counted and encoded batch by batch, in passes: their rows are never all in memory.
 
-A pass is `Workers.results(task, parts)`: a picklable task is called on every part of every silo, and what it returns is
+A pass is `Workers.run(task, parts)`: a picklable task is called on every part of every silo, and what it returns is
 added up in the parts' order. Tasks are the four below; new ones need nothing but a `TablePart`.
 """
 
@@ -8,23 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.data.cells import ScreenedCells
-from dpadmm.data.class_weights import by_class
-from dpadmm.data.columns import Column, Label
+from dpadmm.data.columns import Column, Label, weights_by_class
 from dpadmm.data.encoding import RowEncoding
-from dpadmm.data.parquet import ParquetTable, TablePart
+from dpadmm.data.parquet import ParquetTable, TablePart, ThreadWorkers, Workers
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import RawSilos
+from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.screening import Findings, conclude, read_cells
-from dpadmm.data.table_format import TableFormat
-from dpadmm.data.tables import lacks
-from dpadmm.data.workers import ThreadWorkers, Workers
+from dpadmm.data.tables import Findings, conclude, lacks, read_cells
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.fingerprints import column_digest
@@ -103,7 +99,7 @@ class LabelUse:
 
     def weights(self, labels: Floats) -> Floats | None:
         """Return what each row counts."""
-        return None if self.class_shares is None else by_class(labels, self.class_shares)
+        return None if self.class_shares is None else weights_by_class(labels, self.class_shares)
 
     def labels(self, labels: Floats) -> Floats:
         """Return the labels of the problem."""
@@ -134,11 +130,13 @@ class SumPart:
 
 @dataclass(frozen=True)
 class StreamedRows:
-    """The rows of one silo, in the form that `RawSilos` has them."""
+    """The rows of one silo, which stay in their files with their labels; notes: for the data's holder."""
 
     table: ParquetTable
     reader: BatchReader
     workers: Workers = field(repr=False)
+    notes: tuple[str, ...] = ()
+    labels: ClassVar[None] = None
 
     @property
     def number(self) -> int:
@@ -149,7 +147,7 @@ class StreamedRows:
         """Read all rows once, refuse what the policies do not allow, and return notes for the data's holder."""
         if self.number == 0 and not may_be_empty:
             raise InputError(f"{self.table.where} has no rows. Leave it out, or add at least one record.")
-        found = self.workers.results(CheckPart(self.reader), self.table.parts)
+        found = self.workers.run(CheckPart(self.reader), self.table.parts)
         files = []
         for where, parts in groupby(found, key=lambda each: each.where):
             files.append(Findings(where))
@@ -163,7 +161,7 @@ class StreamedRows:
         if row_weights is not None:
             raise InputError("Rows that are streamed count one each.")
         counts = np.zeros(form.size)
-        for part in self.workers.results(CountPart(self.reader, form), self.table.parts):
+        for part in self.workers.run(CountPart(self.reader, form), self.table.parts):
             counts += part
         return counts
 
@@ -203,7 +201,7 @@ class ParquetStream(SiloStream):
             for part in rows.table.parts
         ]
         sums = [PairwiseSum() for _ in self.parts]
-        done = self.parts[0].workers.results(_called, [(task, part) for _, task, part in work])
+        done = self.parts[0].workers.run(_called, [(task, part) for _, task, part in work])
         for (silo, _, _), found in zip(work, done, strict=True):
             sums[silo].add(found)
         return [each.value() for each in sums]
@@ -226,57 +224,6 @@ class ParquetStream(SiloStream):
 def _called(item: tuple[SumPart, TablePart]) -> Floats | float:
     task, part = item
     return task(part)
-
-
-@dataclass(frozen=True, eq=False)
-class StreamedSilos(RawSilos):
-    """What silos hold in Parquet, and how it may be encoded; `labels` stay in the files, and `uses` say what they are.
-
-    uses: one for each problem on these rows.
-    """
-
-    uses: tuple[LabelUse, ...] = (LabelUse(),)
-
-    @property
-    def streamed(self) -> tuple[StreamedRows, ...]:
-        """The silos' rows, which are all streamed."""
-        return tuple(part for part in self.parts if isinstance(part, StreamedRows))
-
-    @classmethod
-    def of_tables(
-        cls,
-        schema: Schema,
-        tables: "Sequence[StreamedTable]",
-        screening: Screening,
-        names: Sequence[str],
-    ) -> "StreamedSilos":
-        """Return the rows of these tables, of which only the footers have been read."""
-        parts = [
-            StreamedRows(each.table, BatchReader.of(schema, each.table, screening), each.workers) for each in tables
-        ]
-        sources = tuple(f"{name}[0]" for name in schema.column_names)
-        return cls(schema, parts, (), names, sources=sources)
-
-    @property
-    def n_problems(self) -> int:
-        """How many problems there are on these rows."""
-        return len(self.uses)
-
-    def against_rest(self, n_classes: int) -> "StreamedSilos":
-        """Return the same rows with a problem of -1/+1 for each class."""
-        (use,) = self.uses
-        return replace(self, uses=tuple(replace(use, rest_of=number) for number in range(n_classes)))
-
-    def weighted_by_class(self, shares: Sequence[float]) -> "StreamedSilos":
-        """Return rows of which each counts as much as its class."""
-        return replace(self, uses=tuple(replace(use, class_shares=tuple(shares)) for use in self.uses))
-
-    def silos(self, encoding: RowEncoding) -> Sequence[SiloStream]:
-        """Return the encoded rows of all silos, in passes, with the labels of each problem."""
-        names = tuple(self.names) if self.names is not None else tuple(f"silo {i}" for i in range(len(self.parts)))
-        nominal = None if self.nominal is None else np.array(self.nominal, dtype=np.int64)
-        row_norm = self.encoder.row_norm
-        return [ParquetStream(self.streamed, encoding, row_norm, names, nominal, use) for use in self.uses]
 
 
 @dataclass(frozen=True)
@@ -313,7 +260,7 @@ class StreamedColumns(SiloColumns):
 
     def _hash_columns(self) -> Mapping[str, bytes]:
         """Return what the same table in memory has."""
-        found = self.workers.results(DigestColumn(self.table), list(self.columns.values()))
+        found = self.workers.run(DigestColumn(self.table), list(self.columns.values()))
         return {f"{name}[0]": digest for name, digest in zip(self.columns, found, strict=True)}
 
 
@@ -339,6 +286,15 @@ class StreamedTable:
     def rows(self) -> int:
         """How many rows there are."""
         return self.table.rows
+
+    def screened(
+        self, schema: Schema, screening: Screening, kept: Ints | None = None, *, may_be_empty: bool = False
+    ) -> StreamedRows:
+        """Return the rows, checked in one pass over the files."""
+        if kept is not None:
+            raise InputError("Rows that are streamed are one person's each.")
+        rows = StreamedRows(self.table, BatchReader.of(schema, self.table, screening), self.workers)
+        return replace(rows, notes=rows.check(may_be_empty=may_be_empty))
 
     def ledger_columns(self, name: str, persons: Ints | None = None) -> SiloColumns:
         """Return the table as a ledger knows it."""

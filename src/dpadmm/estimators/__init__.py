@@ -1,17 +1,13 @@
 """Estimators following scikit-learn conventions, that train with certified privacy from a stated epsilon and delta.
 
-Beside them: what a ledger is made for (`ledger_data`), private figures about a model, and a check of pipelines for
-steps that learn from the rows.
+Beside them: what a ledger is made for (`ledger_data`), and a check of pipelines for steps that learn from the rows.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
-from dpadmm.estimators.confusion import PrivateConfusion, private_confusion
 from dpadmm.estimators.data import ledger_data
-from dpadmm.estimators.evaluation import private_evaluation
-from dpadmm.estimators.metrics import PrivateScore, private_absolute_error, private_accuracy
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     AwkwardCellsWarning,
@@ -22,7 +18,6 @@ from dpadmm.estimators.notices import (
     SimulatedNoiseWarning,
 )
 from dpadmm.estimators.regression import PrivateLinearRegression
-from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.statement import Guarantee, NoiseSummary
 
 if TYPE_CHECKING:
@@ -40,20 +35,13 @@ __all__ = [
     "NoLedgerWarning",
     "NoiseSummary",
     "PipelineCheck",
-    "PrivateConfusion",
-    "PrivateEvaluation",
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
-    "PrivateScore",
     "PrivateSearchCV",
     "SimulatedNoiseWarning",
     "check_pipeline",
     "ledger_data",
-    "private_absolute_error",
-    "private_accuracy",
-    "private_confusion",
-    "private_evaluation",
 ]
 
 

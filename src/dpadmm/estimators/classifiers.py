@@ -9,21 +9,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from dpadmm import checks
+from dpadmm.core.dataset import Dataset
+from dpadmm.data.columns import ArrayLabel
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import (
-    StatedColumns,
-    TrainingRows,
-    class_list,
-    encoded_classes,
-    own_words,
-    training_data,
-    with_class_weights,
-)
+from dpadmm.estimators.data import array_dataset, class_list, encoded_classes, own_words, training_data
 from dpadmm.estimators.owners import Owners
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, Loss, SmoothedHinge
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainLabel
 from dpadmm.settings import FitSettings, like
 
 _CLASSES_READ = "the set of classes was taken from y and is assumed to be public; to be safe, state it with classes="
@@ -40,22 +33,18 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     classes_: NDArray[Any] = field(init=False)
 
-    def _array_rows(self, X: Any, y: Any, owners: Owners) -> TrainingRows:
+    def _array_dataset(self, X: Any, y: Any, owners: Owners) -> tuple[Dataset, NDArray[Any]]:
         table, labels = training_data(self, X, y, is_numeric=False)
         with own_words(self):
             check_classification_targets(labels)
         classes, is_given = class_list(self.classes, labels)
-        notes = [_CLASSES_GIVEN if is_given else _CLASSES_READ]
-        label = PlainLabel(classes=tuple(classes.tolist()))
-        stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.options.fit_intercept))
-        return TrainingRows.of_array(stated, table, labels, [encoded_classes(labels, classes)], owners, notes, classes)
+        label, codes = ArrayLabel("label", tuple(classes.tolist())), encoded_classes(labels, classes)
+        note = _CLASSES_GIVEN if is_given else _CLASSES_READ
+        return array_dataset(self, table, labels, label, codes, owners, note), classes
 
-    def _counted(self, rows: TrainingRows) -> TrainingRows:
-        return with_class_weights(rows, self.class_weight)
-
-    def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
-        super()._keep(model, rows)
-        self.classes_ = rows.classes
+    def _keep(self, model: ReleasedModel, classes: NDArray[Any]) -> None:
+        super()._keep(model, classes)
+        self.classes_ = classes
 
     def decision_function(self, X: Any) -> Floats:
         """Return the signed scores: (n,) for two classes, (n, classes) for more."""
@@ -69,7 +58,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         return found if np.isnan(scores).any() else found.astype(self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy on these data. It has no noise: for private records there is `private_accuracy`."""
+        """Return the accuracy on these data. It has no noise: for private records there is `private_score`."""
         with own_words(self):
             if self.has_schema:
                 from sklearn.metrics import accuracy_score  # late: scores are seldom asked for

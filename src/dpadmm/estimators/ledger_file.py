@@ -83,9 +83,14 @@ class LedgerFile:
         return self.path is not None and self.budget is not None and not self.path.exists()
 
     @property
+    def is_kept(self) -> bool:
+        """Whether there is a ledger already."""
+        return self.held is not None or (self.path is not None and self.path.exists())
+
+    @property
     def protection(self) -> Protection:
-        """What the budget of an existing file is about, else the usual protection."""
-        return protection_of(self.path if self.path is not None and self.path.exists() else None)
+        """What the budget of an existing ledger is about, else the usual protection."""
+        return protection_of((self.held or self.path) if self.is_kept else None)
 
     def check(self, epsilon: float) -> None:
         """Refuse a new ledger without a budget, or with one for less than this run, and a budget other than kept."""

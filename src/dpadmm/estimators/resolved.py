@@ -14,16 +14,16 @@ from sklearn.utils import check_random_state
 from dpadmm import checks
 from dpadmm.checks import nearest, setting, shown
 from dpadmm.core.budget import ReusedProfile
-from dpadmm.data import class_weights
+from dpadmm.core.dataset import Dataset
+from dpadmm.data.columns import name_classes
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.methods.base import by_name, plannable
 from dpadmm.networks.graph import Network, complete, path, ring, star
 from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.planner.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
@@ -280,16 +280,16 @@ class ResolvedSettings:
         """The source of noise."""
         return SecureSampler() if self.settings.seed is None else SimulatedSampler(self.settings.seed)
 
-    def public_rows(self, rows: RawSilos) -> RawSilos:
+    def public_rows(self, rows: Dataset) -> Dataset:
         """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
         if self.nominal_records is None:
             return rows
-        return replace(rows, nominal=nominal_sizes(self.nominal_records, len(rows.parts)))
+        return replace(rows, nominal=nominal_sizes(self.nominal_records, len(rows.rows)))
 
     def class_weights(self, schema: Schema) -> dict[Any, float] | None:
         """Return the weights of classes of the schema's label by these, None if none is weighted."""
         weights = self.settings.class_weight
-        return None if weights is None else class_weights.of_label(schema.label, weights)
+        return None if weights is None else name_classes(schema.label, weights)
 
     def problems(self, n_classes: int) -> int | None:
         """Return how many models share the budget, see `problems_of`; None lets the planner choose."""
@@ -331,10 +331,10 @@ class ResolvedSettings:
         loss, form = self.loss(len(schema.label.classes)), ProfileForm(schema.columns)
         return self.task(loss, sizes, schema.dimension, row_norm=schema.row_norm, form=form)
 
-    def task_of(self, rows: RawSilos, earlier: ReusedProfile | None) -> Task:
+    def task_of(self, rows: Dataset, earlier: ReusedProfile | None) -> Task:
         """Return the task for these rows, told by their public sizes."""
-        loss, known = self.loss(rows.n_classes), rows.encoder
-        return self.task(loss, rows.sizes, known.dimension, row_norm=known.row_norm, form=rows.form, earlier=earlier)
+        loss, schema = self.loss(rows.n_classes), rows.schema
+        return self.task(loss, rows.sizes, schema.dimension, row_norm=schema.row_norm, form=rows.form, earlier=earlier)
 
     def task(
         self,

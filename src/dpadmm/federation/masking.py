@@ -19,7 +19,7 @@ from dpadmm.federation.messages import Answer, Joined, Vector
 from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.noise.masks import MOST_MULTIPLE, MaskKey, Masks, PairwiseMasks, Words, from_words, masked, sum_words
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.problems.arrays import Floats, Ints
 
 Roster = tuple[str, ...]
@@ -75,10 +75,10 @@ def answer_of(terms: AgreedRun, agent: int, k: int, vector: Floats, masks: Masks
 
 def summand(terms: AgreedRun, agent: int, k: int, values: Floats, masks: Masks) -> Words:
     """Return what leaves a silo in round k: its bare values (d,) with its share of the noise, under masks."""
-    (slot, _), noise = terms.summed(k), terms.noise()
-    (words,) = noise.shares(slot, k, np.array([agent]), values[None, :, None])
+    (kind, _), noise = terms.summed(k), terms.noise()
+    (words,) = noise.shares(kind, k, np.array([agent]), values[None, :, None])
     noise.check_drawn(k, agent)
-    return masked(words[:, 0], masks, slot.name, k)
+    return masked(words[:, 0], masks, kind.name, k)
 
 
 def read_summand(envelope: bytes, terms: AgreedRun, agent: int, k: int) -> Words:
@@ -115,18 +115,18 @@ def total_of(terms: AgreedRun, k: int, parts: Sequence[Words]) -> Floats:
 class TakenSum:
     """The noise hook of a coordinator that has nothing but the noisy sum: all noise is in it."""
 
-    def __init__(self, slot: Slot, k: int, total: Floats) -> None:
-        self._place, self._total = (slot, k), total
+    def __init__(self, kind: MessageKind, k: int, total: Floats) -> None:
+        self._place, self._total = (kind, k), total
         self._is_read = False
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Nothing is left to add noise to."""
-        raise InputError(f"Under masks the silos add the noise of {slot} themselves; the coordinator adds none (C12).")
+        raise InputError(f"Under masks the silos add the noise of {kind} themselves; the coordinator adds none (C12).")
 
-    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+    def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Return the sum."""
-        if (slot, k) != self._place:
-            raise InputError(f"The silos sent the sum of {self._place}, not that of {(slot, k)}.")
+        if (kind, k) != self._place:
+            raise InputError(f"The silos sent the sum of {self._place}, not that of {(kind, k)}.")
         self._is_read = True
         return self._total
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.terms import PROFILE_ROUND
-from dpadmm.privacy.accounting import statement
+from dpadmm.privacy.accounting import account_for
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def outcome_of(coordinator: "Coordinator") -> FederationOutcome:
         estimates=estimates,
         silos=tuple(_silo(coordinator, agent, rounds) for agent in range(len(agreement.participants))),
         seconds_per_round=tuple(float(second) for second in times),
-        assumptions=tuple(statement(coordinator.terms.plan).assumptions),
+        assumptions=tuple(account_for(coordinator.terms.plan).assumptions),
         is_graph=coordinator.terms.is_graph,
         counts=coordinator.counts(),
     )
@@ -86,7 +86,7 @@ def _silo(coordinator: "Coordinator", agent: int, rounds: int) -> SiloOutcome:
     terms, me = coordinator.terms, coordinator.agreement.participants[agent]
     spent = terms.releases_through(agent, rounds)
     listed = spent or terms.all_releases(agent) or list(terms.plan)  # a walk may never visit a silo
-    said = statement(listed)
+    said = account_for(listed)
     first = next((release for release in listed if release.round != PROFILE_ROUND), listed[0])
     return SiloOutcome(
         name=me.name,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from dpadmm import checks
 from dpadmm.codec import decode, encode
+from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Screening
-from dpadmm.data.table_format import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import durable
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, check_text, is_digest

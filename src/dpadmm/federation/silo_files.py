@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpadmm.data.table_format import TableFormat
+from dpadmm.data.reading import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import durable
 from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin

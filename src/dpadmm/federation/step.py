@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpadmm.data.class_weights import by_class
+from dpadmm.data.columns import weights_by_class
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.federation.inbox import checked_vector
 from dpadmm.federation.silo_files import Records
@@ -27,7 +27,7 @@ def seat(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) 
     nominal = None if agreement.has_public_sizes else [agreement.participants[agent].records]
     silos = Silos.from_parts([features], [records.cells.labels], records.schema.row_norm, [name], nominal)
     if agreement.class_weights:
-        silos = replace(silos, class_weights=by_class(silos.labels, agreement.class_weights))
+        silos = replace(silos, class_weights=weights_by_class(silos.labels, agreement.class_weights))
     functions, weights = risk_of(silos, agreement.loss, agreement.mu), terms.problem.weights[[agent]]
     return Agents(
         functions=functions,

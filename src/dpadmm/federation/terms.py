@@ -16,14 +16,14 @@ from dpadmm.checks import nearest
 from dpadmm.codec import digest, encode
 from dpadmm.core.budget import share_out
 from dpadmm.core.release import PlannedNoise
-from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec
+from dpadmm.core.spec import RunSpec, TrainingSpec
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin
 from dpadmm.federation.messages import LARGEST_BODY
-from dpadmm.methods.base import Common, Method, Topology, federated
+from dpadmm.methods.base import Common, Method, Setting, Topology, federated
 from dpadmm.networks.graph import Network
 from dpadmm.noise.masks import MOST_MULTIPLE
-from dpadmm.noise.mechanisms import COORDINATOR, Family, Slot, Tail
+from dpadmm.noise.mechanisms import COORDINATOR, Family, MessageKind, Tail
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, compose
@@ -92,15 +92,15 @@ class AgreedRun:
         """Whether messages leave under masks, each with its silo's share of the noise (C12)."""
         return self.spec.facts.shares is not None
 
-    def summed(self, k: int) -> tuple[Slot, SummedGaussianRelease]:
+    def summed(self, k: int) -> tuple[MessageKind, SummedGaussianRelease]:
         """Return what all silos' messages of round k add up to, where they leave under masks."""
         found = self._by_round.get(k, [])
         if len(found) != 1 or len(found[0][1]) != 1:
             raise InputError(f"Under masks one sum is released per round; round {k} has {len(found)}.")
-        slot, (release,) = found[0][0], found[0][1].values()
+        kind, (release,) = found[0][0], found[0][1].values()
         if not isinstance(release, SummedGaussianRelease) or release.count != 1:
             raise InputError(f"Under masks one sum is released per round, once; round {k} has other releases.")
-        return slot, release
+        return kind, release
 
     @property
     def profile(self) -> ColumnProfile | None:
@@ -149,10 +149,10 @@ class AgreedRun:
         return found
 
     @cached_property
-    def _by_round(self) -> dict[int, list[tuple[Slot, Mapping[int | None, NoisyRelease]]]]:
-        found: dict[int, list[tuple[Slot, Mapping[int | None, NoisyRelease]]]] = defaultdict(list)
-        for (slot, k), row in self.plan.releases.items():
-            found[k].append((slot, row))
+    def _by_round(self) -> dict[int, list[tuple[MessageKind, Mapping[int | None, NoisyRelease]]]]:
+        found: dict[int, list[tuple[MessageKind, Mapping[int | None, NoisyRelease]]]] = defaultdict(list)
+        for (kind, k), row in self.plan.releases.items():
+            found[k].append((kind, row))
         return dict(found)
 
     def all_releases(self, agent: int) -> list[NoisyRelease]:
@@ -218,7 +218,7 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
     common = Common(agreement.rounds, len(agreement.participants), graph, agreement.seed)
     algorithm: Any = method.agreed(common, **method.typed(dict(agreement.settings)))
     network, tolerance = graph if algorithm.needs_network else None, agreement.tolerance
-    setting = RunSetting(_public_problem(agreement), agreement.rounds, tolerance, network, agreement.protection)
+    setting = Setting(_public_problem(agreement), agreement.rounds, tolerance, network, agreement.protection)
     schedule = Tail(agreement.tail_power) if agreement.tail_power else None
     is_pure = agreement.delta == 0
     target = PureTarget(agreement.epsilon * _ROOM) if is_pure else Target(agreement.epsilon, agreement.delta)

@@ -10,17 +10,18 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
 from dpadmm.core.release import PublicRound
-from dpadmm.core.spec import RunSetting, RunSpec, TrainingSpec, promises_of
+from dpadmm.core.spec import RunSpec, TrainingSpec, mechanisms_of
 from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.ledger_file import opened, protection_of
 from dpadmm.estimators.resolved import network_of, protection_from
-from dpadmm.methods.base import Common, Method, by_name
+from dpadmm.methods.base import Common, Method, Setting, by_name
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import plan as make_plan
-from dpadmm.privacy.accounting import PureTarget, Statement, Target
+from dpadmm.planner.task import Task
+from dpadmm.privacy.accounting import Account, PureTarget, Target
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import COVERED, Protection, View
 from dpadmm.problems.arrays import Floats
@@ -34,12 +35,12 @@ from dpadmm.problems.silos import Silos, dense
 class RunResult:
     """What a run released.
 
-    model: (d,). statement: what it cost whom, certified. spec: what was run, all of it public: method, rounds,
+    model: (d,). account: what it cost whom, certified. spec: what was run, all of it public: method, rounds,
     network. history: what the noisy messages show, round by round. With simulated noise it is not a private release.
     """
 
     model: Floats
-    statement: Statement = field(repr=False)
+    account: Account = field(repr=False)
     delta: float
     is_private_release: bool
     spec: RunSpec = field(repr=False)
@@ -48,13 +49,13 @@ class RunResult:
     @property
     def epsilon(self) -> float:
         """The certified epsilon at `delta`."""
-        return self.statement.curve.epsilon(self.delta)
+        return self.account.curve.epsilon(self.delta)
 
     def __str__(self) -> str:
         """Say what was run, what it cost and whom it protects."""
-        hidden = self.statement.protection
+        hidden = self.account.protection
         figure = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} for {hidden} against {hidden.observer}"
-        cost = f"{self.statement.standing}{':' * bool(self.statement.declared)} {figure}"
+        cost = f"{self.account.standing}{':' * bool(self.account.declared)} {figure}"
         ran = f"{self.spec.method}, {self.spec.setting.rounds} rounds"
         return f"{ran}: {cost}" if self.is_private_release else f"{ran}: NOT a private release; it would cost {cost}"
 
@@ -123,7 +124,7 @@ def run(
     (run,) = done.runs(spec)
     return RunResult(
         model=run.model(spec.output)[:, 0],
-        statement=done.plan.statement(),
+        account=done.plan.account(),
         delta=delta,
         is_private_release=done.is_private_release,
         spec=spec,
@@ -186,18 +187,17 @@ def _planned(
     """Return what the planner chooses for this method, and the problem it is run on."""
     if isinstance(target, PureTarget):
         raise InputError("The planner needs delta > 0. Give delta, or rounds and the method's own parameters.")
-    made = make_plan(
-        method=method,
-        sizes=silos.sizes.tolist(),
+    task = Task(
+        sizes=tuple(silos.sizes.tolist()),
         dimension=silos.dimension,
         loss=loss,
-        epsilon=target.epsilon,
-        delta=target.delta,
+        target=target,
         network=network,
         regulariser=regulariser,
         protection=protection,
         row_norm=silos.row_norm,
     )
+    made = make_plan(task, method=method)
     return made.run, made.problem(silos)
 
 
@@ -223,14 +223,14 @@ def _stated(
         network = complete(problem.n_agents)
     agreed = Common(checks.count("rounds", rounds), problem.n_agents, network, seed=0)
     made: Any = method.agreed(agreed, **method.typed(numbers))
-    return RunSpec(made, RunSetting(problem, rounds, network=network, protection=protection), target)
+    return RunSpec(made, Setting(problem, rounds, network=network, protection=protection), target)
 
 
 def _check_view(spec: RunSpec) -> None:
     """Refuse an observer that was asked for and whom the method does not count; masks hide sums from all who look."""
     asked = spec.setting.protection.view
-    promises = promises_of(spec.method, spec.setting)
-    seen = {row.certificates[0].protection.view for each in promises for row in each.rows}
+    mechanisms = mechanisms_of(spec.method, spec.setting)
+    seen = {row.certificates[0].protection.view for each in mechanisms for row in each.rows}
     if asked is not View.AGGREGATE and not all(asked in COVERED[each] for each in seen):
         raise InputError(
             f"{type(spec.method).__name__} is certified against the {' and '.join(v.value for v in seen)}, "

@@ -11,10 +11,10 @@ from dpadmm.data.tables import SiloTable, check_split, lacks
 from dpadmm.errors import InputError
 from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.front.sources import AnyTables, Streaming, TableSource, in_memory
-from dpadmm.planner.plan import Plan
-from dpadmm.planner.planner import UtilityPoint, epsilons_around, utility_curve
+from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.task import Task, nominal_sizes
+from dpadmm.planner.utility import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.settings import FitSettings
 

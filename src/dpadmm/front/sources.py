@@ -12,13 +12,11 @@ import pandas as pd
 
 from dpadmm.checks import nearest, setting, shown
 from dpadmm.data.columns import BinaryLabel, ClassLabel, Label, RealLabel
-from dpadmm.data.parquet import ParquetTable
-from dpadmm.data.reading import check_stored, is_parquet
+from dpadmm.data.parquet import ParquetTable, ThreadWorkers, Workers
+from dpadmm.data.reading import TableFormat, check_stored, is_parquet
 from dpadmm.data.schema import Schema, column_of
 from dpadmm.data.streamed import StreamedTable
-from dpadmm.data.table_format import TableFormat
 from dpadmm.data.tables import SiloTable, check_no_copies, read_silos, silo_names, split_table
-from dpadmm.data.workers import ThreadWorkers, Workers
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection
 from dpadmm.settings import TableOptions, TextFormat
@@ -93,7 +91,7 @@ class Streaming:
         tables = [ParquetTable.of(path) for path in files]
         if not is_wanted and sum(table.decoded_bytes for table in tables) <= MOST_IN_MEMORY:
             return read_silos(files, split_by, self.written, protection=protection)
-        named = zip(silo_names(files), self.workers.checked(tables), strict=True)
+        named = zip(silo_names(files), self.workers.check_tables(tables), strict=True)
         found = {name: StreamedTable(table, self.workers) for name, table in named}
         check_no_copies(found, protection)
         return found
@@ -236,9 +234,9 @@ def cluster_workers(cluster: Any, tell: Callable[[str], None]) -> Iterator[Worke
             f"{setting('cluster')} needs the extra `cluster`, which is not installed: run pip install '.[cluster]' in "
             "a checkout of dpadmm, here and on the machines of the cluster."
         )
-    from dpadmm.data.cluster.dask_workers import connected
+    from dpadmm.data.cluster import connect
 
-    with connected(cluster) as workers:
+    with connect(cluster) as workers:
         if workers.warning is not None:
             tell(workers.warning)
         yield workers

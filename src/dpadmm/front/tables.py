@@ -18,7 +18,7 @@ from dpadmm.estimators.notices import (
 from dpadmm.front.planning import PublicFacts
 from dpadmm.front.sources import AnyTables, Streaming, cluster_workers, public_schema, source_of
 from dpadmm.front.training import Training
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules, FitSettings, OutputFiles, Privacy, TableOptions, TrainingOptions
 

@@ -18,7 +18,7 @@ its releases before any noise is chosen.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -29,7 +29,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, Row, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec, MessageKind
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, LocalFunction, tolerance_of
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Unit, View
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
@@ -37,10 +37,10 @@ from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import LocalFunctions, Problem
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import MOST_RIDGE, MOST_SHIFT, UNIT, most_additions, rounding_share
-from dpadmm.solvers.solver import Solution, Solver, Subproblem, prepare, prepare_release
+from dpadmm.solvers.solver import DEFAULT_TOLERANCE, Solution, Solver, Subproblem, prepare, prepare_release
 
-MESSAGE = Slot("message")
-BROADCAST = Slot("broadcast")
+MESSAGE = MessageKind("message")
+BROADCAST = MessageKind("broadcast")
 
 State = TypeVar("State", bound=tuple[Floats, ...])
 
@@ -108,38 +108,33 @@ class Agents:
         """Return argmin w_i f_i(x) + lin'x + (pull/2) ||x - centre||^2 for all agents here."""
         return self.solver.solve(Subproblem(lin, centre, pull, start, self.seats))
 
-    def minimise_with_share(self, lin: Floats, centre: Floats, pull: Floats, start: Floats) -> Solution:
-        """As `minimise`, with the agent's share g/N of a ridge regulariser added (graph methods have no prox)."""
-        total = pull + self.regulariser.strong_convexity / self.number
-        return self.minimise(lin, centre * (pull / total)[:, None, None], total, start)
-
 
 class NoiseHook(Protocol):
     """Where noise enters a step; the loop hands it in."""
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
-        """Return `values` (agents, d, R) with the noise of round k for this slot added."""
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
+        """Return `values` (agents, d, R) with the noise of round k for this message kind added."""
 
-    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+    def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Return the noisy sum (1, d, R) of all agents' messages, for methods that read them through it alone."""
 
 
 class OneNoise:
     """Takes sums as a trusted coordinator does: all messages added up, one noise on the sum."""
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Subclasses say which noise."""
         raise NotImplementedError
 
-    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+    def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Return the sum with the coordinator's noise."""
-        return self.perturb(slot, k, np.array([COORDINATOR]), messages.sum(axis=0, keepdims=True))
+        return self.perturb(kind, k, np.array([COORDINATOR]), messages.sum(axis=0, keepdims=True))
 
 
 class Silence(OneNoise):
     """No noise: the non-private run."""
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Return the values unchanged."""
         return values
 
@@ -153,7 +148,7 @@ class Residuals(NamedTuple):
 
 def take(state: State, positions: Ints | None) -> State:
     """Return the rows of a state that belong to these agents."""
-    return state if positions is None else _rebuilt(state, [part[positions] for part in state])
+    return state if positions is None else type(state)(*[part[positions] for part in state])
 
 
 def put(state: State, positions: Ints | None, part: State) -> State:
@@ -165,11 +160,7 @@ def put(state: State, positions: Ints | None, part: State) -> State:
         copy = whole.copy()
         copy[positions] = rows
         merged.append(copy)
-    return _rebuilt(state, merged)
-
-
-def _rebuilt(state: Any, parts: list[Floats]) -> Any:
-    return type(state)(*parts)
+    return type(state)(*merged)
 
 
 def spread(models: Floats) -> Floats:
@@ -184,7 +175,7 @@ _CENTRED = 1 + 2 * MOST_SHIFT
 """How much longer than a row the numbers are that sums over centred sparse rows add up: `||s|| + ||a c||`."""
 
 
-def evaluated(
+def with_rounding(
     local: LocalFunction, *, dimension: int, size: float, order: int = 1, ridge: float = 0.0
 ) -> LocalFunction:
     """Return the function with the rounding of `w/n` times a sum over its records as its tolerance.
@@ -199,7 +190,7 @@ def evaluated(
     return replace(local, solver_tolerance=local.weight * error)
 
 
-def added_up(silos: Sequence[LocalFunction], *, size: float, ridge: float = 0.0) -> list[LocalFunction]:
+def with_rounding_of_sum(silos: Sequence[LocalFunction], *, size: float, ridge: float = 0.0) -> list[LocalFunction]:
     """Return the functions, the rounding of their values' sum counted as well: in each, as any may be a person's."""
     if len(silos) == 1:
         return list(silos)
@@ -213,19 +204,11 @@ def longest_ridge(strong_convexity: float, gradient_bound: float) -> float:
     return MOST_RIDGE * gradient_bound if strong_convexity > 0 else 0.0
 
 
-class Neighbourhood(Protocol):
-    """What a certificate needs of a network."""
-
-    @property
-    def degrees(self) -> Ints:
-        """How many neighbours each agent has."""
-
-
 @dataclass(frozen=True)
 class Setting:
     """The public facts a certificate rests on: sizes, weights, constants, the graph, the number of rounds.
 
-    `tolerance` is the gradient norm to which subproblems are solved (C7); None leaves it out of the bounds, which then
+    `tolerance` is the gradient norm to which subproblems are solved (C7); 0 leaves it out of the bounds, which then
     hold up to solver error. `protection` says who is protected from whom; its unit and view are a method's own to
     certify.
     `rounding` takes the tolerance's place where gradients are computed and nothing is solved; None is what is proved
@@ -234,16 +217,15 @@ class Setting:
 
     problem: Problem
     rounds: int
-    tolerance: float | None
-    network: Neighbourhood | None = None
+    tolerance: float = DEFAULT_TOLERANCE
+    network: Network | None = None
     protection: Protection = ONE_RECORD
     rounding: float | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.count("rounds", self.rounds)
-        if self.tolerance is not None:
-            checks.positive("tolerance", self.tolerance)
+        checks.non_negative("tolerance", self.tolerance)
         self.protection.check_silos(self.problem.n_agents)
 
     @property
@@ -258,24 +240,26 @@ class Setting:
         return bound
 
     @property
-    def graph(self) -> Neighbourhood:
-        """The network, or an error where there is none."""
+    def degrees(self) -> Ints:
+        """How many neighbours each agent has, or an error where there is no network."""
         if self.network is None:
             raise InputError(
                 "The certificate needs the network, because what an agent sends depends on its neighbours. Pass one."
             )
-        return self.network
+        return self.network.degrees
 
-    def rows(self, certificate: Callable[[int], Certificate], rounds: Sequence[int] | None = None) -> tuple[Row, ...]:
+    def rows(
+        self, certificate: Callable[[int], Certificate], rounds: Sequence[int] | None = None
+    ) -> tuple[AgentReleases, ...]:
         """Return a row for each agent, with the same certificate in all these rounds (None: in every round)."""
         when = tuple(range(1, self.rounds + 1) if rounds is None else rounds)
-        return tuple(Row(i, when, (certificate(i),) * len(when)) for i in range(self.problem.n_agents))
+        return tuple(AgentReleases(i, when, (certificate(i),) * len(when)) for i in range(self.problem.n_agents))
 
     def row(
         self, agent: int, certificate: Certificate, sampling: PoissonSampling | FixedSizeSampling | None = None
-    ) -> Row:
+    ) -> AgentReleases:
         """Return the row of one agent with the same certificate in every round."""
-        return Row(agent, tuple(range(1, self.rounds + 1)), (certificate,) * self.rounds, sampling)
+        return AgentReleases(agent, tuple(range(1, self.rounds + 1)), (certificate,) * self.rounds, sampling)
 
     def local(self, agent: int, tolerance: float | None = None, is_clipped: bool = False) -> LocalFunction:
         """Return the public side of one agent's function, with its share g/N of a ridge regulariser.
@@ -290,7 +274,7 @@ class Setting:
             n_records=int(problem.functions.sizes[agent]),
             weight=weight,
             strong_convexity=problem.functions.constants.strong_convexity + share / weight,
-            solver_tolerance=self.tolerance if tolerance is None else tolerance,
+            solver_tolerance=(self.tolerance or None) if tolerance is None else tolerance,
             records_per_person=self.protection.records_per_person,
             silos_per_person=self.protection.silos_per_person,
             relation=self.protection.relation,
@@ -298,7 +282,7 @@ class Setting:
             scores=problem.functions.constants.scores,
         )
 
-    def evaluated(self, agent: int, clip: float = math.inf) -> LocalFunction:
+    def local_gradient(self, agent: int, clip: float = math.inf) -> LocalFunction:
         """Return the public side of one agent's function where its gradient is taken, with what rounding costs (C7).
 
         clip: what a record's gradient is shortened to. Only where there is one, the loss need not bound gradients.
@@ -307,20 +291,19 @@ class Setting:
         if self.rounding is not None:
             return local
         size = min(local.gradient_bound, clip)
-        return evaluated(local, dimension=self.problem.dimension, size=size, ridge=self._ridge(size))
+        constants = self.problem.functions.constants
+        return with_rounding(
+            local, dimension=self.problem.dimension, size=size, ridge=longest_ridge(constants.strong_convexity, size)
+        )
 
-    def evaluated_sum(self) -> list[LocalFunction]:
+    def local_gradients(self) -> list[LocalFunction]:
         """Return those of all agents, where their gradients are added up before the noise."""
-        silos = [self.evaluated(i) for i in range(self.problem.n_agents)]
+        silos = [self.local_gradient(i) for i in range(self.problem.n_agents)]
         size = silos[0].gradient_bound
-        return silos if self.rounding is not None else added_up(silos, size=size, ridge=self._ridge(size))
-
-    def _ridge(self, gradient_bound: float) -> float:
-        return longest_ridge(self.problem.functions.constants.strong_convexity, gradient_bound)
-
-    def degree(self, agent: int) -> int:
-        """Return the number of an agent's neighbours."""
-        return int(self.graph.degrees[agent])
+        if self.rounding is not None:
+            return silos
+        ridge = longest_ridge(self.problem.functions.constants.strong_convexity, size)
+        return with_rounding_of_sum(silos, size=size, ridge=ridge)
 
 
 ROWS = frozenset({Unit.RECORD, Unit.PERSON})
@@ -359,6 +342,12 @@ class About:
     longest_step: of a planned round, in units of 1/L; explicit gradient steps have one, proximal ones do not.
     why: what speaks for it, where the planner chooses it.
     noised: what the noise is added to. free: its numbers, and facts of its setting, that no certificate depends on.
+
+    Derived: is_private: whether anything protects it. is_pure: whether its noise gives pure epsilon.
+    has_gaussian_noise: whether its noise is Gaussian, on samples or not, so that a profile can be composed with it.
+    is_one_shot: whether every silo speaks once, in the only round. is_one_descent: whether its mean model is a proximal
+    descent with the sum of the silos' Gaussian noises, as of one silo. least_silos: how many silos it needs; on a graph
+    somebody must be there to talk to.
     """
 
     name: str
@@ -381,30 +370,26 @@ class About:
     noised: str = "what is sent"
     free: frozenset[str] = frozenset()
 
-    @property
-    def is_private(self) -> bool:
-        """Whether anything protects it."""
-        return self.certificate != "none"
+    is_private: bool = field(init=False)
+    is_pure: bool = field(init=False)
+    has_gaussian_noise: bool = field(init=False)
+    is_one_shot: bool = field(init=False)
+    is_one_descent: bool = field(init=False)
+    least_silos: int = field(init=False)
 
-    @property
-    def is_pure(self) -> bool:
-        """Whether its noise gives pure epsilon."""
-        return all(family.is_pure for family in self.noise)
-
-    @property
-    def has_gaussian_noise(self) -> bool:
-        """Whether its noise is Gaussian, on samples or not, so that a profile can be composed with it."""
-        return not any(family.is_pure for family in self.noise)
-
-    @property
-    def is_one_shot(self) -> bool:
-        """Whether every silo speaks once, in the only round."""
-        return self.topology is Topology.ALONE
-
-    @property
-    def is_one_descent(self) -> bool:
-        """Whether its mean model is a proximal descent with the sum of the silos' Gaussian noises, as of one silo."""
-        return not (self.is_pure or self.trusts_coordinator or self.is_one_shot or self.longest_step < math.inf)
+    def __post_init__(self) -> None:
+        """Derive what is asked for often."""
+        pure = [family.is_pure for family in self.noise]
+        is_one_shot = self.topology is Topology.ALONE
+        has_gaussian_descent = not (all(pure) or self.trusts_coordinator or is_one_shot)
+        vars(self).update(
+            is_private=self.certificate != "none",
+            is_pure=all(pure),
+            has_gaussian_noise=not any(pure),
+            is_one_shot=is_one_shot,
+            is_one_descent=has_gaussian_descent and self.longest_step == math.inf,
+            least_silos=2 if self.topology is Topology.GRAPH else 1,
+        )
 
     def views(self, n_silos: int) -> frozenset[View]:
         """Against whom it is certified among so many silos."""
@@ -423,11 +408,6 @@ class About:
         if protection.unit is Unit.USER and not protection.relation.has_public_sizes:
             return f"{self.name} is not certified for adding or removing users"
         return None
-
-    @property
-    def least_silos(self) -> int:
-        """How many silos it needs: on a graph somebody must be there to talk to."""
-        return 2 if self.topology is Topology.GRAPH else 1
 
 
 @dataclass(frozen=True)
@@ -455,21 +435,16 @@ class Method(ABC):
         raise InputError(f"No plan can be made for {cls.about.name}: choose its settings yourself.")
 
     @classmethod
-    def is_plannable(cls) -> bool:
-        """Whether the method says how a step becomes its settings, and anything protects it."""
-        return cls.about.is_private and next(kind for kind in cls.__mro__ if "at_step" in vars(kind)) is not Method
-
-    @classmethod
     def numbers(cls) -> dict[str, float | None]:
         """Return the numbers that the terms of a federation may set, with their defaults (None: they must be set).
 
         These are the fields that hold a number, unless their default is None.
         """
         hints, found = get_type_hints(cls), {}
-        for field in fields(cast(Any, cls)):
-            is_number = bool({int, float} & {hints[field.name], *get_args(hints[field.name])})
-            if is_number and field.default is not None:
-                found[field.name] = None if field.default is MISSING else field.default
+        for each in fields(cast(Any, cls)):
+            is_number = bool({int, float} & {hints[each.name], *get_args(hints[each.name])})
+            if is_number and each.default is not None:
+                found[each.name] = None if each.default is MISSING else each.default
         return found
 
     @classmethod
@@ -504,10 +479,10 @@ class Method(ABC):
             )
         return self
 
-    def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
-        """Return the noise of an agent's promises, one level a private round each, where the paper's has these levels.
+    def split_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
+        """Return the noise of an agent's mechanisms, one level a private round each, where the paper's has these.
 
-        Stds, or rates. Almost all methods have one promise, and its noise is the paper's.
+        Stds, or rates. Almost all methods have one mechanism, and its noise is the paper's.
         """
         return (levels,)
 
@@ -525,8 +500,8 @@ class Method(ABC):
     ) -> Floats:
         """Return the next inbox: neighbour sums on a graph, the broadcast of a coordinator."""
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
-        """Return the private releases of a run, slot by slot; none, and nothing protects anybody."""
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
+        """Return the private releases of a run, message kind by message kind; none, and nothing protects anybody."""
         return ()
 
     @property
@@ -614,4 +589,8 @@ def federated() -> dict[str, type[Method]]:
 
 def plannable() -> dict[str, type[Method]]:
     """Return the methods that can be planned; the others need choices that no public fact settles."""
-    return {name: method for name, method in sorted(by_name().items()) if method.is_plannable()}
+    return {
+        name: method
+        for name, method in sorted(by_name().items())
+        if method.about.is_private and method.at_step.__func__ is not Method.at_step.__func__  # type: ignore[attr-defined]
+    }

@@ -224,7 +224,7 @@ def _sums(
         batch_kernels.dense_sums(rows, shifts, offsets, points, *task, *stream)
     else:
         matrix = (rows.indptr, rows.indices, rows.data, functions.squares)
-        batch_kernels.csr_sums(*matrix, shifts, offsets, points, *task, *stream)
+        batch_kernels.csr_sums(matrix, shifts, offsets, points, *task, *stream)
     return np.ascontiguousarray(out.transpose(0, 2, 1))
 
 

@@ -83,6 +83,10 @@ class ConsensusADMM(Method):
 
     def residuals(self, agents: Agents, before: tuple[StarState, Floats], after: tuple[StarState, Floats]) -> Residuals:
         """Primal: largest distance of a model from z. Dual: rho times the movement of z."""
-        distance = np.linalg.norm(after[0].x - after[1], axis=1)
-        moved = self.rho * np.linalg.norm(after[1] - before[1], axis=1)
-        return Residuals(primal=distance.max(axis=0), dual=moved.max(axis=0))
+        return consensus_residuals(self.rho, after[0].x, before[1], after[1])
+
+
+def consensus_residuals(rho: float, x: Floats, z_before: Floats, z: Floats) -> Residuals:
+    """Return the largest distance of a model from z, and rho times the movement of z."""
+    moved = rho * np.linalg.norm(z - z_before, axis=1)
+    return Residuals(primal=np.linalg.norm(x - z, axis=1).max(axis=0), dual=moved.max(axis=0))

@@ -27,7 +27,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, About, NoiseHook, Setting, Topology
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, Row
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
 from dpadmm.privacy.certificates.hidden_state import (
     consensus_broadcast,
     consensus_broadcast_quadratic,
@@ -69,7 +69,7 @@ class RecordsDiffer:
                 n_records=n_records,
                 weight=weight,
                 strong_convexity=constants.strong_convexity,
-                solver_tolerance=setting.tolerance,
+                solver_tolerance=setting.tolerance or None,
                 records_per_person=setting.protection.records_per_person,
                 silos_per_person=setting.protection.silos_per_person,
             )
@@ -97,58 +97,53 @@ class FunctionsDiffer:
         """Refuse distances that are none."""
         checks.positive("gradient_distance", self.gradient_distance)
 
-    def certificates(self, rho: float, setting: Setting) -> tuple[Certificate, ...]:
+    def certificates(
+        self, rho: float, setting: Setting, certify: Callable[..., tuple[Certificate, ...]] = consensus_broadcast
+    ) -> tuple[Certificate, ...]:
         """C3."""
-        return _functions(consensus_broadcast, self.gradient_distance, rho, setting)
+        constants, protection = setting.problem.functions.constants, setting.protection
+        if protection.records_per_person != 1 or protection.silos_per_person != 1:
+            raise InputError(
+                "The protected unit is one agent's function, so records_per_person and silos_per_person do not apply; "
+                "leave them at 1."
+            )
+
+        def one_kind(weight: float, _: int) -> tuple[Certificate, ...]:
+            return certify(
+                rounds=setting.rounds,
+                gradient_distance=self.gradient_distance,
+                n_agents=setting.problem.n_agents,
+                penalty=rho,
+                strong_convexity=constants.strong_convexity,
+                smoothness=constants.smoothness,
+                weight=weight,
+                solver_tolerance=setting.tolerance or None,
+            )
+
+        return _worst(one_kind, setting)
 
 
 @dataclass(frozen=True)
-class LinearTermsDiffer:
+class LinearTermsDiffer(FunctionsDiffer):
     """The linear term of one agent's *quadratic* is replaced by one at most `gradient_distance` away.
 
     Among quadratics this is all that a bounded gradient distance allows: the Hessians are equal and not protected. The
     bound is smaller than that of `FunctionsDiffer`, and valid for `QuadraticAgents` only.
     """
 
-    gradient_distance: float
-
-    def __post_init__(self) -> None:
-        """Refuse distances that are none."""
-        checks.positive("gradient_distance", self.gradient_distance)
-
-    def certificates(self, rho: float, setting: Setting) -> tuple[Certificate, ...]:
+    def certificates(
+        self,
+        rho: float,
+        setting: Setting,
+        certify: Callable[..., tuple[Certificate, ...]] = consensus_broadcast_quadratic,
+    ) -> tuple[Certificate, ...]:
         """C3 for the quadratic class."""
         if not isinstance(setting.problem.functions, QuadraticAgents):
             raise InputError(
                 "LinearTermsDiffer is proved for quadratic functions only (QuadraticAgents). Use FunctionsDiffer or "
                 "RecordsDiffer for other functions."
             )
-        return _functions(consensus_broadcast_quadratic, self.gradient_distance, rho, setting)
-
-
-def _functions(
-    certify: Callable[..., tuple[Certificate, ...]], distance: float, rho: float, setting: Setting
-) -> tuple[Certificate, ...]:
-    constants, hidden = setting.problem.functions.constants, setting.protection
-    if hidden.records_per_person != 1 or hidden.silos_per_person != 1:
-        raise InputError(
-            "The protected unit is one agent's function, so records_per_person and silos_per_person do not apply; "
-            "leave them at 1."
-        )
-
-    def one_kind(weight: float, _: int) -> tuple[Certificate, ...]:
-        return certify(
-            rounds=setting.rounds,
-            gradient_distance=distance,
-            n_agents=setting.problem.n_agents,
-            penalty=rho,
-            strong_convexity=constants.strong_convexity,
-            smoothness=constants.smoothness,
-            weight=weight,
-            solver_tolerance=setting.tolerance,
-        )
-
-    return _worst(one_kind, setting)
+        return super().certificates(rho, setting, certify)
 
 
 def _worst(one_kind: Callable[[float, int], Sequence[Certificate]], setting: Setting) -> tuple[Certificate, ...]:
@@ -186,7 +181,7 @@ class ConsensusDPADMM(ConsensusADMM):
     >>> from dpadmm.problems.problem import Weighting
     >>> agents = random_quadratics(10_000, 5, rng=np.random.default_rng(0))
     >>> setting = Setting(Problem.of(agents, Weighting.EQUAL), rounds=60, tolerance=1e-9)
-    >>> row = ConsensusDPADMM(rho=5.0, neighbours=FunctionsDiffer(1.0)).promises(setting)[0].rows[0]
+    >>> row = ConsensusDPADMM(rho=5.0, neighbours=FunctionsDiffer(1.0)).mechanisms(setting)[0].rows[0]
     >>> f"{row.certificates[0].bound:.4g} {row.certificates[-1].bound:.4g}"
     '3.333e-05 4.684e-05'
     """
@@ -228,13 +223,13 @@ class ConsensusDPADMM(ConsensusADMM):
         """The last broadcast, for every agent: their own x_i touched the data after the last noise."""
         return np.broadcast_to(inbox, state.x.shape)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One release of the coordinator a round (C3)."""
         certificates = self.neighbours.certificates(self.rho, setting)
         if self.family is Family.SPHERICAL:
             certificates = tuple(with_spherical_noise(certificate) for certificate in certificates)
-        row = Row(COORDINATOR, tuple(range(1, setting.rounds + 1)), certificates)
-        return (Promise(BROADCAST, self.family, (row,)),)
+        row = AgentReleases(COORDINATOR, tuple(range(1, setting.rounds + 1)), certificates)
+        return (MechanismSpec(BROADCAST, self.family, (row,)),)
 
 
 @dataclass(frozen=True)

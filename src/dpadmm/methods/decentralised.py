@@ -8,7 +8,7 @@ last broadcast) and `a` (its dual variable); its inbox is the sum of the neighbo
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -26,19 +26,13 @@ class GraphMethod(Method):
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The regulariser must be one that can be split among the agents."""
-        if not is_ridge(problem.regulariser, problem.dimension):
-            raise InputError(
-                f"{type(self).__name__} cannot split {problem.regulariser} among agents: each agent "
-                "adds its share of the regulariser to its penalty. Use ConsensusADMM, or a ridge regulariser."
-            )
+        check_ridge(self, problem, "Use ConsensusADMM.")
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
     ) -> Floats:
         """Each agent hears the sum of its neighbours' messages."""
-        if network is None:
-            raise InputError(f"{type(self).__name__} needs a network; pass one, for example ring(n_agents).")
-        return network.neighbour_sum(messages)
+        return cast(Network, network).neighbour_sum(messages)
 
     def models(self, state: Any, inbox: Floats) -> Floats:
         """Each agent's last broadcast."""
@@ -78,7 +72,7 @@ class EdgePenaltyADMM(GraphMethod):
     @property
     def dual_penalty(self) -> float:
         """The penalty theta of the dual step."""
-        return self.theta if self.theta is not None else min(each(self.eta))
+        return self.theta if self.theta is not None else float(np.min(self.eta))
 
     def penalties(self, t: int, n_agents: int) -> Floats:
         """Return the penalties of all agents in round t."""
@@ -91,11 +85,12 @@ class EdgePenaltyADMM(GraphMethod):
     @classmethod
     def at_step(cls, setting: Setting, step: float) -> Self:
         """The mean moves by `1/(2 eta sum_i deg_i)` times its gradient: edges cancel in the sum of all conditions."""
-        return cls(eta=1.0 / (2.0 * step * float(setting.graph.degrees.sum())))  # type: ignore[call-arg]
+        return cls(eta=1.0 / (2.0 * step * float(setting.degrees.sum())))  # type: ignore[call-arg]
 
     def start(self, agents: Agents, replicas: int) -> tuple[Any, Floats]:
         """x = a = 0, and the neighbours' x are 0 too."""
-        return GraphState(*(zeros(agents, replicas) for _ in range(3))), zeros(agents, replicas)
+        zero = zeros(agents, replicas)
+        return GraphState(zero, zero, zero), zero
 
     def local_step(self, k: int, agents: Agents, state: Any, inbox: Floats, noise: NoiseHook) -> tuple[Any, Floats]:
         """What leaves, and what every later update reads, is the message."""
@@ -145,6 +140,14 @@ def is_ridge(regulariser: Regulariser, dimension: int) -> bool:
     return is_round and not regulariser.subgradient_residual(origin, origin).any()
 
 
+def check_ridge(method: Method, problem: Problem, instead: str) -> None:
+    """Refuse regularisers that agents cannot share: those with another gradient than `strong_convexity * x`."""
+    if not is_ridge(problem.regulariser, problem.dimension):
+        raise InputError(
+            f"{type(method).__name__} needs a ridge regulariser or none, got {problem.regulariser}. {instead}"
+        )
+
+
 def each(value: float | tuple[float, ...]) -> tuple[float, ...]:
     """Return one number or several as a tuple; refuse none at all."""
     values = value if isinstance(value, tuple) else (value,)
@@ -174,7 +177,9 @@ def penalised_minimiser(
     deg = degrees(agents)
     centre = (deg * x + inbox) / (2 * deg)
     pull = np.broadcast_to(2.0 * np.asarray(eta) * agents.degrees, agents.degrees.shape).astype(np.float64)
-    return agents.minimise_with_share(lin, centre, pull, start).point
+    # Graph methods have no prox: the agent's share g/N of a ridge regulariser pulls to 0.
+    total = pull + agents.regulariser.strong_convexity / agents.number
+    return agents.minimise(lin, centre * (pull / total)[:, None, None], total, start).point
 
 
 def revealed_gradient(

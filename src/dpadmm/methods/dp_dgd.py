@@ -7,7 +7,7 @@ y_i <- x_i + noise of scale proportional to p^(k-1)
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -17,9 +17,8 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.decentralised import GraphMethod, zeros
-from dpadmm.methods.gradient_method import refuse_all_but_ridge
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Geometric, Promise, Row
+from dpadmm.noise.mechanisms import AgentReleases, Family, Geometric, MechanismSpec
 from dpadmm.privacy.certificates.gradients import gradient_step
 from dpadmm.privacy.protection import Certificate, Strength, in_l1_norm, with_spherical_noise
 from dpadmm.problems.arrays import Floats
@@ -78,12 +77,6 @@ class DPDGD(GraphMethod):
         if self.noise not in (Family.COORDINATE, Family.SPHERICAL, Family.GAUSSIAN):
             raise InputError(f"noise must be COORDINATE, SPHERICAL or GAUSSIAN, got {shown(self.noise)}.")
 
-    def check(self, problem: Problem, network: Network | None) -> None:
-        """The regulariser is shared out by its gradient."""
-        refuse_all_but_ridge(
-            "DP-DGD", problem.regulariser, problem.dimension, "Use linearised ADMM for other regularisers."
-        )
-
     def step_at(self, k: int) -> float:
         """Return c q^(k-1)."""
         return self.step * self.decay ** (k - 1)
@@ -108,26 +101,26 @@ class DPDGD(GraphMethod):
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
     ) -> Floats:
         """Each agent mixes its neighbours' messages and its own."""
-        if network is None:
-            raise InputError("DP-DGD needs a network; pass one, for example ring(n_agents).")
-        mixed = _mixing(network) @ messages.reshape(len(messages), -1)
+        mixed = _mixing(cast(Network, network)) @ messages.reshape(len(messages), -1)
         return np.asarray(mixed).reshape(messages.shape)
 
     def dual_scale(self, agents: Agents) -> Floats:
         """Movement in units of the first step."""
         return np.full(len(agents.index), 1 / self.step)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One release per agent and round; bounds shrink with the steps, the noise with its own decay."""
         rounds, dimension = tuple(range(1, setting.rounds + 1)), setting.problem.dimension
 
         def certificate(i: int, k: int) -> Certificate:
-            plain = gradient_step(setting.evaluated(i), step=self.step_at(k))
+            plain = gradient_step(setting.local_gradient(i), step=self.step_at(k))
             # The mixed point, which is public, has no bound.
             return self._noisy(plain.weakened(Strength.UP_TO_FLOATING_POINT), dimension)
 
-        rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))
-        return (Promise(MESSAGE, self.noise, tuple(rows), schedule=Geometric(self.noise_decay**2)),)
+        rows = (
+            AgentReleases(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents)
+        )
+        return (MechanismSpec(MESSAGE, self.noise, tuple(rows), schedule=Geometric(self.noise_decay**2)),)
 
     def _noisy(self, certificate: Certificate, dimension: int) -> Certificate:
         """Return the certificate in the form this kind of noise asks for."""

@@ -12,7 +12,7 @@ import numpy as np
 from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Setting, Topology
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.gradient_method import GradientMethod
-from dpadmm.noise.mechanisms import Family, Promise
+from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import full_gradient
 from dpadmm.problems.arrays import Floats
 
@@ -52,7 +52,7 @@ class DPGD(GradientMethod):
         """The whole gradient needs noise; nothing is free."""
         return whole_gradients(agents, x), np.zeros(1)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One Gaussian release per silo and round."""
-        rows = setting.rows(lambda i: full_gradient(setting.evaluated(i)))
-        return (Promise(MESSAGE, Family.GAUSSIAN, rows),)
+        rows = setting.rows(lambda i: full_gradient(setting.local_gradient(i)))
+        return (MechanismSpec(MESSAGE, Family.GAUSSIAN, rows),)

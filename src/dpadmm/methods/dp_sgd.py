@@ -15,9 +15,10 @@ from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import Batches, Moment, batch_gradients
-from dpadmm.methods.gradient_method import GradientMethod, refuse_all_but_ridge
+from dpadmm.methods.decentralised import check_ridge
+from dpadmm.methods.gradient_method import GradientMethod
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Promise
+from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.protection import Strength
 from dpadmm.problems.arrays import Floats
@@ -86,14 +87,14 @@ class DPProxSGD(GradientMethod):
         ridge = agents.weights[:, None, None] * agents.functions.constants.strong_convexity * x
         return batch_gradients(self.draws, Moment(k), agents, x, clip=clip), ridge
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One sampled Gaussian release per silo and round."""
         clip, rows = math.inf if self.clip is None else self.clip, []
         for i, size in enumerate(setting.problem.functions.sizes):
-            found = sampled_gradient(setting.evaluated(i, clip), batch_size=self.draws.size, clip=clip)
+            found = sampled_gradient(setting.local_gradient(i, clip), batch_size=self.draws.size, clip=clip)
             found = found.weakened(Strength.UP_TO_FLOATING_POINT)
             rows.append(setting.row(i, found, self.draws.sampling(int(size))))
-        return (Promise(MESSAGE, Family.SAMPLED, tuple(rows)),)
+        return (MechanismSpec(MESSAGE, Family.SAMPLED, tuple(rows)),)
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class DPSGD(DPProxSGD):
     def check(self, problem: Problem, network: Network | None) -> None:
         """The regulariser must have a gradient that is known."""
         super().check(problem, network)
-        refuse_all_but_ridge("DP-SGD", problem.regulariser, problem.dimension, "Use DP-prox-SGD for others.")
+        check_ridge(self, problem, "Use DP-prox-SGD for others.")
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook

@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 from dpadmm.errors import InputError
 from dpadmm.methods.base import About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.decentralised import DecentralisedADMM, EdgePenaltyADMM, penalised_minimiser, zeros
-from dpadmm.noise.mechanisms import Family, Promise, Row, Slot
+from dpadmm.noise.mechanisms import AgentReleases, Family, MechanismSpec, MessageKind
 from dpadmm.privacy.certificates.objective import dvp, solver_smoothing
 from dpadmm.privacy.protection import Certificate
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic
 
-OBJECTIVE = Slot("objective")
-SMOOTHING = Slot("smoothing")
+OBJECTIVE = MessageKind("objective")
+SMOOTHING = MessageKind("smoothing")
 
 Penalties = Callable[[int, int], Floats]
 """The penalty of every agent in a round: k, N -> (N,)."""
@@ -75,7 +75,7 @@ class DVP(TiltedADMM, DecentralisedADMM):
         super().__post_init__()
         check_smoothing(self.smoothing)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One objective perturbation per agent and round, with its smoothing if there is one."""
         rounds = range(1, setting.rounds + 1)
         return tilted_broadcasts(setting, rounds, self.penalties, lambda tilted: tilted, self.smoothing)
@@ -93,30 +93,30 @@ def tilted_broadcasts(
     penalties: Penalties,
     named: Callable[[Certificate], Certificate],
     smoothing: float,
-) -> tuple[Promise, ...]:
-    """Return the promise that every agent's minimiser leaves with linear noise in these rounds (C2, C7).
+) -> tuple[MechanismSpec, ...]:
+    """Return the mechanism that every agent's minimiser leaves with linear noise in these rounds (C2, C7).
 
     `named` makes DVP's certificate of an agent and round the method's own.
     """
     by_round = [penalties(k, setting.problem.n_agents) for k in rounds]
 
-    def rows(of: Callable[[int, float], Certificate]) -> tuple[Row, ...]:
+    def rows(of: Callable[[int, float], Certificate]) -> tuple[AgentReleases, ...]:
         listed = []
         for i in range(setting.problem.n_agents):
             etas = [float(row[i]) for row in by_round]
             known = {eta: of(i, eta) for eta in dict.fromkeys(etas)}
-            listed.append(Row(i, tuple(rounds), tuple(known[eta] for eta in etas)))
+            listed.append(AgentReleases(i, tuple(rounds), tuple(known[eta] for eta in etas)))
         return tuple(listed)
 
-    if smoothing > 0 and setting.tolerance is None:
+    if smoothing > 0 and setting.tolerance == 0:
         raise InputError("smoothing covers a solver residual; give the tolerance it is to cover.")
     main = rows(lambda i, eta: named(_objective_certificate(setting, i, eta, smoothing > 0)))
     if smoothing == 0:
-        return (Promise(OBJECTIVE, Family.OBJECTIVE, main),)
+        return (MechanismSpec(OBJECTIVE, Family.OBJECTIVE, main),)
     extra = rows(lambda i, eta: _smoothing_certificate(setting, i, eta))
     return (
-        Promise(OBJECTIVE, Family.OBJECTIVE, main, share=1 - smoothing),
-        Promise(SMOOTHING, Family.SPHERICAL, extra, share=smoothing),
+        MechanismSpec(OBJECTIVE, Family.OBJECTIVE, main, share=1 - smoothing),
+        MechanismSpec(SMOOTHING, Family.SPHERICAL, extra, share=smoothing),
     )
 
 
@@ -133,7 +133,7 @@ def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bo
         setting.local(i),
         curvature_bound=functions.constants.record_curvature,
         edge_penalty=eta,
-        degree=setting.degree(i),
+        degree=int(setting.degrees[i]),
         is_logistic=type(loss) is Logistic and loss.cap == 1,  # a cap is not proved
         is_smoothed=is_smoothed,
     )
@@ -141,4 +141,4 @@ def _objective_certificate(setting: Setting, i: int, eta: float, is_smoothed: bo
 
 def _smoothing_certificate(setting: Setting, i: int, eta: float) -> Certificate:
     """C7 for an objective perturbation."""
-    return solver_smoothing(setting.local(i), quadratic_curvature=2 * eta * setting.degree(i))
+    return solver_smoothing(setting.local(i), quadratic_curvature=2 * eta * int(setting.degrees[i]))

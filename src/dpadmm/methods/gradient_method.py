@@ -16,11 +16,9 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, Agents, Method, NoiseHook, Residuals
-from dpadmm.methods.decentralised import is_ridge
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.regularisers import Regulariser
 
 
 class GradientState(NamedTuple):
@@ -62,8 +60,7 @@ class GradientMethod(BroadcastMethod):
     def __post_init__(self) -> None:
         """Check both numbers."""
         checks.positive("step", self.step)
-        if not 0 <= checks.finite("power", self.power) <= 1:
-            raise InputError(f"power must lie between 0 and 1, got {shown(self.power)}.")
+        check_power(self.power)
 
     def step_at(self, k: int) -> float:
         """Return the step size of round k."""
@@ -98,7 +95,7 @@ def everywhere(agents: Agents, x: Floats) -> Floats:
     return np.repeat(x, len(agents.index), axis=0)
 
 
-def refuse_all_but_ridge(name: str, regulariser: Regulariser, dimension: int, instead: str) -> None:
-    """Refuse regularisers whose gradient is not `strong_convexity * x`; nothing else is shared out here."""
-    if not is_ridge(regulariser, dimension):
-        raise InputError(f"{name} needs a ridge regulariser or none, got {regulariser}. {instead}")
+def check_power(power: float) -> None:
+    """Refuse powers by which steps would grow, or shrink too fast to get anywhere."""
+    if not 0 <= checks.finite("power", power) <= 1:
+        raise InputError(f"power must lie between 0 and 1, got {shown(power)}.")

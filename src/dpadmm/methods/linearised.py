@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from dpadmm import checks
-from dpadmm.checks import shown
-from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.consensus import ConsensusADMM, StarState
+from dpadmm.methods.gradient_method import check_power
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Promise, Row
+from dpadmm.noise.mechanisms import AgentReleases, Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import linearised_admm
 from dpadmm.privacy.protection import Certificate, Strength
 from dpadmm.problems.arrays import Floats
@@ -59,8 +58,7 @@ class LinearisedADMM(ConsensusADMM):
         """Check the numbers."""
         super().__post_init__()
         checks.positive("step", self.step)
-        if not 0 <= checks.finite("power", self.power) <= 1:
-            raise InputError(f"power must lie between 0 and 1, got {shown(self.power)}.")
+        check_power(self.power)
 
     @classmethod
     def at_step(cls, setting: Setting, step: float) -> Self:
@@ -91,13 +89,15 @@ class LinearisedADMM(ConsensusADMM):
         mean = messages.mean(axis=0, keepdims=True)
         return problem.regulariser.prox(mean, 1 / (self.rho * problem.n_agents))
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One Gaussian release per agent and round; the bound follows the step size."""
         rounds = tuple(range(1, setting.rounds + 1))
 
         def certificate(i: int, k: int) -> Certificate:
-            found = linearised_admm(setting.evaluated(i), penalty=self.rho, step=self.step_at(k))
+            found = linearised_admm(setting.local_gradient(i), penalty=self.rho, step=self.step_at(k))
             return found.weakened(Strength.UP_TO_FLOATING_POINT)  # the public part of x has no bound
 
-        rows = (Row(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents))
-        return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows)),)
+        rows = (
+            AgentReleases(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents)
+        )
+        return (MechanismSpec(MESSAGE, Family.GAUSSIAN, tuple(rows)),)

@@ -18,7 +18,7 @@ from dpadmm.methods.base import About, Setting, Topology
 from dpadmm.methods.decentralised import each
 from dpadmm.methods.dvp import TiltedADMM, check_smoothing, tilted_broadcasts
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Custom, Family, Promise
+from dpadmm.noise.mechanisms import Custom, Family, MechanismSpec
 from dpadmm.privacy.certificates.objective import m_admm
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -76,15 +76,15 @@ class MADMM(TiltedADMM):
             if len(given) not in (1, problem.n_agents):
                 raise InputError(f"{name} must be one number or {problem.n_agents}, one per agent; got {len(given)}.")
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One objective perturbation per agent and round, each with its own penalty."""
         return tilted_broadcasts(setting, range(1, setting.rounds + 1), self.penalties, m_admm, self.smoothing)
 
-    def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
+    def split_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
         """The paper's rates are those of e_i; the linear term is `2 eta_i(t) deg_i e_i`."""
         number, rounds = setting.problem.n_agents, range(1, setting.rounds + 1)
         penalties = np.array([self.penalties(t, number)[0] for t in rounds])
-        return (levels / (2 * setting.degree(0) * penalties),)
+        return (levels / (2 * int(setting.degrees[0]) * penalties),)
 
     def noise_of_paper(self, rounds: int) -> Custom:
         """Return the schedule of b_i for which e_i has the same rate alpha_i in every round: b_i grows as eta_i(t).

@@ -19,7 +19,7 @@ from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.fixed_point.blocks import check_unit
 from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, everywhere
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise
+from dpadmm.noise.mechanisms import COORDINATOR, Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import gradient_sum
 from dpadmm.privacy.protection import Relation, Unit
 from dpadmm.problems.arrays import Floats
@@ -112,7 +112,7 @@ class NoisyGradients(BroadcastMethod):
         after = penalty.prox(y - self.step * noisy, self.step)
         return np.concatenate([after, after + self.momentum * (after - x)])
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """The noisy sum, once a round."""
-        certificate = gradient_sum(setting.evaluated_sum(), unit=self.unit)
-        return (Promise(BROADCAST, Family.GAUSSIAN, (setting.row(COORDINATOR, certificate),)),)
+        certificate = gradient_sum(setting.local_gradients(), unit=self.unit)
+        return (MechanismSpec(BROADCAST, Family.GAUSSIAN, (setting.row(COORDINATOR, certificate),)),)

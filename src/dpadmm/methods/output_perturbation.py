@@ -13,10 +13,10 @@ import numpy as np
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, spread
-from dpadmm.methods.decentralised import zeros
-from dpadmm.methods.gradient_method import GradientState, refuse_all_but_ridge
+from dpadmm.methods.decentralised import check_ridge, zeros
+from dpadmm.methods.gradient_method import GradientState
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Promise
+from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import output_perturbation
 from dpadmm.privacy.protection import Certificate, with_spherical_noise
 from dpadmm.problems.arrays import Floats
@@ -63,7 +63,7 @@ class OutputPerturbation(Method):
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Each local problem must be strongly convex, and the regulariser a ridge or none."""
-        refuse_all_but_ridge("Output perturbation", problem.regulariser, problem.dimension, "Use ConsensusADMM.")
+        check_ridge(self, problem, "Use ConsensusADMM.")
         if problem.functions.constants.strong_convexity + problem.regulariser.strong_convexity <= 0:
             raise InputError("Output perturbation needs strong convexity; add a ridge term (mu > 0) to the functions.")
 
@@ -101,7 +101,7 @@ class OutputPerturbation(Method):
         apart = spread(after[0].x)
         return Residuals(primal=apart, dual=np.zeros_like(apart))
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One release per silo, in round 1."""
         if setting.rounds != 1:
             raise InputError(f"Output perturbation takes one round, got {setting.rounds}.")
@@ -110,4 +110,4 @@ class OutputPerturbation(Method):
             found = output_perturbation(setting.local(i))
             return with_spherical_noise(found) if self.noise is Family.SPHERICAL else found
 
-        return (Promise(MESSAGE, self.noise, setting.rows(certificate)),)
+        return (MechanismSpec(MESSAGE, self.noise, setting.rows(certificate)),)

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from dpadmm.methods.base import MESSAGE, ROWS, About, Setting, Topology
 from dpadmm.methods.decentralised import DecentralisedADMM
-from dpadmm.noise.mechanisms import Family, Promise
+from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.local import p_admm
 from dpadmm.privacy.protection import Certificate
 
@@ -44,15 +44,15 @@ class PADMM(DecentralisedADMM):
         why="silos are peers: each sends a noisy model to its neighbours, and nobody has to be trusted (C1)",
     )
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One Gaussian release per agent and round."""
         return (gaussian_broadcasts(self.eta, setting, range(1, setting.rounds + 1)),)
 
 
-def gaussian_broadcasts(eta: float, setting: Setting, rounds: range) -> Promise:
-    """Return the promise that every agent's minimiser leaves with Gaussian noise in these rounds (C1)."""
+def gaussian_broadcasts(eta: float, setting: Setting, rounds: range) -> MechanismSpec:
+    """Return the mechanism that every agent's minimiser leaves with Gaussian noise in these rounds (C1)."""
 
     def certificate(i: int) -> Certificate:
-        return p_admm(setting.local(i), edge_penalty=eta, degree=setting.degree(i))
+        return p_admm(setting.local(i), edge_penalty=eta, degree=int(setting.degrees[i]))
 
-    return Promise(MESSAGE, Family.GAUSSIAN, setting.rows(certificate, rounds))
+    return MechanismSpec(MESSAGE, Family.GAUSSIAN, setting.rows(certificate, rounds))

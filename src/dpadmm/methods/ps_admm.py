@@ -29,8 +29,9 @@ from dpadmm.methods.batches import (
     correction_bound,
     whole_gradients,
 )
+from dpadmm.methods.consensus import consensus_residuals
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Promise, Slot
+from dpadmm.noise.mechanisms import Family, MechanismSpec, MessageKind
 from dpadmm.noise.split import share_at
 from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import Certificate, Strength
@@ -176,12 +177,12 @@ class PSADMM(Method):
         c = self._weight_of_new(agents)
         g = whole_gradients(agents, state.x)
         if self.full_noise is FullNoise.ONCE:
-            g = noise.perturb(Slot(FULL), k, agents.index, g)
+            g = noise.perturb(MessageKind(FULL), k, agents.index, g)
         v, total = state.x, np.zeros_like(state.x)
         for s in range(self.inner_steps):
             noisy = g
             if self.full_noise is FullNoise.EVERY_STEP:
-                noisy = noise.perturb(Slot(FULL, s), k, agents.index, g)
+                noisy = noise.perturb(MessageKind(FULL, s), k, agents.index, g)
             if s > 0:
                 noisy = noisy + self._correction(Moment(k, s), agents, v, state.x, noise)
             new = self._inside(v - self.step * (noisy + state.a + self.rho * (v - inbox)))
@@ -194,7 +195,7 @@ class PSADMM(Method):
         """The noisy sampled correction, and the exact one of the ridge inside f_i, which touches no data."""
         raw = batch_gradients(self.batches, when, agents, v, base=vt, clip=self._limit(agents.functions))
         ridge = agents.weights[:, None, None] * agents.functions.constants.strong_convexity * (v - vt)
-        return noise.perturb(Slot(CORRECTION, when.step), when.round, agents.index, raw) + ridge
+        return noise.perturb(MessageKind(CORRECTION, when.step), when.round, agents.index, raw) + ridge
 
     def _limit(self, functions: LocalFunctions) -> float:
         """Return the norm that no record's correction exceeds: enforced, and what the certificate says."""
@@ -232,12 +233,10 @@ class PSADMM(Method):
         return state.z_mean[0] if self.output is Output.AVERAGE else inbox[0]
 
     def residuals(self, agents: Agents, before: tuple[PSState, Floats], after: tuple[PSState, Floats]) -> Residuals:
-        """Primal: largest distance of a model from z. Dual: rho times the movement of z."""
-        distance = np.linalg.norm(after[0].x - after[1], axis=1)
-        moved = self.rho * np.linalg.norm(after[1] - before[1], axis=1)
-        return Residuals(primal=distance.max(axis=0), dual=moved.max(axis=0))
+        """As for consensus ADMM."""
+        return consensus_residuals(self.rho, after[0].x, before[1], after[1])
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """The full gradient (Gaussian) and, from the second inner step on, the correction (sampled Gaussian)."""
         full, part = [], []
         for i, size in enumerate(setting.problem.functions.sizes):
@@ -247,13 +246,13 @@ class PSADMM(Method):
         steps, is_once = self.inner_steps, self.full_noise is FullNoise.ONCE
         # What the average of the inner points sees: a noise that is drawn once enters all S steps alike.
         weights = (None, None) if self.noise_ratio else (float(steps * steps if is_once else steps), steps - 1.0)
-        gaussian = Promise(
-            Slot(FULL), Family.GAUSSIAN, tuple(full), count=1 if is_once else steps, variance_weight=weights[0]
+        gaussian = MechanismSpec(
+            MessageKind(FULL), Family.GAUSSIAN, tuple(full), count=1 if is_once else steps, variance_weight=weights[0]
         )
         if steps == 1:
             return (gaussian,)
-        sampled = Promise(
-            Slot(CORRECTION),
+        sampled = MechanismSpec(
+            MessageKind(CORRECTION),
             Family.SAMPLED,
             tuple(part),
             relative=self.noise_ratio or 1.0,
@@ -262,7 +261,7 @@ class PSADMM(Method):
         )
         return gaussian, sampled
 
-    def slot_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
+    def split_noise(self, setting: Setting, levels: Floats) -> tuple[Floats, ...]:
         """The paper's noise is that of a whole inner step: the two parts' variances add up to it."""
         if self.inner_steps == 1:
             return (levels,)
@@ -277,6 +276,6 @@ class PSADMM(Method):
 
     def _certificates(self, setting: Setting, agent: int) -> tuple[Certificate, Certificate]:
         """C4 of both parts, for one agent."""
-        local, clip = setting.evaluated(agent), self._limit(setting.problem.functions)
+        local, clip = setting.local_gradient(agent), self._limit(setting.problem.functions)
         correction = ps_admm_correction(local, batch_size=self.batches.size, clip=clip)
         return ps_admm_full_gradient(local), correction.weakened(Strength.UP_TO_FLOATING_POINT)

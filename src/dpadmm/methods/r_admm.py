@@ -25,7 +25,7 @@ from dpadmm.methods.base import About, Setting, Topology
 from dpadmm.methods.dvp import TiltedADMM, check_smoothing, tilted_broadcasts
 from dpadmm.methods.m_admm import check_growth, check_theta, grown
 from dpadmm.methods.recycled import RecyclingADMM
-from dpadmm.noise.mechanisms import Family, Promise
+from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.objective import r_admm
 from dpadmm.problems.arrays import Floats
 
@@ -106,6 +106,6 @@ class RADMM(BareRADMM):
         super().__post_init__()
         check_smoothing(self.smoothing)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One objective perturbation per agent and odd iteration."""
         return tilted_broadcasts(setting, range(1, setting.rounds + 1, 2), self.penalties, r_admm, self.smoothing)

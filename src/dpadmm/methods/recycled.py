@@ -18,7 +18,7 @@ from dpadmm import checks
 from dpadmm.methods.base import ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.decentralised import EdgePenaltyADMM, degrees, revealed_gradient, zeros
 from dpadmm.methods.p_admm import gaussian_broadcasts
-from dpadmm.noise.mechanisms import Promise
+from dpadmm.noise.mechanisms import MechanismSpec
 from dpadmm.problems.arrays import Floats
 
 
@@ -42,7 +42,8 @@ class RecyclingADMM(EdgePenaltyADMM):
 
     def start(self, agents: Agents, replicas: int) -> tuple[RecycledState, Floats]:
         """All zeros."""
-        return RecycledState(*(zeros(agents, replicas) for _ in range(4))), zeros(agents, replicas)
+        zero = zeros(agents, replicas)
+        return RecycledState(zero, zero, zero, zero), zero
 
     def local_step(
         self, k: int, agents: Agents, state: RecycledState, inbox: Floats, noise: NoiseHook
@@ -92,6 +93,6 @@ class RecycledPADMM(RecyclingADMM):
         checks.positive("eta", self.eta)
         checks.non_negative("gamma", self.gamma)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """One Gaussian release per agent and odd round."""
         return (gaussian_broadcasts(self.eta, setting, range(1, setting.rounds + 1, 2)),)

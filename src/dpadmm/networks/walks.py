@@ -38,7 +38,7 @@ def uniform_walk(n: int, steps: int, rng: np.random.Generator) -> IntArray:
     """
     n = checks.count("n", n, least=2)
     steps = checks.count("steps", steps)
-    return _generator(rng).integers(n, size=steps, dtype=np.int64)
+    return check_generator(rng).integers(n, size=steps, dtype=np.int64)
 
 
 def random_walk(
@@ -65,7 +65,7 @@ def random_walk(
         and that agent takes part once more.
     """
     steps = checks.count("steps", steps)
-    rng = _generator(rng)
+    rng = check_generator(rng)
     if not isinstance(kind, WalkKind):
         raise InputError(f"kind must be one of {', '.join(map(str, WalkKind))}, got {shown(kind)}.")
     if start is None:
@@ -107,7 +107,7 @@ def participations(schedule: ArrayLike, n: int) -> IntArray:
     return np.bincount(holders.astype(np.int64), minlength=n).astype(np.int64)
 
 
-def _generator(rng: np.random.Generator) -> np.random.Generator:
+def check_generator(rng: np.random.Generator) -> np.random.Generator:
     """Refuse seeds and legacy states: the caller owns the stream."""
     if not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}; see default_rng.")

@@ -1,10 +1,10 @@
 """Noise: schedules, and two samplers behind one interface - seeded for experiments, secure for releases.
 
 Noise is drawn from a release (`dpadmm.privacy.releases`), which carries the certificate, never from a bare number:
-`sampler.perturb(values, releases, Draw(Slot("message"), round, recipients))`.
+`sampler.perturb(values, releases, Draw(MessageKind("message"), round, recipients))`.
 """
 
-from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Constant, Custom, Geometric, Schedule, Slot, Tail
+from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Constant, Custom, Geometric, MessageKind, Schedule, Tail
 from dpadmm.noise.sampler import (
     Draw,
     NoiseFamily,
@@ -25,6 +25,7 @@ __all__ = [
     "Custom",
     "Draw",
     "Geometric",
+    "MessageKind",
     "NoiseFamily",
     "Perturbed",
     "Recipients",
@@ -33,7 +34,6 @@ __all__ = [
     "Schedule",
     "SecureSampler",
     "SimulatedSampler",
-    "Slot",
     "Tail",
     "family_of",
     "grid_for",

@@ -1,8 +1,8 @@
 """Masks of silos: every pair shares a stream of words that one of them adds and the other subtracts.
 
-A silo has one X25519 key for a run, made for it and erased after it. For every slot and round, HKDF-SHA256 turns a
-pair's common secret into a key for ChaCha20, whose stream is the mask; `context` names the run (the digest of all its
-terms) and who takes part, so that no stream ever serves twice. The places of the pair are part of the derivation: a
+A silo has one X25519 key for a run, made for it and erased after it. For every kind of message and round, HKDF-SHA256
+turns a pair's common secret into a key for ChaCha20, whose stream is the mask; `context` names the run (the digest of
+all its terms) and who takes part, so that no stream ever serves twice. The pair's places are part of the derivation: a
 silo that announced somebody else's key as its own would otherwise give a third silo the same mask with both, once added
 and once subtracted. Whose public keys these are is for the caller to know: a key from a stranger hides nothing from the
 stranger.
@@ -27,8 +27,8 @@ MOST_MULTIPLE = 2.0**52
 class Masks(Protocol):
     """What one silo adds to its words so that they mean nothing by themselves; those of all silos add up to zero."""
 
-    def words(self, slot: str, k: int, size: int) -> Words:
-        """Return the masks of a slot and round, `size` words."""
+    def words(self, kind: str, k: int, size: int) -> Words:
+        """Return the masks of a message kind and round, `size` words."""
         ...
 
 
@@ -58,9 +58,9 @@ def sum_words(parts: Sequence[Words]) -> Words:
         return np.asarray(np.sum(np.stack(parts), axis=0, dtype=np.uint64))
 
 
-def masked(words: Words, masks: Masks, slot: str, k: int) -> Words:
+def masked(words: Words, masks: Masks, kind: str, k: int) -> Words:
     """Return what leaves a silo."""
-    return sum_words([words, masks.words(slot, k, words.size)])
+    return sum_words([words, masks.words(kind, k, words.size)])
 
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ class PairwiseMasks:
         named = [str(len(publics)).encode(), run, *(public.encode() for public in publics)]
         return cls(agent, secrets, hashlib.sha256(b"\n".join(named)).digest())
 
-    def words(self, slot: str, k: int, size: int) -> Words:
-        """Return the masks of a slot and round, `size` words; those of all silos add up to zero modulo 2^64."""
+    def words(self, kind: str, k: int, size: int) -> Words:
+        """Return the masks of a message kind and round, `size` words; those of all silos add up to zero modulo 2^64."""
         from cryptography.hazmat.primitives.ciphers import Cipher
         from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
         from cryptography.hazmat.primitives.hashes import SHA256
@@ -148,7 +148,7 @@ class PairwiseMasks:
             # The pair is named: a silo that shows another's key as its own, written otherwise (X25519 ignores a bit),
             # would else have its victim add one stream and take it off again.
             pair = f"{min(self.agent, other)} {max(self.agent, other)}"
-            info = b"\n".join([_PURPOSE, pair.encode(), slot.encode(), str(k).encode(), str(size).encode()])
+            info = b"\n".join([_PURPOSE, pair.encode(), kind.encode(), str(k).encode(), str(size).encode()])
             key = HKDF(SHA256(), length=32, salt=self.context, info=info).derive(secret)
             stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(nothing)
             pad = np.frombuffer(stream, dtype="<u8")

@@ -1,4 +1,4 @@
-"""Promises: what an algorithm will release, as certificates, before any noise is chosen; and schedules of noise.
+"""Mechanisms: what an algorithm will release, as certificates, before any noise is chosen; and schedules of noise.
 
 A schedule, fixed before the first round, gives the *shape* of the noise only: relative standard deviations (for pure
 Laplace noise, relative 1/rate). The level comes from the calibration. Entry 0 belongs to the first round that carries
@@ -34,21 +34,24 @@ COORDINATOR = -1
 
 
 @dataclass(frozen=True, order=True)
-class Slot:
-    """What a number is for within a round, e.g. `Slot("message")` or `Slot("inner", 17)`; slots never share noise."""
+class MessageKind:
+    """Which message of a round it is, e.g. `MessageKind("message")` or `MessageKind("inner", 17)`.
+
+    Two kinds never share noise.
+    """
 
     name: str
     step: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse nameless slots."""
+        """Refuse nameless message kinds."""
         if not self.name:
-            raise InputError("A slot needs a name, got an empty one.")
+            raise InputError("A message kind needs a name, got an empty one.")
         checks.count("step", self.step, least=0)
 
 
 class Family(Enum):
-    """How a slot's noise is distributed."""
+    """How a message kind's noise is distributed."""
 
     GAUSSIAN = "Gaussian"
     SAMPLED = "Gaussian on a random sample"
@@ -70,10 +73,10 @@ class Schedule(Protocol):
 
 
 @dataclass(frozen=True)
-class Row:
-    """What one agent releases in one slot: in round `rounds[k]`, under `certificates[k]`.
+class AgentReleases:
+    """What one agent releases in one message kind: in round `rounds[k]`, under `certificates[k]`.
 
-    sampling: how its records are drawn, where that differs between agents (else the promise says it).
+    sampling: how its records are drawn, where that differs between agents (else the mechanism says it).
     """
 
     agent: int
@@ -86,28 +89,30 @@ class Row:
         if len(self.rounds) != len(self.certificates) or not self.rounds:
             raise InputError(f"{len(self.rounds)} rounds need as many certificates, got {len(self.certificates)}.")
         if self.rounds[0] < 1 or any(a >= b for a, b in pairwise(self.rounds)):
-            raise InputError(f"rounds must be at least 1 and increase, got {self.rounds[:8]}...; use `count` or slots.")
+            raise InputError(
+                f"rounds must be at least 1 and increase, got {self.rounds[:8]}...; use `count` or message kinds."
+            )
 
 
 @dataclass(frozen=True)
-class Promise:
-    """The releases of one slot.
+class MechanismSpec:
+    """The releases of one message kind.
 
     rows: one per agent; or a single one that stands for all agents alike (`is_common`), so that a million users need
         one row.
-    relative: noise of this slot relative to the other slots of the same run, > 0.
+    relative: noise of this message kind relative to the other message kinds of the same run, > 0.
     sampling, count: for `Family.SAMPLED`, how records are drawn (here or in the rows); `count` releases with fresh
-        noise a round (steps of the slot).
-    variance_weight: where a Gaussian and a sampled slot both have one, `relative` is not used: the noise is split so
-        that `sum variance_weight std^2` is about the least, for each agent (`dpadmm.noise.split`).
+        noise a round (steps of the message kind).
+    variance_weight: where a Gaussian and a sampled mechanism both have one, `relative` is not used: the noise is split
+        so that `sum variance_weight std^2` is about the least, for each agent (`dpadmm.noise.split`).
     schedule: the method's own shape of the noise over the rounds, used unless the caller gives another.
-    share: part of epsilon, in (0, 1), where slots of different pure families share it; the parts sum to 1.
+    share: part of epsilon, in (0, 1), where message kinds of different pure families share it; the parts sum to 1.
     is_noise_shared: all agents use the noise of the one who needs most (those who take part less often spend less).
     """
 
-    slot: Slot
+    kind: MessageKind
     family: Family
-    rows: tuple[Row, ...]
+    rows: tuple[AgentReleases, ...]
     is_common: bool = False
     relative: float = 1.0
     sampling: PoissonSampling | FixedSizeSampling | None = None
@@ -124,17 +129,17 @@ class Promise:
         if self.share is not None:
             checks.open_unit("share", self.share)
         if not self.rows or (self.is_common and len(self.rows) != 1):
-            raise InputError("A promise needs one row per agent, or exactly one for all.")
+            raise InputError("A mechanism needs one row per agent, or exactly one for all.")
         if self.variance_weight is not None:
             checks.positive("variance_weight", self.variance_weight)
         if any((self.family is Family.SAMPLED) != (self.drawn(row) is not None) for row in self.rows):
             raise InputError("Sampled noise, and no other, must say how records are drawn.")
 
-    def drawn(self, row: Row) -> PoissonSampling | FixedSizeSampling | None:
+    def drawn(self, row: AgentReleases) -> PoissonSampling | FixedSizeSampling | None:
         """Return how the row's records are drawn, None if all take part."""
         return row.sampling if row.sampling is not None else self.sampling
 
-    def release(self, row: Row, index: int, noise: float) -> NoisyRelease:
+    def release(self, row: AgentReleases, index: int, noise: float) -> NoisyRelease:
         """Return the row's release number `index` with this noise (a std, or a rate for the Laplace families)."""
         certificate, k = row.certificates[index], row.rounds[index]
         if self.family is Family.GAUSSIAN:
@@ -159,16 +164,16 @@ class Promise:
         return build(certificate=certificate, rate=noise, agent=row.agent, round=k, count=self.count)
 
 
-def last_round(promises: Sequence[Promise]) -> int:
+def last_round(mechanisms: Sequence[MechanismSpec]) -> int:
     """Return the last round in which anything is released."""
-    return max(row.rounds[-1] for promise in promises for row in promise.rows)
+    return max(row.rounds[-1] for mechanism in mechanisms for row in mechanism.rows)
 
 
-def bounds_by_round(promise: Promise, rows: Sequence[Row], rounds: int) -> NDArray[np.float64]:
+def bounds_by_round(mechanism: MechanismSpec, rows: Sequence[AgentReleases], rounds: int) -> NDArray[np.float64]:
     """Return the bounds as (rows, rounds), zero where an agent releases nothing; `count` enters as sqrt(count)."""
     table = np.zeros((len(rows), rounds))
     for i, row in enumerate(rows):
-        table[i, np.array(row.rounds) - 1] = [c.bound * np.sqrt(promise.count) for c in row.certificates]
+        table[i, np.array(row.rounds) - 1] = [c.bound * np.sqrt(mechanism.count) for c in row.certificates]
     return table
 
 

@@ -1,4 +1,4 @@
-"""From promises to noise: every release of a run, calibrated to a budget, before the data are touched.
+"""From mechanisms to noise: every release of a run, calibrated to a budget, before the data are touched.
 
 `dpadmm.core.release` draws it as the run goes; what is not planned is refused.
 """
@@ -17,26 +17,26 @@ from dpadmm.errors import InputError
 from dpadmm.noise.masks import MOST_MULTIPLE
 from dpadmm.noise.mechanisms import (
     COORDINATOR,
+    AgentReleases,
     Constant,
     Family,
-    Promise,
-    Row,
+    MechanismSpec,
+    MessageKind,
     Schedule,
-    Slot,
     bounds_by_round,
     last_round,
 )
 from dpadmm.noise.sampler import MOST_REACH, grid_for
 from dpadmm.noise.split import best_split, is_free_split
 from dpadmm.privacy.accounting import (
+    Account,
     PureTarget,
-    Statement,
     Target,
+    account_for,
     calibrate_gaussian,
     calibrate_laplace,
     calibrate_objective,
     calibrate_scale,
-    statement,
 )
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, secure_grid
@@ -51,9 +51,9 @@ _ROUNDED = 8 * 2.0**-52  # of the largest term of a gradient, in 64-bit numbers
 
 @dataclass(frozen=True)
 class NoisePlan:
-    """Every release of a run: by slot and round, one per agent, or one that stands for all (key None)."""
+    """Every release of a run: by message kind and round, one per agent, or one that stands for all (key None)."""
 
-    releases: Mapping[tuple[Slot, int], Mapping[int | None, NoisyRelease]]
+    releases: Mapping[tuple[MessageKind, int], Mapping[int | None, NoisyRelease]]
 
     def __iter__(self) -> Iterator[NoisyRelease]:
         """Yield every release; one that stands for all agents comes once, under the agent of its row."""
@@ -64,20 +64,20 @@ class NoisePlan:
         """Return the releases of rounds 1..k."""
         return [release for release in self if release.round <= k]
 
-    def of(self, slot: Slot, k: int, agents: NDArray[np.int64]) -> NoisyRelease | list[NoisyRelease]:
-        """Return what these agents release in this slot of round k; refuse what was not planned.
+    def of(self, kind: MessageKind, k: int, agents: NDArray[np.int64]) -> NoisyRelease | list[NoisyRelease]:
+        """Return what these agents release in this message kind of round k; refuse what was not planned.
 
-        Steps within a round (`slot.step`) share the plan of step 0, with fresh noise each.
+        Steps within a round (`kind.step`) share the plan of step 0, with fresh noise each.
         """
-        row = self.releases.get((replace(slot, step=0), k))
+        row = self.releases.get((replace(kind, step=0), k))
         if row is None:
-            raise InputError(f"No noise was planned for {slot} in round {k}; nothing may be released without it.")
+            raise InputError(f"No noise was planned for {kind} in round {k}; nothing may be released without it.")
         if None in row:
             return replace(row[None], agent=int(agents[0]))
         try:
             return [row[int(agent)] for agent in agents]
         except KeyError as unknown:
-            raise InputError(f"Agent {unknown} has no noise planned for {slot} in round {k}.") from None
+            raise InputError(f"Agent {unknown} has no noise planned for {kind} in round {k}.") from None
 
     def by(self, agents: range) -> Iterator[NoisyRelease]:
         """Yield what these agents release; a release that stands for all is made by each, a coordinator's once."""
@@ -100,14 +100,14 @@ class NoisePlan:
         )
 
     def prefixed(self, prefix: str) -> "NoisePlan":
-        """Return the plan with this before the names of its slots, so that several runs stay apart."""
+        """Return the plan with this before the names of its message kinds, so that several runs stay apart."""
         if not prefix:
             return self
-        return NoisePlan({(replace(slot, name=prefix + slot.name), k): row for (slot, k), row in self.releases.items()})
+        return NoisePlan({(replace(kind, name=prefix + kind.name), k): row for (kind, k), row in self.releases.items()})
 
-    def noise_in_sum(self, slot: Slot, k: int, n_agents: int) -> float:
-        """Return the noise in the sum of all agents' values of a slot and round."""
-        row = self.releases[slot, k]
+    def noise_in_sum(self, kind: MessageKind, k: int, n_agents: int) -> float:
+        """Return the noise in the sum of all agents' values of a message kind and round."""
+        row = self.releases[kind, k]
         squares = [seen_noise(release) ** 2 for release in row.values()]
         return math.sqrt(squares[0] * n_agents if None in row else math.fsum(squares))
 
@@ -130,9 +130,9 @@ class NoisePlan:
             }
         )
 
-    def statement(self) -> Statement:
+    def account(self) -> Account:
         """Return what the whole plan costs the worst person, in as many silos as the certificates allow for."""
-        return statement(self._of_people())
+        return account_for(self._of_people())
 
     def _of_people(self) -> Iterator[NoisyRelease]:
         """Yield every release; one that stands for all agents is made by each, so it counts in each silo of a person.
@@ -187,7 +187,7 @@ def check_solvable(plan: Iterable[NoisyRelease], dimension: int, tolerance: floa
 
 
 def calibrated(
-    promises: Sequence[Promise],
+    mechanisms: Sequence[MechanismSpec],
     target: Target | PureTarget,
     schedule: Schedule | None = None,
     *,
@@ -196,12 +196,12 @@ def calibrated(
     on_grid: Callable[[Certificate, float], Certificate] | None = None,
     shares: Shares | None = None,
 ) -> NoisePlan:
-    """Return the plan that spends exactly the target, all promises of an agent together.
+    """Return the plan that spends exactly the target, all mechanisms of an agent together.
 
     Parameters
     ----------
-    promises: Gaussian and sampled ones take a `Target`, Laplace and objective ones a `PureTarget`.
-    schedule: relative noise over the rounds 1.. of the run (if left out, the promises' own, or else constant).
+    mechanisms: Gaussian and sampled ones take a `Target`, Laplace and objective ones a `PureTarget`.
+    schedule: relative noise over the rounds 1.. of the run (if left out, the mechanisms' own, or else constant).
     secure_dimension: dimension of the messages if they are to leave on a grid (C8): the rounding then enters the
         certificates before the noise is chosen. Only for Gaussian noise.
     on_grid: what rounding to a grid makes of a certificate, where that is not the rule for such vectors.
@@ -210,27 +210,32 @@ def calibrated(
     """
     if not isinstance(target, Target | PureTarget):
         raise InputError(f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {shown(target)}.")
-    families = {promise.family for promise in promises}
-    _check_rows(promises)
-    if all(row.agent == COORDINATOR for promise in promises for row in promise.rows):
+    families = {mechanism.family for mechanism in mechanisms}
+    _check_rows(mechanisms)
+    if all(row.agent == COORDINATOR for mechanism in mechanisms for row in mechanism.rows):
         silos_per_person = 1  # one noise hides all silos of a person: their changes add up in the certificates
     else:
         certified = {
-            c.protection.silos_per_person for promise in promises for row in promise.rows for c in row.certificates
+            c.protection.silos_per_person
+            for mechanism in mechanisms
+            for row in mechanism.rows
+            for c in row.certificates
         }
         silos_per_person = max(silos_per_person, *certified)
-    shape = schedule or next((promise.schedule for promise in promises if promise.schedule is not None), Constant())
+    shape = schedule or next(
+        (mechanism.schedule for mechanism in mechanisms if mechanism.schedule is not None), Constant()
+    )
     if families <= {Family.GAUSSIAN, Family.SAMPLED}:
         if isinstance(target, PureTarget):
             raise InputError("Gaussian noise gives no pure epsilon; give a delta as well (Target).")
         choose = _gaussian_stds if families == {Family.GAUSSIAN} else _sampled_stds
-        noise = _shared(promises, choose(promises, target, shape, silos_per_person))
+        noise = _shared(mechanisms, choose(mechanisms, target, shape, silos_per_person))
         if secure_dimension is not None and on_grid is None:
-            on_grid = _rule_for_vectors(promises, secure_dimension, shares)
+            on_grid = _rule_for_vectors(mechanisms, secure_dimension, shares)
         if on_grid is not None:
             # The grid is a function of the noise alone; its rounding is 2^-24 of it, so one repetition settles.
-            promises = [_on_grid(p, s, on_grid, shares) for p, s in zip(promises, noise, strict=True)]
-            noise = _shared(promises, choose(promises, target, shape, silos_per_person))
+            mechanisms = [_on_grid(p, s, on_grid, shares) for p, s in zip(mechanisms, noise, strict=True)]
+            noise = _shared(mechanisms, choose(mechanisms, target, shape, silos_per_person))
     else:
         if shares is not None:
             raise InputError(
@@ -239,125 +244,132 @@ def calibrated(
         if secure_dimension is not None:
             raise InputError("There is no exact sampler for spherical Laplace noise (C8); use the Gaussian form.")
         if isinstance(target, Target) or families & {Family.GAUSSIAN, Family.SAMPLED}:
-            raise InputError("Laplace noise is pure epsilon-DP: give a PureTarget (no delta), and no Gaussian slot.")
+            raise InputError(
+                "Laplace noise is pure epsilon-DP: give a PureTarget (no delta), and no Gaussian message kind."
+            )
         choose_rates = _split_rates if len(families) > 1 else _pure_rates
-        noise = _one_for_all(promises, choose_rates(promises, target, shape, silos_per_person), np.min)
-    return _plan(promises, noise, shares)
+        noise = _one_for_all(mechanisms, choose_rates(mechanisms, target, shape, silos_per_person), np.min)
+    return _plan(mechanisms, noise, shares)
 
 
-def _check_rows(promises: Sequence[Promise]) -> None:
-    """Refuse promises whose rows cannot be put side by side: row i of every slot is the same agent's."""
-    agents = [tuple(row.agent for row in promise.rows) for promise in promises if len(promise.rows) > 1]
+def _check_rows(mechanisms: Sequence[MechanismSpec]) -> None:
+    """Refuse mechanisms whose rows cannot be put side by side: row i of every message kind is the same agent's."""
+    agents = [tuple(row.agent for row in mechanism.rows) for mechanism in mechanisms if len(mechanism.rows) > 1]
     if any(len(set(one)) != len(one) or one != agents[0] for one in agents):
-        raise InputError("The slots of a run must list the same agents in the same order, each once.")
+        raise InputError("The message kinds of a run must list the same agents in the same order, each once.")
 
 
-def _one_for_all(promises: Sequence[Promise], noise: Stds, strongest: Callable[..., Floats]) -> Stds:
+def _one_for_all(mechanisms: Sequence[MechanismSpec], noise: Stds, strongest: Callable[..., Floats]) -> Stds:
     """Give a single row that stands beside rows of many agents the strongest noise that any of them needs."""
     return [
-        strongest(table, axis=0, keepdims=True) if len(promise.rows) == 1 else table
-        for promise, table in zip(promises, noise, strict=True)
+        strongest(table, axis=0, keepdims=True) if len(mechanism.rows) == 1 else table
+        for mechanism, table in zip(mechanisms, noise, strict=True)
     ]
 
 
-def at_levels(promises: Sequence[Promise], levels: Sequence[ArrayLike]) -> NoisePlan:
+def at_levels(mechanisms: Sequence[MechanismSpec], levels: Sequence[ArrayLike]) -> NoisePlan:
     """Return the plan with noise levels chosen by other means, such as a paper's claim; its statement tells the cost.
 
-    levels: for each promise (rounds,) or (rows, rounds), all > 0: stds, or rates for the Laplace families; entry k-1
+    levels: for each mechanism (rounds,) or (rows, rounds), all > 0: stds, or rates for the Laplace families; entry k-1
         belongs to round k.
     """
-    if len(levels) != len(promises):
-        raise InputError(f"{len(promises)} promises need as many tables of noise levels, got {len(levels)}.")
+    if len(levels) != len(mechanisms):
+        raise InputError(f"{len(mechanisms)} mechanisms need as many tables of noise levels, got {len(levels)}.")
     tables = [np.atleast_2d(np.asarray(table, dtype=np.float64)) for table in levels]
-    for promise, table in zip(promises, tables, strict=True):
-        if table.shape[1] != last_round([promise]) or len(table) not in (1, len(promise.rows)):
+    for mechanism, table in zip(mechanisms, tables, strict=True):
+        if table.shape[1] != last_round([mechanism]) or len(table) not in (1, len(mechanism.rows)):
             raise InputError(
-                f"{promise.slot} needs noise levels for {last_round([promise])} rounds and one or {len(promise.rows)} "
-                f"rows, got {table.shape}."
+                f"{mechanism.kind} needs noise levels for {last_round([mechanism])} rounds and one or "
+                f"{len(mechanism.rows)} rows, got {table.shape}."
             )
         if not np.all(np.isfinite(table) & (table > 0)):
-            raise InputError(f"{promise.slot} needs noise levels that are finite and greater than 0.")
-    return _plan(promises, tables)
+            raise InputError(f"{mechanism.kind} needs noise levels that are finite and greater than 0.")
+    return _plan(mechanisms, tables)
 
 
-def _shared(promises: Sequence[Promise], noise: Stds) -> Stds:
-    """Give all agents the largest noise among them where the promise asks for it."""
-    pairs = zip(promises, _one_for_all(promises, noise, np.max), strict=True)
+def _shared(mechanisms: Sequence[MechanismSpec], noise: Stds) -> Stds:
+    """Give all agents the largest noise among them where the mechanism asks for it."""
+    pairs = zip(mechanisms, _one_for_all(mechanisms, noise, np.max), strict=True)
     return [
-        np.broadcast_to(stds.max(axis=0), stds.shape) if promise.is_noise_shared else stds for promise, stds in pairs
+        np.broadcast_to(stds.max(axis=0), stds.shape) if mechanism.is_noise_shared else stds
+        for mechanism, stds in pairs
     ]
 
 
-def _gaussian_stds(promises: Sequence[Promise], target: Target, schedule: Schedule, silos: int) -> Stds:
-    """Closed form (C0): the slots of an agent side by side; (rows, rounds) for each promise."""
-    rounds = last_round(promises)
-    bounds = _side_by_side([bounds_by_round(promise, promise.rows, rounds) for promise in promises])
-    shape = np.concatenate([promise.relative * schedule.shape(rounds) for promise in promises])
+def _gaussian_stds(mechanisms: Sequence[MechanismSpec], target: Target, schedule: Schedule, silos: int) -> Stds:
+    """Closed form (C0): the message kinds of an agent side by side; (rows, rounds) for each mechanism."""
+    rounds = last_round(mechanisms)
+    bounds = _side_by_side([bounds_by_round(mechanism, mechanism.rows, rounds) for mechanism in mechanisms])
+    shape = np.concatenate([mechanism.relative * schedule.shape(rounds) for mechanism in mechanisms])
     stds = calibrate_gaussian(target, bounds, shape, silos_per_person=silos)
-    return np.split(np.atleast_2d(stds), len(promises), axis=1)
+    return np.split(np.atleast_2d(stds), len(mechanisms), axis=1)
 
 
-def _sampled_stds(promises: Sequence[Promise], target: Target, schedule: Schedule, silos: int) -> Stds:
+def _sampled_stds(mechanisms: Sequence[MechanismSpec], target: Target, schedule: Schedule, silos: int) -> Stds:
     """Search over the composition of each agent's releases (PLD); agents with the same releases are searched once."""
     if silos != 1:
         raise InputError("Sampled releases are calibrated for people with records in one silo; got more.")
-    rounds = last_round(promises)
+    rounds = last_round(mechanisms)
     shape = schedule.shape(rounds)
-    table = np.empty((max(len(promise.rows) for promise in promises), len(promises)))
+    table = np.empty((max(len(mechanism.rows) for mechanism in mechanisms), len(mechanisms)))
     known: dict[tuple[object, ...], Floats] = {}
     for i in range(len(table)):
-        mine = [(promise, promise.rows[i if len(promise.rows) > 1 else 0]) for promise in promises]
+        mine = [(mechanism, mechanism.rows[i if len(mechanism.rows) > 1 else 0]) for mechanism in mechanisms]
         # The certificates and rounds decide; whose they are does not.
         key = tuple((row.rounds, row.certificates, row.sampling) for _, row in mine)
         if key not in known:
-            relative = best_split(mine, target, shape) if is_free_split(promises) else [p.relative for p in promises]
+            relative = (
+                best_split(mine, target, shape) if is_free_split(mechanisms) else [p.relative for p in mechanisms]
+            )
             releases = [
-                promise.release(replace(row, agent=0), j, level * float(shape[k - 1]))
-                for (promise, row), level in zip(mine, relative, strict=True)
+                mechanism.release(replace(row, agent=0), j, level * float(shape[k - 1]))
+                for (mechanism, row), level in zip(mine, relative, strict=True)
                 for j, k in enumerate(row.rounds)
             ]
             known[key] = calibrate_scale(target, releases) * np.array(relative)
         table[i] = known[key]
-    return [table[:, [p]] * shape[None, :] for p in range(len(promises))]
+    return [table[:, [p]] * shape[None, :] for p in range(len(mechanisms))]
 
 
-def _pure_rates(promises: Sequence[Promise], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
-    rates = _objective_rates if promises[0].family is Family.OBJECTIVE else _spherical_rates
-    return rates(promises, target, schedule, silos)
+def _pure_rates(mechanisms: Sequence[MechanismSpec], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
+    rates = _objective_rates if mechanisms[0].family is Family.OBJECTIVE else _spherical_rates
+    return rates(mechanisms, target, schedule, silos)
 
 
-def _split_rates(promises: Sequence[Promise], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
-    """Slots of different families: each spends its own share of epsilon; pure epsilons add up."""
-    shares = [promise.share for promise in promises if promise.share is not None]
-    if len(shares) != len(promises) or abs(sum(shares) - 1) > 1e-9:
-        raise InputError(f"Slots of different pure noise families need shares of epsilon that sum to 1, got {shares}.")
+def _split_rates(mechanisms: Sequence[MechanismSpec], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
+    """Message kinds of different families: each spends its own share of epsilon; pure epsilons add up."""
+    shares = [mechanism.share for mechanism in mechanisms if mechanism.share is not None]
+    if len(shares) != len(mechanisms) or abs(sum(shares) - 1) > 1e-9:
+        raise InputError(
+            f"Message kinds of different pure noise families need shares of epsilon that sum to 1, got {shares}."
+        )
     tables = []
-    for promise, share in zip(promises, shares, strict=True):
+    for mechanism, share in zip(mechanisms, shares, strict=True):
         own = PureTarget(target.epsilon * share / sum(shares))
-        tables += _pure_rates([promise], own, schedule, silos)
+        tables += _pure_rates([mechanism], own, schedule, silos)
     return tables
 
 
-def _spherical_rates(promises: Sequence[Promise], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
-    rounds = last_round(promises)
+def _spherical_rates(mechanisms: Sequence[MechanismSpec], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
+    rounds = last_round(mechanisms)
     bounds = _side_by_side(
-        [bounds_by_round(promise, promise.rows, rounds) * np.sqrt(promise.count) for promise in promises]
+        [bounds_by_round(mechanism, mechanism.rows, rounds) * np.sqrt(mechanism.count) for mechanism in mechanisms]
     )
-    shape = np.concatenate([promise.relative * schedule.shape(rounds) for promise in promises])
+    shape = np.concatenate([mechanism.relative * schedule.shape(rounds) for mechanism in mechanisms])
     rates = calibrate_laplace(target, bounds, shape, silos_per_person=silos)
-    return np.split(np.atleast_2d(rates), len(promises), axis=1)
+    return np.split(np.atleast_2d(rates), len(mechanisms), axis=1)
 
 
-def _objective_rates(promises: Sequence[Promise], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
-    if len(promises) != 1:
-        raise InputError("Objective perturbation has one slot per round.")
-    rounds = last_round(promises)
-    table = np.zeros((len(promises[0].rows), rounds))
-    for i, row in enumerate(promises[0].rows):
+def _objective_rates(mechanisms: Sequence[MechanismSpec], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
+    if len(mechanisms) != 1:
+        raise InputError("Objective perturbation has one message kind per round.")
+    rounds = last_round(mechanisms)
+    table = np.zeros((len(mechanisms[0].rows), rounds))
+    for i, row in enumerate(mechanisms[0].rows):
         places = np.array(row.rounds) - 1
         shares = 1.0 / schedule.shape(rounds)[places]
         # `count` fresh noises in a round are so many rounds: each gets its part of the round's share.
-        each = PureTarget(target.epsilon / promises[0].count)
+        each = PureTarget(target.epsilon / mechanisms[0].count)
         table[i, places] = calibrate_objective(each, row.certificates, shares, silos_per_person=silos)
     return [table]
 
@@ -368,10 +380,10 @@ def _side_by_side(bounds: list[Floats]) -> Floats:
 
 
 def _rule_for_vectors(
-    promises: Sequence[Promise], dimension: int, shares: Shares | None
+    mechanisms: Sequence[MechanismSpec], dimension: int, shares: Shares | None
 ) -> Callable[[Certificate, float], Certificate]:
     checks.count("secure_dimension", dimension)
-    if shares is not None and any(row.agent != COORDINATOR for promise in promises for row in promise.rows):
+    if shares is not None and any(row.agent != COORDINATOR for mechanism in mechanisms for row in mechanism.rows):
         raise InputError("Only values that are used through their sum can be summed under masks (C12).")
 
     @cache  # rounds mostly share a certificate, and grids are powers of two
@@ -384,29 +396,29 @@ def _rule_for_vectors(
 
 
 def _on_grid(
-    promise: Promise, stds: Floats, placed: Callable[[Certificate, float], Certificate], shares: Shares | None
-) -> Promise:
-    def row_on_grid(row: Row, std: Floats) -> Row:
+    mechanism: MechanismSpec, stds: Floats, placed: Callable[[Certificate, float], Certificate], shares: Shares | None
+) -> MechanismSpec:
+    def row_on_grid(row: AgentReleases, std: Floats) -> AgentReleases:
         own = std if shares is None else std / math.sqrt(shares.honest)
         pairs = zip(row.certificates, row.rounds, strict=True)
         return replace(row, certificates=tuple(placed(each, grid_for(float(own[k - 1]))) for each, k in pairs))
 
-    return replace(promise, rows=tuple(row_on_grid(*pair) for pair in zip(promise.rows, stds, strict=True)))
+    return replace(mechanism, rows=tuple(row_on_grid(*pair) for pair in zip(mechanism.rows, stds, strict=True)))
 
 
-def _plan(promises: Sequence[Promise], noise: Stds, shares: Shares | None = None) -> NoisePlan:
-    slots = [promise.slot for promise in promises]
-    if len(set(slots)) != len(slots):
+def _plan(mechanisms: Sequence[MechanismSpec], noise: Stds, shares: Shares | None = None) -> NoisePlan:
+    kinds = [mechanism.kind for mechanism in mechanisms]
+    if len(set(kinds)) != len(kinds):
         raise InputError(
-            "Two promises have the same slot, so only one of them would be planned. Give them different names."
+            "Two mechanisms have the same kind, so only one of them would be planned. Give them different names."
         )
-    releases: dict[tuple[Slot, int], dict[int | None, NoisyRelease]] = {}
-    for promise, table in zip(promises, noise, strict=True):
-        for i, row in enumerate(promise.rows):
+    releases: dict[tuple[MessageKind, int], dict[int | None, NoisyRelease]] = {}
+    for mechanism, table in zip(mechanisms, noise, strict=True):
+        for i, row in enumerate(mechanism.rows):
             for j, k in enumerate(row.rounds):
-                release = promise.release(row, j, float(table[i if len(table) > 1 else 0, k - 1]))
+                release = mechanism.release(row, j, float(table[i if len(table) > 1 else 0, k - 1]))
                 release = release if shares is None else summed(release, shares)
-                releases.setdefault((promise.slot, k), {})[None if promise.is_common else row.agent] = release
+                releases.setdefault((mechanism.kind, k), {})[None if mechanism.is_common else row.agent] = release
     return NoisePlan(releases)
 
 

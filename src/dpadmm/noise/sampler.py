@@ -22,7 +22,7 @@ from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise import exact
-from dpadmm.noise.mechanisms import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.privacy.protection import Certificate, Norm
 from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
@@ -63,14 +63,14 @@ _FAMILIES: dict[type[NoisyRelease], tuple[NoiseFamily, str]] = {
 
 
 def family_of(release: Release) -> NoiseFamily:
-    """Return the family of the noise that a release promises; its scale is the release's `level`.
+    """Return the family of the noise that a release mechanisms; its scale is the release's `level`.
 
     Refused: releases without noise, and Laplace noise on coordinates behind a Euclidean bound, which it does not
     protect.
     """
     family, size = next((found for kind, found in _FAMILIES.items() if isinstance(release, kind)), (None, ""))
     if family is None or not isinstance(release, NoisyRelease):
-        raise InputError(f"A {type(release).__name__} promises no noise. Draw noise for a Gaussian or Laplace release.")
+        raise InputError(f"A {type(release).__name__} carries no noise. Draw noise for a Gaussian or Laplace release.")
     checks.positive(size, getattr(release, size))
     if family is NoiseFamily.COORDINATE_LAPLACE and release.certificate.norm is not Norm.L1:
         raise InputError("Laplace noise on coordinates needs an L1 certificate, got one in the L2 norm.")
@@ -112,9 +112,9 @@ class Recipients:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One request: round (0 to 2^32 - 1), slot, and who gets it."""
+    """One request: round (0 to 2^32 - 1), message kind, and who gets it."""
 
-    slot: Slot
+    kind: MessageKind
     round: int
     recipients: Recipients
 
@@ -138,7 +138,7 @@ class Perturbed:
 
 
 class Sampler(Protocol):
-    """Adds the noise that releases promise to values."""
+    """Adds the noise that releases are certified with to values."""
 
     @property
     def is_secure(self) -> bool:
@@ -157,7 +157,7 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """What releases promise: one family, the scale of each agent, and the certificate of each agent or of all."""
+    """The noise of releases: one family, the scale of each agent, and the certificate of each agent or of all."""
 
     family: NoiseFamily
     scales: NDArray[np.float64]
@@ -260,7 +260,7 @@ class SecureSampler:
     too large for 64-bit multiples of the grid, are refused; such a refusal is visible and not covered by the
     certificate.
 
-    >>> from dpadmm.noise import Recipients, Draw, Slot
+    >>> from dpadmm.noise import Recipients, Draw, MessageKind
     >>> from dpadmm.privacy.protection import ONE_RECORD, Certificate
     >>> from dpadmm.privacy.releases import GaussianRelease
     >>> grid = grid_for(2.0)
@@ -269,7 +269,8 @@ class SecureSampler:
     ...     assumptions=("unit-norm records",), grid=grid, grid_dimension=4,
     ... )
     >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=5, round=1)
-    >>> result = SecureSampler().perturb(np.zeros((1, 4, 1)), release, Draw(Slot("message"), 1, Recipients.one(5)))
+    >>> draw = Draw(MessageKind("message"), 1, Recipients.one(5))
+    >>> result = SecureSampler().perturb(np.zeros((1, 4, 1)), release, draw)
     >>> result.is_private_release, bool(np.all(result.values % grid == 0))
     (True, True)
     """
@@ -284,7 +285,7 @@ class SecureSampler:
         return self
 
     def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
-        """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""
+        """Return `values` plus the noise the releases are certified with; see `Sampler.perturb`."""
         noise = promised_noise(releases, draw)
         array = checked_values(values, draw)
         if draw.recipients.replicas.size != 1:
@@ -381,7 +382,7 @@ _WORTH_A_THREAD = 2**15  # numbers below which a thread costs more than it bring
 
 @dataclass(frozen=True)
 class SimulatedSampler:
-    """Seeded noise: Philox4x32-10, keyed (seed, slot), counted by (round, agent, replica, coordinate).
+    """Seeded noise: Philox4x32-10, keyed (seed, message kind), counted by (round, agent, replica, coordinate).
 
     The same numbers come for a batch of all agents and for one agent alone, for any subset of the replicas and any
     number of threads, bit for bit. Results are labelled as not a private release.
@@ -391,14 +392,14 @@ class SimulatedSampler:
     seed : whole number >= 0, of any size.
     threads : number of threads that share the agents of a draw, >= 1.
 
-    >>> from dpadmm.noise import Recipients, Draw, Slot
+    >>> from dpadmm.noise import Recipients, Draw, MessageKind
     >>> from dpadmm.privacy.protection import ONE_RECORD, Certificate
     >>> from dpadmm.privacy.releases import GaussianRelease
     >>> certificate = Certificate(
     ...     bound=1.0, protection=ONE_RECORD, theorem="C1", assumptions=("unit-norm records",)
     ... )
     >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=0, round=1)
-    >>> draw = Draw(Slot("message"), 1, Recipients.of(agents=3, replicas=2))
+    >>> draw = Draw(MessageKind("message"), 1, Recipients.of(agents=3, replicas=2))
     >>> result = SimulatedSampler(seed=7).perturb(np.zeros((3, 4, 2)), release, draw)
     >>> result.values.shape, result.is_private_release
     ((3, 4, 2), False)
@@ -424,7 +425,7 @@ class SimulatedSampler:
         return replace(self, seed=self.seed + number * _SEED_STEP)
 
     def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
-        """Return `values` plus the noise the releases promise; see `Sampler.perturb`."""
+        """Return `values` plus the noise the releases are certified with; see `Sampler.perturb`."""
         noise = promised_noise(releases, draw)
         array = checked_values(values, draw)
         result = np.empty_like(array)
@@ -444,8 +445,8 @@ class SimulatedSampler:
 
 
 def _key(seed: int, draw: Draw, purpose: int) -> Words:
-    """Return the round and the Philox key of (seed, slot, purpose); the name comes last, so no two texts agree."""
-    text = f"dpadmm noise 1|{seed}|{purpose}|{draw.slot.step}|{draw.slot.name}"
+    """Return the round and the Philox key of (seed, kind, purpose); the name comes last, so no two texts agree."""
+    text = f"dpadmm noise 1|{seed}|{purpose}|{draw.kind.step}|{draw.kind.name}"
     low, high = np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), dtype="<u4")
     return np.array([draw.round, low, high], dtype=np.uint64)
 

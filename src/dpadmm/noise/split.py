@@ -1,8 +1,8 @@
-"""How to split noise between a full Gaussian slot and a sampled one of the same step (C4).
+"""How to split noise between a full Gaussian mechanism and a sampled one of the same step (C4).
 
 Any split is sound; the noise is then calibrated exactly for the split taken. The best one is found in two stages: a
 second-order estimate of the privacy loss, in closed form, and from there a search on the exact composition for the
-point where both slots give the same variance for the same epsilon.
+point where both mechanisms give the same variance for the same epsilon.
 """
 
 import math
@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm.noise.mechanisms import Family, Promise, Row
+from dpadmm.noise.mechanisms import AgentReleases, Family, MechanismSpec
 from dpadmm.privacy.accounting import Target, compose
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
 
 Floats = NDArray[np.float64]
-Mine = Sequence[tuple[Promise, Row]]
+Mine = Sequence[tuple[MechanismSpec, AgentReleases]]
 
 _LARGEST_EXPONENT = 600.0
 _WIDEST = 12.0  # natural logarithms searched around the middle
@@ -30,32 +30,32 @@ _FREE = [Family.GAUSSIAN, Family.SAMPLED]
 
 
 class _Levels(NamedTuple):
-    """Logarithms of the Gaussian slot's std and of the ratio of the sampled slot's to it."""
+    """Logarithms of the Gaussian mechanism's std and of the ratio of the sampled mechanism's to it."""
 
     level: float
     ratio: float
 
 
-def is_free_split(promises: Sequence[Promise]) -> bool:
-    """Say whether these are one Gaussian and one sampled slot that leave the split of the noise open."""
-    families = [promise.family for promise in promises]
-    return families == _FREE and all(promise.variance_weight is not None for promise in promises)
+def is_free_split(mechanisms: Sequence[MechanismSpec]) -> bool:
+    """Say whether these are one Gaussian and one sampled mechanism that leave the split of the noise open."""
+    families = [mechanism.family for mechanism in mechanisms]
+    return families == _FREE and all(mechanism.variance_weight is not None for mechanism in mechanisms)
 
 
 def best_split(pair: Mine, target: Target, shape: Floats) -> tuple[float, float]:
-    """Return relative stds (1, r) of one agent's Gaussian and sampled slot that minimise `w1 s1^2 + w2 s2^2`.
+    """Return relative stds (1, r) of one agent's Gaussian and sampled mechanism that minimise `w1 s1^2 + w2 s2^2`.
 
-    pair: the two promises with the agent's row of each. shape: relative noise of the rounds 1.. of the run.
+    pair: the two mechanisms with the agent's row of each. shape: relative noise of the rounds 1.. of the run.
     """
     found = _refined(_estimated(pair, target, shape), pair, target, shape)
     return 1.0, math.exp(found)
 
 
 def share_at(full: float, part: float, rate: float) -> float:
-    """Return a share of the variance for the Gaussian slot that is near the best at a given noise; any is sound.
+    """Return a share of the variance for the Gaussian mechanism that is near the best at a given noise; any is sound.
 
-    full, part: the slots' bounds over the std of both noises together; rate: chance that a record takes part. The share
-    t minimises the sum of the second-order losses, `full^2/t + 4 rate^2 sinh(part^2/(1-t))`.
+    full, part: the mechanisms' bounds over the std of both noises together; rate: chance that a record takes part. The
+    share t minimises the sum of the second-order losses, `full^2/t + 4 rate^2 sinh(part^2/(1-t))`.
     """
     from scipy.optimize import minimize_scalar  # slow to load, and only sampled pairs need it
 
@@ -76,8 +76,8 @@ def _weights(pair: Mine) -> tuple[float, float]:
 def _estimated(pair: Mine, target: Target, shape: Floats) -> _Levels:
     """Minimise `f^2 (w1 + w2 r^2)` where f solves `V1/f^2 + sum count h(D/(f r shape)) = m(eps, delta)^2`.
 
-    V1 = sum count (D/shape)^2 of the Gaussian slot, D, count those of the sampled one, and h the second moment of a
-    sampled step's loss: `4 q^2 sinh(x^2)` for Poisson sampling, `q^2 (exp(4 x^2) - 1)` for fixed size.
+    V1 = sum count (D/shape)^2 of the Gaussian mechanism, D, count those of the sampled one, and h the second moment of
+    a sampled step's loss: `4 q^2 sinh(x^2)` for Poisson sampling, `q^2 (exp(4 x^2) - 1)` for fixed size.
     """
     from scipy.optimize import brentq, minimize_scalar  # slow to load, and only sampled pairs need it
 
@@ -86,7 +86,7 @@ def _estimated(pair: Mine, target: Target, shape: Floats) -> _Levels:
     always = full.count * float(np.sum(_bounds(full_row, shape) ** 2))
     sampled, sampling = _bounds(part_row, shape), part.drawn(part_row)
     first, second = _weights(pair)
-    edge = 0.5 * (math.log(always) - budget) - 1e-9  # at least what the Gaussian slot alone needs
+    edge = 0.5 * (math.log(always) - budget) - 1e-9  # at least what the Gaussian mechanism alone needs
 
     def log_excess(level: float, ratio: float) -> float:
         moment = part.count * float(np.sum(_second_moment(sampled * math.exp(-level - ratio), sampling)))
@@ -98,7 +98,7 @@ def _estimated(pair: Mine, target: Target, shape: Floats) -> _Levels:
     def log_variance(ratio: float) -> float:
         return 2 * level_of(ratio) + float(np.logaddexp(math.log(first), math.log(second) + 2 * ratio))
 
-    # The range is centred where the sampled slot, taken as an ordinary one, weighs as much as the other.
+    # The range is centred where the sampled mechanism, taken as an ordinary one, weighs as much as the other.
     ordinary = part.count * float(np.sum((2 * sampled * _rate(sampling)) ** 2))
     middle = 0.25 * math.log(first * ordinary / second / always)
     bounds = (middle - _WIDEST / 4, middle + _WIDEST)
@@ -109,14 +109,14 @@ def _estimated(pair: Mine, target: Target, shape: Floats) -> _Levels:
 def _refined(start: _Levels, pair: Mine, target: Target, shape: Floats) -> float:
     """Return the logarithm of the ratio at which `d eps/d ln s1 : d eps/d ln s2 = w1 s1^2 : w2 s2^2`, by secants.
 
-    The mismatch falls with the ratio, at slope -4 where both slots act like Gaussians; the level follows by Newton.
+    The mismatch falls with the ratio, at slope -4 where both mechanisms act like Gaussians; the level is Newton's.
     """
     first, second = _weights(pair)
 
     def spent(*logs: float) -> float:
         releases = (
-            promise.release(replace(row, agent=0), j, math.exp(log) * float(shape[k - 1]))
-            for (promise, row), log in zip(pair, logs, strict=True)
+            mechanism.release(replace(row, agent=0), j, math.exp(log) * float(shape[k - 1]))
+            for (mechanism, row), log in zip(pair, logs, strict=True)
             for j, k in enumerate(row.rounds)
         )
         return compose(releases).epsilon(target.delta)
@@ -143,7 +143,7 @@ def _refined(start: _Levels, pair: Mine, target: Target, shape: Floats) -> float
     return ratio
 
 
-def _bounds(row: Row, shape: Floats) -> Floats:
+def _bounds(row: AgentReleases, shape: Floats) -> Floats:
     bounds = np.array([certificate.bound for certificate in row.certificates])
     return bounds / shape[np.array(row.rounds) - 1]
 

@@ -1,6 +1,6 @@
 """Planning: choose method, rounds, penalty, schedule and output rule from public facts, before any data are touched.
 
-`plan(task)` chooses, `carry_out(plan, silos, sampler)` runs, `Plan.terms` hands the plan to a federation. Settings are
+`plan(task)` chooses, `carry_out(plan, silos, sampler)` runs, `drafting` hands plans to federations. Settings are
 never tuned on the private data: that would be a release of its own. They come from theory and from simulations on
 synthetic data of the same shape. `plan_search` ranks candidates that a user proposes in the same way, for nothing, and
 plans a comparison of the best of them on the records, under one budget (C15).
@@ -8,10 +8,10 @@ plans a comparison of the best of them on the records, under one budget (C15).
 
 from dpadmm.planner.carrying import PlanOutcome, carry_out
 from dpadmm.planner.forecast import Forecast, ScoreKind
-from dpadmm.planner.plan import Plan
-from dpadmm.planner.planner import UtilityPoint, plan, utility_curve
+from dpadmm.planner.planner import Plan, plan
 from dpadmm.planner.search import SearchPlan, carry_out_search, plan_search
 from dpadmm.planner.task import Aim, Task
+from dpadmm.planner.utility import UtilityPoint, utility_curve
 
 __all__ = [
     "Aim",

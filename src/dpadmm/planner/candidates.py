@@ -20,16 +20,17 @@ best T leaves noise of the order of the loss's own scale S (1 for margins; for H
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from dpadmm.checks import nearest, shown
 from dpadmm.checks import setting as named
 from dpadmm.core.budget import share_out
-from dpadmm.core.spec import FinalModel, ReleaseFacts, RunSetting, RunSpec
+from dpadmm.core.spec import FinalModel, ReleaseFacts, RunSpec
 from dpadmm.errors import InputError
-from dpadmm.methods.base import Method, Setting, Topology
+from dpadmm.methods.base import Method, Setting, Topology, plannable
 from dpadmm.methods.decentralised import is_ridge
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
 from dpadmm.methods.noisy_gradients import NoisyGradients
@@ -98,32 +99,32 @@ def ratios_for(task: Task, method: type[Method]) -> tuple[float, ...]:
     """
     if task.n_classes > 1 or task.aim.wants_intervals:
         return (RULE_OF_THUMB,)
-    most = RULE_OF_THUMB if method is NoisyGradients else NOISE_RATIOS[-1]
-    return tuple(ratio for ratio in NOISE_RATIOS if ratio <= most)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The numbers a method runs with, on one scale: rounds K, time per round t, ridge weight mu."""
-
-    method: type[Method]
-    rounds: int
-    step: float
-    mu: float = 0.0
+    return NOISE_RATIOS[: NOISE_RATIOS.index(RULE_OF_THUMB) + 1] if method is NoisyGradients else NOISE_RATIOS
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Settings with the ratio c that led to them, for the task with the loss that is fitted and rows of this form."""
+    """A method with its numbers, all on one scale, for the task with the loss that is fitted.
+
+    rounds: K. step: time per round t. mu: ridge weight. form: how rows are encoded. ratio: the c that led to these.
+    """
 
     task: Task
-    settings: Settings
-    ratio: float
+    method: type[Method]
+    rounds: int
+    step: float
+    mu: float = 0.0
     form: RowForm = STANDARD
+    ratio: float = RULE_OF_THUMB
+
+    @property
+    def numbers(self) -> tuple[int, float, float]:
+        """What differs between candidates of one method."""
+        return self.rounds, self.step, self.mu
 
 
 def methods_for(task: Task) -> tuple[type[Method], ...]:
-    """Return the methods worth comparing; all of them trust the same parties.
+    """Return the methods worth comparing, at least one; all of them trust the same parties.
 
     Where one noise can hide all silos - the coordinator is trusted, messages are masked, or there is one silo - noisy
     gradients of the sum, and fixed-point ADMM. Else every silo hides alone: graph methods where peers talk and the
@@ -131,22 +132,44 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
     from noisy gradients.
     """
     if task.aim.wants_intervals:
-        return (NoisyGradients,) if why_not(task, NoisyGradients) is None else ()
+        if why_not(task, NoisyGradients) is None:
+            return (NoisyGradients,)
+        raise InputError(
+            f"No intervals are offered against {task.protection.observer} among several silos: they follow from noisy "
+            "sums over all silos (C14). Use the view 'aggregate' or 'public', one silo, or "
+            f"{named('aim', 'prediction')}. Nothing was spent."
+        )
     exact = CentralisedADMM if task.n_silos == 1 else CoordinatorADMM
     # Where hardly anything is hidden, exact local steps find the very optimum, which gradients only come near.
-    is_noisy = room(task, NoisyGradients) < _NOISELESS or why_not(task, exact) is not None
-    summed = tuple(each for each in ((NoisyGradients, exact) if is_noisy else (exact,)) if why_not(task, each) is None)
+    is_exact_best = why_not(task, exact) is None and room(task, NoisyGradients) >= _NOISELESS
+    wanted = (exact,) if is_exact_best else (NoisyGradients, exact)
+    summed = [each for each in wanted if why_not(task, each) is None]
     if summed and task.network is None:
-        return summed if task.n_classes == 1 else summed[:1]  # local solves of many classes are slow to simulate
-    order: tuple[type[Method], ...] = (FederatedADMM,)
-    if task.network is not None or task.n_silos <= _MOST_PEERS:
-        order = (PADMM, FederatedADMM)
-    return tuple(method for method in order if why_not(task, method) is None)[:1]
+        return tuple(summed if task.n_classes == 1 else summed[:1])  # local solves of many classes are slow to simulate
+    if (task.network is not None or task.n_silos <= _MOST_PEERS) and why_not(task, PADMM) is None:
+        return (PADMM,)
+    if why_not(task, FederatedADMM) is None:
+        return (FederatedADMM,)
+    raise InputError(
+        f"No method is certified for {task.protection} against {task.protection.observer} with this penalty. "
+        "Change the unit, the view or the penalty."
+    )
 
 
-def candidate(task: Task, method: type[Method], ratio: float, form: RowForm = STANDARD) -> Candidate:
-    """Return the method's candidate that leaves noise of `ratio` S on a prediction."""
-    return Candidate(task, settings_at(task, method, ratio), ratio, form)
+def method_called(task: Task, name: str) -> type[Method]:
+    """Return the method of this name; refuse one that cannot serve the task."""
+    known = plannable()
+    if name not in known:
+        raise InputError(
+            f"The planner does not know the method {shown(name)}; choose one of {', '.join(known)}."
+            f"{nearest(name, known)}"
+        )
+    problem = why_not(task, known[name])
+    if problem is not None:
+        raise InputError(
+            f"The method does not fit this task: {problem}. Let the planner choose the method (None or auto)."
+        )
+    return known[name]
 
 
 def room(task: Task, method: type[Method]) -> float:
@@ -155,15 +178,16 @@ def room(task: Task, method: type[Method]) -> float:
     return task.functions().constants.smoothness * margin_scale(task.loss) / (task.row_norm * tau)
 
 
-def settings_at(task: Task, method: type[Method], ratio: float) -> Settings:
-    """Return rounds, step and ridge that leave noise of `ratio` S on a prediction."""
-    mu = ridge_of(task)
+def candidate_at(task: Task, method: type[Method], ratio: float, form: RowForm = STANDARD) -> Candidate:
+    """Return the method's candidate, whose rounds, step and ridge leave noise of `ratio` S on a prediction."""
+    mu, proximal = split_penalty(task)
     aim = ratio * margin_scale(task.loss) / task.row_norm
     if method.about.is_one_shot:
         least = unit_noise(task, method) / aim  # the noise of a minimiser is tau/mu
-        return Settings(method, 1, 1.0, mu if task.regulariser is not None else max(mu, least))
+        mu = mu if task.regulariser is not None else max(mu, least)
+        return Candidate(task, method, 1, 1.0, mu, form, ratio)
     if method is NoisyGradients:
-        return gradient_rule(task, mu, ratio)
+        return Candidate(task, method, *gradient_rule(task, mu, ratio), form, ratio)
     smoothness = task.functions(mu).constants.smoothness
     rounds = _PURE_ROUNDS if method.about.is_pure else _LEAST_ROUNDS
     time = aim / unit_noise(task, method, rounds)
@@ -172,7 +196,7 @@ def settings_at(task: Task, method: type[Method], ratio: float) -> Settings:
         rounds = _MOST_ROUNDS
         time = _coordinator_time(time, smoothness / (2.0 * rounds))
     # A proximal step far longer than the penalty's scale forgets the loss, so that one silo must not hurry either.
-    is_alone = task.n_silos == 1 and left_regulariser(task) is None
+    is_alone = task.n_silos == 1 and proximal is None
     steepest = _STEEPEST_ALONE if is_alone else _STEEPEST
     curvature = mu if task.regulariser is None else max(mu, float(task.regulariser.strong_convexity))
     if curvature > 0:
@@ -180,26 +204,18 @@ def settings_at(task: Task, method: type[Method], ratio: float) -> Settings:
     time = min(time, steepest * _MOST_ROUNDS / smoothness)
     if not method.about.is_pure:
         needed = time * smoothness / steepest
-        rounds = max(rounds, min(math.ceil(needed if is_alone else agreeing_rounds(needed)), _MOST_ROUNDS))
+        if not is_alone and needed >= _PLENTY:
+            # Silos that differ agree in the steepest directions after about t L rounds. From `_PLENTY` rounds on there
+            # are as many for every t L if steps and rounds grow alike: K/(t L) stays what it is there, K^2 grows as T.
+            needed = math.sqrt(_PLENTY * needed)
+        rounds = max(rounds, min(math.ceil(needed), _MOST_ROUNDS))
     rounds = max(rounds, min(math.ceil(time * smoothness / method.about.longest_step), _MOST_GRADIENTS))
     rounds += rounds % 2  # so that the tail average has exactly the second half
-    return Settings(method, rounds, time / rounds, mu)
+    return Candidate(task, method, rounds, time / rounds, mu, form, ratio)
 
 
-def agreeing_rounds(rounds: float) -> float:
-    """Return how many rounds do as well as so many of steps t L = `_STEEPEST`, by longer steps: T stays the same.
-
-    Silos that differ agree in the steepest directions after about t L rounds. From `_PLENTY` rounds on there are as
-    many for every t L if steps and rounds grow alike: K/(t L) stays what it is there, and K^2 is in proportion to T.
-
-    >>> [agreeing_rounds(rounds) for rounds in (40.0, 120.0, 480.0)]
-    [40.0, 120.0, 240.0]
-    """
-    return rounds if rounds < _PLENTY else math.sqrt(_PLENTY * rounds)
-
-
-def gradient_rule(task: Task, mu: float, ratio: float) -> Settings:
-    """Return the settings of noisy gradients: full steps, and a ridge in place of stopping early.
+def gradient_rule(task: Task, mu: float, ratio: float) -> tuple[int, float, float]:
+    """Return rounds, step and ridge of noisy gradients: full steps, and a ridge in place of stopping early.
 
     A ridge tau/c leaves noise of about c on a prediction, as descending for a time c/tau does. With momentum beta a
     direction of curvature mu settles in about `1.5 (1 - beta)/(mu t)` rounds of length t.
@@ -208,7 +224,7 @@ def gradient_rule(task: Task, mu: float, ratio: float) -> Settings:
     ridge = mu if task.regulariser is not None else drag
     step = 1.0 / task.functions(ridge).constants.smoothness
     rounds = math.ceil(1.5 * (1 - _MOMENTUM) / (drag * step))
-    return Settings(NoisyGradients, min(max(rounds, _LEAST_GRADIENTS), _MOST_STEPS), step, ridge)
+    return min(max(rounds, _LEAST_GRADIENTS), _MOST_STEPS), step, ridge
 
 
 def _coordinator_time(bare: float, slope: float) -> float:
@@ -223,16 +239,18 @@ def _coordinator_time(bare: float, slope: float) -> float:
     return high
 
 
-def ridge_of(task: Task) -> float:
-    """Return the ridge weight: the user's, none beside another penalty of the user's, else the planner's 1/n.
+def split_penalty(task: Task) -> tuple[float, Regulariser | None]:
+    """Return the weight of the ridge in every silo's function, and the penalty that needs a proximal step instead.
 
-    That is what one record weighs among n (scikit-learn's C = 1): too little to bias what noise leaves visible,
-    enough to make the optimum unique and to say when a run has settled.
+    The ridge is the user's, none beside another penalty of the user's, else the planner's 1/n. That is what one record
+    weighs among n (scikit-learn's C = 1): too little to bias what noise leaves visible, enough to make the optimum
+    unique and to say when a run has settled.
     """
-    own = own_ridge(task)
-    if own is not None:
-        return own
-    return 0.0 if task.regulariser is not None else task.row_norm**2 / task.n_records
+    if task.regulariser is None:
+        return task.row_norm**2 / task.n_records, None
+    if is_ridge(task.regulariser, task.dimension):
+        return float(task.regulariser.strong_convexity), None
+    return 0.0, task.regulariser
 
 
 def margin_scale(loss: AnyLoss) -> float:
@@ -279,46 +297,26 @@ def why_not(task: Task, method: type[Method]) -> str | None:
     uncertified = about.why_not(task.protection)
     if uncertified is not None:
         return uncertified
-    if about.needs_ridge and own_ridge(task) == 0:
+    mu, proximal = split_penalty(task)
+    if about.needs_ridge and proximal is None and mu == 0:
         return f"{about.name} needs a ridge, a weight alpha above 0"
-    penalty = left_regulariser(task)
-    if penalty is not None and not about.takes_any_regulariser:
-        return f"{about.name} has no proximal step for {penalty}"
+    if proximal is not None and not about.takes_any_regulariser:
+        return f"{about.name} has no proximal step for {proximal}"
     return None
 
 
-def own_ridge(task: Task) -> float | None:
-    """Return the user's ridge weight, None if the penalty is something else or was left to the planner."""
-    if task.regulariser is None or not is_ridge(task.regulariser, task.dimension):
-        return None
-    return float(task.regulariser.strong_convexity)
-
-
-def left_regulariser(task: Task) -> Regulariser | None:
-    """Return the part of the user's penalty that is no ridge: it needs a proximal step."""
-    if task.regulariser is None or is_ridge(task.regulariser, task.dimension):
-        return None
-    return task.regulariser
-
-
-def reach_of(task: Task) -> float | None:
-    """Return the radius to which rows are shortened, in units of a usual row; None where the encoding is settled.
+def form_of(task: Task, method: type[Method], share: float) -> RowForm:
+    """Return how rows will be encoded if a profile gets this share of m^2, or by the one that was paid for before.
 
     Norms of rows say little, and long rows would leave less room to all others: most rows get the same norm. Ordinary
     coefficients, which intervals are about, are those of rows that are hardly ever shortened.
     """
     if task.table is None:
-        return None
-    return INFERENCE_REACH if task.aim.wants_intervals else _REACH
-
-
-def form_of(task: Task, method: type[Method], share: float) -> RowForm:
-    """Return how rows will be encoded if a profile gets this share of m^2, or by the one that was bought before."""
-    if task.table is None:
         return STANDARD
+    reach = INFERENCE_REACH if task.aim.wants_intervals else _REACH
     if task.profile.earlier_m > 0:
         share = (task.profile.earlier_m / float(m_of(task.target.epsilon, task.target.delta))) ** 2
-    return RowForm(reach_of(task), profile_noise(task, method) / math.sqrt(share) if share else None)
+    return RowForm(reach, profile_noise(task, method) / math.sqrt(share) if share else None)
 
 
 def profile_share(task: Task, method: type[Method]) -> float:
@@ -330,18 +328,22 @@ def profile_share(task: Task, method: type[Method]) -> float:
     rule, table = task.profile, task.table
     if table is None or not rule.is_wanted or rule.has_earlier or not method.about.has_gaussian_noise:
         return 0.0
-    return rule.share if rule.share is not None else usual_share(profile_noise(task, method))
+    if rule.share is not None:
+        return rule.share
+    return worthwhile_share(profile_noise(task, method), seen=_SHARE_SEEN, most=_MOST_PROFILE_NOISE)
 
 
-def usual_share(noise: float) -> float:
-    """Return the part of m^2 that is worth spending where all of it would leave this noise on a share of the records.
+def worthwhile_share(noise: float, *, seen: float, most: float) -> float:
+    """Return the part of m^2 to spend on a sum in which `noise` is left where all of it is spent; 0 where it is lost.
 
-    >>> usual_share(0.0001), round(usual_share(0.001), 3), usual_share(0.02), usual_share(0.03)
-    (0.01, 0.04, 0.1, 0.0)
+    seen: the noise that is aimed at. most: what a tenth of the budget may leave at most.
+
+    >>> [round(worthwhile_share(noise, seen=0.005, most=0.08), 3) for noise in (0.0001, 0.001, 0.02, 0.03)]
+    [0.01, 0.04, 0.1, 0.0]
     """
-    if noise > _MOST_PROFILE_NOISE * math.sqrt(_MOST_SHARE):
+    if noise > most * math.sqrt(_MOST_SHARE):
         return 0.0
-    return float(min(max((noise / _SHARE_SEEN) ** 2, _LEAST_SHARE), _MOST_SHARE))
+    return float(min(max((noise / seen) ** 2, _LEAST_SHARE), _MOST_SHARE))
 
 
 def profile_noise(task: Task, method: type[Method]) -> float:
@@ -378,27 +380,32 @@ def losses_for(task: Task, method: type[Method]) -> tuple[AnyLoss, ...]:
     factor, for a bias that noise drowns; so does a capped softmax. Where there is hardly any noise, or a cap is not
     proved (C2), the loss asked for is kept, so that its optimum is found.
     """
-    if isinstance(task.loss, Softmax):
-        has_room = task.loss.cap < 1 or room(task, method) >= _MOST_ROOM
-        return (task.loss,) if has_room else (*(Softmax(task.n_classes, cap) for cap in _CAPS), task.loss)
-    is_settled = method.about.is_pure or task.aim.wants_intervals
-    if is_settled or type(task.loss) is not Logistic or task.loss.cap < 1 or room(task, method) >= _MOST_ROOM:
-        return (task.loss,)
-    return (*(Logistic(cap) for cap in _CAPS), task.loss)
+    loss, is_settled = task.loss, method.about.is_pure or task.aim.wants_intervals
+    if not isinstance(loss, Softmax) and (is_settled or type(loss) is not Logistic):
+        return (loss,)
+    if loss.cap < 1 or room(task, method) >= _MOST_ROOM:
+        return (loss,)
+    return (*(replace(loss, cap=cap) for cap in _CAPS), loss)
 
 
-def run_of(task: Task, settings: Settings, n_models: int = 1) -> RunSpec:
-    """Return what running the task with these settings means; `n_models` problems share its rows.
+def run_of(candidate: Candidate, n_models: int = 1) -> RunSpec:
+    """Return what running the candidate means; `n_models` problems share its rows.
 
-    Peers talk over the user's graph, else a complete one. Pure epsilon is stronger than (epsilon, delta).
+    Peers talk over the user's graph, else a complete one. Pure epsilon is stronger than (epsilon, delta). Solvers stop
+    at a gradient of 1e-4 of what one record can move, so that it costs no noise (C7), but never at less than 64-bit
+    numbers of the gradients' size can reach: that would fail after the run was paid for.
     """
-    method, about = settings.method, settings.method.about
-    problem = Problem.of(task.functions(settings.mu), regulariser=left_regulariser(task))
+    task, about = candidate.task, candidate.method.about
+    functions = task.functions(candidate.mu)
     network = None
     if about.topology is Topology.GRAPH:
         network = task.network if task.network is not None else complete(task.n_silos)
-    setting = RunSetting(problem, settings.rounds, solver_tolerance(task), network, task.protection)
-    made: Any = method.at_step(setting, settings.step)
+    bound = functions.constants.record_gradient
+    size = max(1.0, bound)
+    tolerance = float(np.clip(1e-4 * (2.0 * bound / task.n_records), 1e-12 * size, 1e-7 * size))
+    problem = Problem.of(functions, regulariser=split_penalty(task)[1])
+    setting = Setting(problem, candidate.rounds, tolerance, network, task.protection)
+    made: Any = candidate.method.at_step(setting, candidate.step)
     target: Target | PureTarget = PureTarget(task.target.epsilon) if about.is_pure else task.target
     if about.is_one_shot:
         return RunSpec(made, setting, target, Constant(), FinalModel.LAST, n_models)
@@ -407,33 +414,26 @@ def run_of(task: Task, settings: Settings, n_models: int = 1) -> RunSpec:
     return RunSpec(made, setting, target, schedule, FinalModel.TAIL_AVERAGE, n_models)
 
 
-def solver_tolerance(task: Task) -> float:
-    """Return the gradient norm to solve to: 1e-4 of what one record can move, so that it costs no noise (C7).
-
-    Never less than 64-bit numbers of the gradients' size can reach: that would fail after the run was paid for.
-    """
-    constants = task.functions().constants
-    one_record = 2.0 * constants.record_gradient / task.n_records
-    size = max(1.0, constants.record_gradient)
-    return float(np.clip(1e-4 * one_record, 1e-12 * size, 1e-7 * size))
-
-
 CURVATURE_SHARE = 0.1
 """Part of the squared budget m^2 that is spent on the curvature."""
 
 _BEST_CURVATURE = 0.02  # of a record along a direction, times the number of directions, at best: columns in no relation
 
 
-def interval_budget(task: Task, problems: int) -> tuple[Target | None, Target, tuple[str, ...]]:
+def interval_budget(task: Task) -> tuple[Target | None, Target, tuple[str, ...]]:
     """Return what intervals cost, and what that leaves to all others; or None, and why none can be told."""
-    if problems != 1:
-        raise InputError("Intervals are told for one model of two classes, not for one model per class (C14).")
     own, left = share_out(task.target, CURVATURE_SHARE)
     assert own is not None
     least = least_records(task, own)
-    if task.n_records < least:
-        return None, task.target, (_too_few_words(task, least),)
-    return own, left, ()
+    if task.n_records >= least:
+        return own, left, ()
+    rare = "" if task.prevalence is None else f", where the share of one class is {task.prevalence:g},"
+    why = (
+        f"no intervals can be expected: {directions(task)} coefficients at epsilon {task.target.epsilon:g}{rare} need "
+        f"about {least} records or more, and there are {task.n_records}. The plan spends nothing on intervals. Use "
+        "fewer columns or a larger epsilon."
+    )
+    return None, task.target, (why,)
 
 
 def least_records(task: Task, own: Target) -> int:
@@ -443,7 +443,7 @@ def least_records(task: Task, own: Target) -> int:
     does a rare class: a record's curvature is `p (1 - p)` on average, at most 1/4.
     """
     d = directions(task)
-    setting = Setting(Problem.of(task.functions()), 1, None, protection=task.protection)
+    setting = Setting(Problem.of(task.functions()), 1, 0.0, protection=task.protection)
     facts = ReleaseFacts(task.sizes, task.protection, is_pooled=True)
     (release,) = plan_curvature(setting, own, facts, 2, is_secure=False)
     edge = task.n_records * seen_noise(release) * math.sqrt(2 * (d + 1))
@@ -454,22 +454,3 @@ def least_records(task: Task, own: Target) -> int:
 def directions(task: Task) -> int:
     """Return how many coefficients there are to tell: the categories of a column always sum to one."""
     return task.dimension - (0 if task.table is None else len(task.table.categories))
-
-
-def _too_few_words(task: Task, least: int) -> str:
-    """Say that no intervals can be expected, and what would help."""
-    rare = "" if task.prevalence is None else f", where the share of one class is {task.prevalence:g},"
-    return (
-        f"no intervals can be expected: {directions(task)} coefficients at epsilon {task.target.epsilon:g}{rare} need "
-        f"about {least} records or more, and there are {task.n_records}. The plan spends nothing on intervals. Use "
-        "fewer columns or a larger epsilon."
-    )
-
-
-def no_sum_words(task: Task) -> str:
-    """Say that no intervals are offered against this observer, and what would help."""
-    return (
-        f"No intervals are offered against {task.protection.observer} among several silos: they follow from noisy sums "
-        f"over all silos (C14). Use the view 'aggregate' or 'public', one silo, or {named('aim', 'prediction')}. "
-        "Nothing was spent."
-    )

@@ -1,22 +1,27 @@
 """Terms of a federation from the entries of its silos, through the planner: no number has to be invented."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpadmm import checks
-from dpadmm.data import class_weights
+from dpadmm.core.budget import share_of
+from dpadmm.data.columns import label_shares
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Agreement, Participant
+from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin, Participant
 from dpadmm.federation.policy import SiloEntry
-from dpadmm.planner.plan import Plan
-from dpadmm.planner.planner import plan
-from dpadmm.planner.task import TableShape, Task
+from dpadmm.federation.terms import agreed_run
+from dpadmm.noise.mechanisms import Tail
+from dpadmm.planner.planner import Plan
+from dpadmm.planner.planner import plan as make_plan
+from dpadmm.planner.task import TableShape, Task, nominal_sizes
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.protection import Protection
-from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Softmax
+from dpadmm.privacy.protection import Protection, Unit, View
+from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Softmax, released_loss
+from dpadmm.problems.regularisers import ElasticNet
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,8 @@ class Draft:
 
     def terms(self, run: str, coordinator: str) -> Agreement:
         """Return the terms; run: a new name, coordinator: its public key."""
-        return self.plan.terms(run, self.participants, coordinator, self.schema, class_weights=self.class_weights)
+        weights = self.class_weights
+        return federation_terms(self.plan, run, self.participants, coordinator, self.schema, class_weights=weights)
 
 
 def draft(
@@ -56,7 +62,7 @@ def draft(
     nominal_records: what all silos together count as, where their numbers are secret. class_weight: public weights by
     which records count, 1 for a class that is not named; the plan and its forecast do not know of them.
     """
-    weights = class_weights.shares_of(schema.label, class_weight)
+    weights = label_shares(schema.label, class_weight)
     protection = _common(entries, schema)
     sizes = _sizes(entries, protection, nominal_records)
     task = Task(
@@ -68,7 +74,7 @@ def draft(
         row_norm=schema.row_norm,
         table=TableShape.of(ProfileForm(schema.columns)),
     )
-    made = plan(task)
+    made = make_plan(task)
     for entry in entries:
         if made.method not in entry.methods:
             raise InputError(
@@ -115,7 +121,85 @@ def _sizes(entries: Sequence[SiloEntry], protection: Protection, nominal: int | 
                 f"The silos' numbers of records are public here, so {missing or 'a nominal number'} does not fit."
             )
         return tuple(entry.records or 0 for entry in entries)
-    whole = checks.count("nominal_records", nominal, least=len(entries)) if nominal is not None else 0
-    if not whole:
+    if nominal is None:
         raise InputError("The silos' numbers of records are secret: give one nominal number for all of them.")
-    return tuple(whole // len(entries) + (place < whole % len(entries)) for place in range(len(entries)))
+    return nominal_sizes(nominal, len(entries))
+
+
+def federation_terms(
+    plan: Plan,
+    run: str,
+    participants: Sequence[Participant],
+    coordinator: str,
+    schema: str,
+    *,
+    class_weights: Sequence[float] = (),
+    noise: NoiseOrigin = NoiseOrigin.SECURE,
+    seed: int = 0,
+) -> Agreement:
+    """Return the plan as terms of a federation, for `write_federation` and the silos' owners to approve.
+
+    run: a new name. participants: the silos planned for, in their order. coordinator: its public key. schema: the
+    schema's digest. class_weights: what records of each class count; forecasts do not know. What is done about
+    silos that do not answer can be chosen with `dataclasses.replace`.
+    """
+    task, made, method = plan.task, plan.run, plan.run.method
+    setting, shares, usual = made.setting, plan.spec.facts.shares, plan.candidate.method.numbers()
+    if tuple(participant.records for participant in participants) != task.sizes:
+        raise InputError(
+            f"The plan is for silos of {task.sizes} records, but the participants have other sizes. Plan again."
+        )
+    if made.n_models != 1 or task.protection.unit is not Unit.RECORD:
+        raise InputError(
+            "A federation trains one model and protects records, not persons with several rows. Plan for two "
+            "classes, or softmax, with unit 'record'."
+        )
+    if task.aim.wants_intervals:
+        raise InputError("Silos of a federation release no curvature, so no intervals (C14). Plan to predict.")
+    if task.profile.has_earlier:
+        raise InputError("A federation releases its own column profile. Plan without an earlier one.")
+    penalty, counted = setting.problem.regulariser, plan.profile
+    if type(penalty) is not ElasticNet:  # a subclass may be another function
+        raise InputError(f"Terms cannot describe the penalty {penalty}; they can describe l1 and ridge weights.")
+    hidden = task.protection if shares else replace(task.protection, view=View.EAVESDROPPER, colluders=None)
+    agreement = Agreement(
+        run=run,
+        method=plan.method,
+        settings=tuple((name, x) for name, x in vars(method).items() if x != usual.get(name, x)),
+        rounds=setting.rounds,
+        epsilon=plan.whole.epsilon,
+        delta=made.target.delta if isinstance(made.target, Target) else 0.0,
+        participants=tuple(participants),
+        coordinator=coordinator,
+        schema=schema,
+        dimension=task.n_classes * task.dimension,
+        protection=hidden,
+        class_weights=tuple(class_weights),
+        edges=() if setting.network is None else tuple((int(i), int(j)) for i, j in setting.network.edges),
+        row_norm=task.row_norm,
+        loss=released_loss(task.loss),
+        mu=plan.candidate.mu,
+        penalty=penalty,
+        tolerance=setting.tolerance,
+        tail_power=made.schedule.power if isinstance(made.schedule, Tail) else 0.0,
+        noise=noise,
+        seed=seed,
+        reach=0.0 if plan.reach is None else plan.reach,
+        profile=None
+        if counted is None
+        else CountedColumns(
+            share=share_of(counted.target, plan.whole),
+            n_numeric=counted.n_numeric,
+            n_categorical=counted.n_categorical,
+            size=counted.size,
+        ),
+    )
+    agreed = agreed_run(agreement).run
+    if agreed.method != method:
+        raise InputError(f"The terms of a federation cannot express {method}. Choose another method.")
+    if not math.isclose(agreed.target.epsilon, made.target.epsilon, rel_tol=1e-8):
+        raise InputError(
+            "The terms of a federation split the budget in squares (C0), but this plan does not. Plan without a "
+            "column profile."
+        )
+    return agreement

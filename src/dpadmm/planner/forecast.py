@@ -24,7 +24,7 @@ from scipy.special import ndtri, softmax
 
 from dpadmm.checks import setting
 from dpadmm.methods.fixed_point import CentralisedADMM
-from dpadmm.planner.candidates import STANDARD, RowForm, Settings
+from dpadmm.planner.candidates import STANDARD, Candidate
 from dpadmm.planner.simulations import (
     WORLDS,
     Direction,
@@ -35,7 +35,6 @@ from dpadmm.planner.simulations import (
     best_of,
     draw,
     encoded,
-    judged_by,
     positive_chances,
     predicted,
     score_models,
@@ -158,7 +157,7 @@ class Forecast:
     @property
     def judged(self) -> SignalForecast:
         """The signal by which a plan is judged hopeless or not: the stated one, else the moderate one."""
-        return next(each for each in self.signals if each.signal in (_STATED, _JUDGED))
+        return self.signals[len(self.signals) // 2]
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -269,8 +268,7 @@ def run_signal(simulation: Simulation, world: SyntheticWorld, stated: float) -> 
 
     Few records may not suffice for it, however strong the signal; then it is the strongest.
     """
-    plain = replace(simulation, loss=judged_by(simulation.loss), method=CentralisedADMM, form=STANDARD)
-    plain = replace(plain, rounds=1, tau=0.0, time=1.0, mu=0.0)
+    plain = simulation.without_privacy
     found, loss = _calibrated(plain, world, stated), simulation.loss
     labels = _labels_at(plain, world, found.strength)
     rows = encoded(_drawn(plain, world), simulation.form)
@@ -283,19 +281,14 @@ def run_signal(simulation: Simulation, world: SyntheticWorld, stated: float) -> 
     return SignalScores(tuple(chosen.tolist()), found.score, kept)
 
 
-def signal_simulation(task: Task, settings: Settings, form: RowForm, problems: int) -> Simulation:
+def signal_simulation(candidate: Candidate, n_models: int) -> Simulation:
     """Return the simulation of a plan in worlds of stated signals: as in others, in fewer rounds where few suffice.
 
-    Of several problems, one for each class, one is simulated; all classes are taken to be as frequent.
+    Of several models, one for each class, one is simulated; all classes are taken to be as frequent.
     """
-    whole = simulation_of(task, settings, form)
+    whole = simulation_of(candidate)
     rounds = min(whole.rounds, MOST_SIGNAL_ROUNDS) if whole.method is CentralisedADMM else whole.rounds
-    return replace(whole, rounds=rounds, positive=1 / problems if problems > 1 else whole.positive)
-
-
-def n_drawn(simulation: Simulation) -> int:
-    """Return how many different records are trained on."""
-    return simulation.n_records // max(simulation.n_classes, 2) if simulation.is_ample else simulation.n_records
+    return replace(whole, rounds=rounds, positive=1 / n_models if n_models > 1 else whole.positive)
 
 
 @lru_cache(maxsize=64)
@@ -340,7 +333,7 @@ def _non_private(plain: Simulation, world: SyntheticWorld, strength: float) -> _
 
 
 def _drawn(plain: Simulation, world: SyntheticWorld) -> WorldTable:
-    number = n_drawn(plain) + (0 if plain.is_ample else _TEST_ROWS)
+    number = plain.n_drawn + (0 if plain.is_ample else _TEST_ROWS)
     return draw(world, plain.table, number, plain.loss.target, None, plain.n_classes)
 
 

@@ -1,34 +1,36 @@
 """Choose: candidates from theory, compared in simulations on synthetic worlds; and say why. No data come in."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import plural
 from dpadmm.core.budget import share_out
-from dpadmm.core.spec import TrainingSpec
+from dpadmm.core.spec import RunSpec, TrainingSpec
 from dpadmm.errors import InputError
-from dpadmm.methods.base import Method, plannable
-from dpadmm.networks.graph import Network
+from dpadmm.methods.base import Method, Topology
+from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.mechanisms import Family
 from dpadmm.planner.candidates import (
     RULE_OF_THUMB,
     Candidate,
     RowForm,
-    Settings,
-    candidate,
+    candidate_at,
     form_of,
     interval_budget,
     losses_for,
+    method_called,
     methods_for,
-    no_sum_words,
     profile_share,
     ratios_for,
     run_of,
-    why_not,
+    unit_noise,
 )
 from dpadmm.planner.forecast import (
     SIGNAL_WORLDS,
@@ -36,21 +38,20 @@ from dpadmm.planner.forecast import (
     Forecast,
     ScoreKind,
     SignalForecast,
-    judged_signal,
-    n_drawn,
     run_signal,
     signal_simulation,
     signals_of,
 )
-from dpadmm.planner.plan import Plan, reasons_of, warnings_of
-from dpadmm.planner.simulations import WORLDS, SimulatedScores, run_apart, run_simulation, simulation_of
-from dpadmm.planner.task import Task
+from dpadmm.planner.simulations import WORLDS, run_apart, run_simulation, simulation_of
+from dpadmm.planner.task import Task, loss_kind, task_json
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
-from dpadmm.privacy.protection import ONE_RECORD, Protection
-from dpadmm.problems.losses import AnyLoss, LabelKind, LinkedLoss, Softmax
+from dpadmm.privacy.protection import Unit
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import LabelKind, LinkedLoss, Logistic, Softmax
 from dpadmm.problems.problem import Problem, check_declared
-from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.silos import Silos
+from dpadmm.problems.streams import SiloStream
 from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature
 
@@ -60,128 +61,319 @@ _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
 _SLIGHT = 0.02  # of what can be learned: methods that differ by less are a tie
 _SOFTMAX_WORLDS = 3  # their gradients cost more
 _NEARLY = 1.08  # how much more than at best may be lost for the sake of a rule: worlds tell no finer differences
-_USUAL_EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """A training's specification, with the task it serves, what to expect, and why.
+
+    spec: what will be released, in order: a column profile perhaps, one run, the curvature perhaps. candidate: the
+    method with its numbers, and the task with the loss that is fitted and one problem's budget. whole: the budget of
+    everything together.
+    expected: what simulations on synthetic data show for the stated signal, or for three; simulated: how large these
+    were. simulated_score: what plans are compared by, minus the log-loss in the worlds of simulations, or where there
+    is none accuracy or R^2; no forecast for anybody's data. signal: norm of the models learned there,
+    against which `noise_std` can be held. is_hopeless: for the stated or a moderate signal, a simulated model was
+    hardly better than one that learned nothing.
+    reasons: why; the first is about the method, the last about how the settings were chosen.
+    """
+
+    spec: TrainingSpec
+    candidate: Candidate
+    whole: Target
+    expected: Forecast
+    simulated_score: float
+    simulated: Extent
+    signal: float
+    reasons: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    is_hopeless: bool = False
+
+    @property
+    def task(self) -> Task:
+        """The task, with the loss that is fitted and the budget of one problem."""
+        return self.candidate.task
+
+    @property
+    def run(self) -> RunSpec:
+        """The rounds of its method."""
+        return self.spec.runs[0]
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return self.candidate.method.about.name
+
+    @property
+    def rounds(self) -> int:
+        """Number of rounds K."""
+        return self.run.setting.rounds
+
+    @property
+    def n_models(self) -> int:
+        """How many models are trained on the same rows: one, or one for each class."""
+        return self.run.n_models
+
+    @property
+    def reach(self) -> float | None:
+        """The radius to which rows are shortened, in units of a usual row; None where their encoding is settled."""
+        return self.candidate.form.reach
+
+    @property
+    def profile(self) -> ColumnProfile | None:
+        """What is released before the first round; None for nothing."""
+        first = self.spec.steps[0]
+        return first if isinstance(first, ColumnProfile) else None
+
+    @property
+    def curvature(self) -> Curvature | None:
+        """What is released after the last, for intervals; None for nothing."""
+        last = self.spec.steps[-1]
+        return last if isinstance(last, Curvature) else None
+
+    @property
+    def lacks_intervals(self) -> bool:
+        """Whether intervals were asked for and none are bought, since none could be told; the last warning says so."""
+        return self.task.aim.wants_intervals and self.curvature is None
+
+    @cached_property
+    def _levels(self) -> tuple[Floats, Floats]:
+        """Sensitivity and noise per silo, means over the releases (a coordinator's noise counts for each)."""
+        n = self.task.n_silos
+        totals, counts = np.zeros((2, n)), np.zeros(n)
+        for row in self.run.noise_plan(is_secure=False).releases.values():
+            for agent, release in row.items():
+                own = slice(None) if agent is None or agent < 0 else agent
+                totals[0, own] += release.bound
+                totals[1, own] += release.level
+                counts[own] += 1
+        return totals[0] / counts, totals[1] / counts
+
+    @property
+    def sensitivity(self) -> Floats:
+        """How far one unit can move a message, per silo."""
+        return self._levels[0]
+
+    @property
+    def noise_std(self) -> Floats:
+        """Noise per coordinate of a message (spherical Laplace: scale), per silo."""
+        return self._levels[1]
+
+    def problem(self, silos: Silos | SiloStream) -> Problem:
+        """Return the problem on these silos; refuse silos that are not the ones planned for."""
+        return replace(self.run.setting.problem, functions=self.task.risk(silos, self.candidate.mu))
+
+    def describe(self) -> str:
+        """Return what a reader needs of the plan, a fact a line, at most 80 columns wide; `as_json` has all of it."""
+        task = self.task
+        hidden = task.protection
+        number = f"{plural(task.n_records, hidden.counted.removesuffix('s'))}{hidden.counting_note}"
+        nominal = "" if hidden.relation.has_public_sizes else "nominally "
+        each = "" if self.n_models == 1 else f" of each of {self.n_models} classes against the rest"
+        facts = [
+            ("Task", f"{loss_kind(task.loss)}{each} on {nominal}{number} in {plural(task.n_silos, 'silo')}"),
+            ("Features", f"{task.dimension} after encoding"),
+            ("Budget", f"epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}"),
+            ("Protects", f"{hidden} from {hidden.observer}"),
+            *(("Encoding", words) for words in self._encoding_words()),
+            *(("Intervals", words) for words in self._interval_words()),
+            ("Method", f"{self.method}, {plural(self.rounds, 'round')}"),
+            *(
+                ("" if k else "Why", words)
+                for k, words in enumerate(dict.fromkeys(self.reasons[:1] + self.reasons[-1:]))
+            ),
+            ("Noise", self._noise_words()),
+            *(("Expected" if k == 0 else "", words) for k, words in enumerate(self.expected.lines())),
+            *(("Simulated", words) for words in [self.simulated.words(task, self.rounds)] if words),
+            *(("Warning", warning) for warning in self.warnings),
+        ]
+        return "\n".join(_line(label, words) for label, words in facts)
+
+    def _noise_words(self) -> str:
+        """Say what is added to messages, and what it hides; of shares also what they add up to."""
+        hidden, counted, moved = self.task.protection, self.noise_std.mean(), f"{self.sensitivity.mean():.3g}"
+        change = hidden.relation.changing
+        shares = self.spec.facts.shares
+        if shares is None:
+            alone = hidden.change_in_one_silo
+            return f"{counted:.3g} on every number sent; {change} {alone} moves a message by at most {moved}"
+        share = counted / math.sqrt(shares.honest)
+        total = share * math.sqrt(shares.silos)
+        return (
+            f"{share:.3g} on every number a silo sends, {total:.3g} in the sum, of which {counted:.3g} counts (from "
+            f"{plural(shares.honest, 'honest silo')}); {change} {hidden.change} moves the sum by at most {moved}"
+        )
+
+    def _encoding_words(self) -> list[str]:
+        """Say how rows are encoded."""
+        if self.reach is None:
+            return []
+        if self.profile is not None:
+            return [f"by a column profile (noisy counts), released first for epsilon {self.profile.target.epsilon:.3g}"]
+        if self.task.profile.has_earlier:
+            return [f"by the column profile that run {self.task.profile.earlier_run!r} released, at no further cost"]
+        return ["by public bounds and categories alone"]
+
+    def _interval_words(self) -> list[str]:
+        """Say what intervals cost; why there are none is a warning."""
+        if self.curvature is None:
+            return []
+        cost = f"epsilon {self.curvature.target.epsilon:.3g}"
+        return [f"for the coefficients, from the curvature of the loss, released last for {cost}"]
+
+    def __str__(self) -> str:
+        """As `describe`."""
+        return self.describe()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as plain values."""
+        shares, network = self.spec.facts.shares, self.run.setting.network
+        return {
+            "task": task_json(self.task),
+            "method": self.method,
+            "algorithm": repr(self.run.method),
+            "rounds": self.rounds,
+            "step": self.candidate.step,
+            "schedule": repr(self.run.schedule),
+            "output": self.run.output.name.lower(),
+            "edges": None if network is None else network.edges.tolist(),
+            "mu": self.candidate.mu,
+            "weights": "pooled",
+            "whole_epsilon": self.whole.epsilon,
+            "reach": self.reach,
+            "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
+            "curvature_epsilon": None if self.curvature is None else self.curvature.target.epsilon,
+            "tolerance": self.run.setting.tolerance,
+            "noise_std": self.noise_std.tolist(),
+            "share_std": None if shares is None else (self.noise_std / math.sqrt(shares.honest)).tolist(),
+            "sensitivity": self.sensitivity.tolist(),
+            "signal": self.signal,
+            "expected": self.expected.as_json(),
+            "simulated": vars(self.simulated) | {"limits": self.simulated.words(self.task, self.rounds)},
+            "reasons": list(self.reasons),
+            "warnings": list(self.warnings),
+            "is_hopeless": self.is_hopeless,
+        }
+
+
+def _line(label: str, words: str) -> str:
+    """Return a fact under its label, wrapped."""
+    indent = f"{label:<10}"
+    return textwrap.fill(
+        words,
+        80,
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 @dataclass(frozen=True)
-class SimulatedCandidate:
-    """A candidate with its scores, one per world."""
+class Trial:
+    """A candidate, and how it did in the simulated worlds.
+
+    kept: mean part of the learnable loss that survives; what is worse than nothing learned counts little, since in
+    worlds where noise drowns everything the best model is none, which must not decide for the others. learned: mean
+    part that survives, in worlds where any does. score: minus the mean log-loss, else accuracy or R^2. norm: of the
+    models.
+    """
 
     candidate: Candidate
-    scores: tuple[SimulatedScores, ...]
-
-    @property
-    def kept(self) -> float:
-        """Mean part of the learnable loss that survives; what is worse than nothing learned counts little.
-
-        In worlds where noise drowns everything the best model is none, which must not decide for the others.
-        """
-        parts = np.array([one.kept for one in self.scores])
-        return float(np.where(parts < 0, _DROWNED * parts, parts).mean())
-
-    @property
-    def learned(self) -> float:
-        """Mean part that survives, in worlds where any does."""
-        return float(np.mean([max(one.kept, 0.0) for one in self.scores]))
+    kept: float
+    learned: float
+    score: float
+    norm: float
 
     @property
     def lost(self) -> float:
-        """Mean part that does not."""
+        """Mean part of the learnable loss that does not survive."""
         return 1.0 - self.kept
 
 
-def plan(
-    task: Task | None = None,
-    *,
-    method: str | None = None,
-    problems: int | None = 1,
-    sizes: Sequence[int] | None = None,
-    dimension: int | None = None,
-    loss: AnyLoss | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    network: Network | None = None,
-    regulariser: Regulariser | None = None,
-    protection: Protection = ONE_RECORD,
-    row_norm: float = 1.0,
-    prevalence: float | None = None,
-    expected_auc: float | None = None,
-    expected_r2: float | None = None,
-) -> Plan:
-    """Return a plan for the task, or for the public facts given one by one; `method` (registry name) forces a method.
+def plan(task: Task, *, method: str | None = None, problems: int | None = 1) -> Plan:
+    """Return a plan for the task; `method` (registry name) forces a method.
 
     problems: how many problems on the same rows share the budget, one per class for more than two classes. All of them
         read every record, so their costs add up: for Gaussian noise in squares, `m_one = m/sqrt(problems)` (C0). Where
         the method's noise adds up in another way, each problem gets epsilon and delta divided by their number. None:
         one, or for `Softmax` one per class if simulations show these to be clearly better (`Plan.n_models` tells).
 
-    >>> from dpadmm.problems.losses import Logistic
-    >>> made = plan(sizes=(400,) * 3, dimension=6, loss=Logistic(), epsilon=1.0, delta=1e-5)
-    >>> made.method, made.is_hopeless
+    >>> task = Task(sizes=(400,) * 3, dimension=6, loss=Logistic(), target=Target(1.0, 1e-5))
+    >>> plan(task).method, plan(task).is_hopeless
     ('p-admm', False)
     """
-    if task is None:
-        if sizes is None or dimension is None or loss is None or epsilon is None or delta is None:
-            raise InputError("Give a task, or all of sizes, dimension, loss, epsilon and delta.")
-        task = Task(
-            sizes=tuple(sizes),
-            dimension=dimension,
-            loss=loss,
-            target=Target(epsilon, delta),
-            protection=protection,
-            network=network,
-            regulariser=regulariser,
-            row_norm=row_norm,
-            prevalence=prevalence,
-            expected_auc=expected_auc,
-            expected_r2=expected_r2,
-        )
-    elif not isinstance(task, Task):
+    if not isinstance(task, Task):
         raise InputError(f"plan takes a Task (public facts only), got {type(task).__name__}.")
     check_declared(Problem.of(task.functions(), regulariser=task.regulariser))
     if problems is None:
         return _better_of_two(task, method)
-    return _planned(task, method, problems)
+    return _plan_models(task, method, checks.count("problems", problems))
 
 
-def _planned(task: Task, method: str | None, problems: int) -> Plan:
-    methods = _methods(task) if method is None else (_fitting(task, method),)
-    whole, task = task.target, replace(task, target=_left(task, methods[0]))
-    curvature, lacking = None, tuple[str, ...]()
+def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
+    """Return the plan of so many models; those of several classes are trained against the rest."""
+    methods = methods_for(task) if method is None else (method_called(task, method),)
+    whole, lacking, curvature = task.target, tuple[str, ...](), None
+    if task.profile.earlier_m > 0:
+        task = replace(task, target=_rest_beside(task, methods[0]))
     if task.aim.wants_intervals:
-        curvature, rest, lacking = interval_budget(task, problems)
+        curvature, rest, lacking = interval_budget(task)
         task = replace(task, target=rest)
-    made: Plan | None = None
-    share = _worthwhile_share(task, methods[0], problems)
-    for budget in _budgets(task, share, problems):
-        made = _plan(task, budget, methods, problems, is_forced=method is not None)
-        is_simple = problems == 1 and budget.profile is None
-        cost = made.spec.statement().curve.epsilon(task.target.delta)
-        if is_simple or cost <= task.target.epsilon * (1 + _ROUNDING):
-            spec = made.spec
-            if curvature is not None:
-                spec = TrainingSpec.of(*spec.steps, Curvature(made.run, curvature))
-            return replace(made, spec=spec, whole=whole, warnings=(*made.warnings, *lacking))
-    assert made is not None
-    raise InputError(
-        f"{made.method} cannot split epsilon {task.target.epsilon:g} and delta {task.target.delta:g} between "
-        f"{checks.plural(problems, 'model')} and a column profile. Choose another method, "
-        f"{checks.setting('profile', 'off')}, or a larger delta."
+    share, target = _worthwhile_share(task, methods[0], n_models), task.target
+    form = form_of(task, methods[0], share)
+    for of_profile, of_model in _shared_budgets(target, share, n_models):
+        tried = [climb(replace(task, target=of_model), each, form) for each in methods]
+        rivals = [choose(each) for each in tried]
+        best = first_of_the_nearly_best(rivals)
+        run = run_of(best.candidate, n_models)
+        profile = None
+        if of_profile is not None and task.table is not None:
+            numbers, categories = task.table.n_numeric, len(task.table.categories)
+            profile = ColumnProfile(
+                n_numeric=numbers, n_categorical=categories, size=task.table.counts, target=of_profile
+            )
+        spec = TrainingSpec.of(profile, run)
+        is_simple = n_models == 1 and of_profile is None
+        if is_simple or spec.account().curve.epsilon(target.delta) <= target.epsilon * (1 + _ROUNDING):
+            break
+    else:
+        raise InputError(
+            f"{best.candidate.method.about.name} cannot split epsilon {target.epsilon:g} and delta {target.delta:g} "
+            f"between {plural(n_models, 'model')} and a column profile. Choose another method, "
+            f"{checks.setting('profile', 'off')}, or a larger delta."
+        )
+    if curvature is not None:
+        spec = TrainingSpec.of(*spec.steps, Curvature(run, curvature))
+    expected, simulated = forecast(best.candidate, n_models)
+    is_hopeless = expected.judged.learned < _HOPELESS
+    why = "the method was asked for" if method is not None else best.candidate.method.about.why
+    return Plan(
+        spec=spec,
+        candidate=best.candidate,
+        whole=whole,
+        expected=expected,
+        simulated_score=best.score,
+        simulated=simulated,
+        signal=best.norm,
+        reasons=(why, *_reasons(best.candidate, rivals, sum(map(len, tried)), share)),
+        warnings=(*_warnings(best.candidate, is_hopeless, expected), *lacking),
+        is_hopeless=is_hopeless,
     )
 
 
 def _better_of_two(task: Task, method: str | None) -> Plan:
     """Return the plan of one softmax model, unless one model for each class loses clearly less in the same worlds."""
-    together = _planned(task, method, 1)
+    together = _plan_models(task, method, 1)
     if not isinstance(task.loss, Softmax):
         return together
-    one = try_all(_candidate_of(together))
-    apart = _planned(replace(task, loss=task.loss.of_margin), method, task.n_classes)
-    many = try_apart(_candidate_of(apart), task.n_classes)
+    one = try_out(together.candidate)
+    apart = _plan_models(replace(task, loss=task.loss.of_margin), method, task.n_classes)
+    many = try_out(apart.candidate, task.n_classes)
     # By what survives: where noise drowns everything, the loss of whatever predicts nothing is the least.
     kept, other = one.learned, many.learned
     is_one = 1 - kept <= max(_NEARLY * (1 - other), 1 - other + _SLIGHT)
-    chosen = together if is_one else replace(apart, simulated_score=simulated_score(task, many.scores))
+    chosen = together if is_one else replace(apart, simulated_score=many.score)
     taken = "one softmax model of all classes" if is_one else "one model for each class against the rest"
     why = (
         f"{taken}: share of the learnable signal that survived noise in simulations: softmax {kept:.2f}, one-vs-rest "
@@ -190,107 +382,46 @@ def _better_of_two(task: Task, method: str | None) -> Plan:
     return replace(chosen, reasons=(chosen.reasons[0], why, *chosen.reasons[1:]))
 
 
-def _candidate_of(made: Plan) -> Candidate:
-    """Return what was planned as it was simulated."""
-    return Candidate(made.task, made.settings, RULE_OF_THUMB, made.form)
-
-
-@dataclass(frozen=True)
-class UtilityPoint:
-    """What a plan for this epsilon is expected to reach."""
-
-    epsilon: float
-    method: str
-    expected: Forecast
-    is_hopeless: bool
-
-
-def epsilons_around(epsilon: float) -> tuple[float, ...]:
-    """Return usual budgets and this one, in order.
-
-    >>> epsilons_around(2.0)
-    (0.1, 0.3, 1.0, 2.0, 3.0, 10.0)
-    """
-    return tuple(sorted({*_USUAL_EPSILONS, float(epsilon)}))
-
-
-def utility_curve(
-    task: Task,
-    epsilons: Sequence[float],
-    method: str | None = None,
-    problems: int | None = 1,
-    *,
-    all_signals: bool = False,
-) -> tuple[UtilityPoint, ...]:
-    """Return the forecast of the task at other budgets, delta unchanged.
-
-    all_signals: for a weak, a moderate and a strong signal, which takes longer; otherwise for the moderate one alone. A
-    stated signal replaces them.
-    """
-    if not all_signals:
-        task = with_judged_signal(task)
-    points = []
-    for epsilon in epsilons:
-        made = plan(replace(task, target=Target(epsilon, task.target.delta)), method=method, problems=problems)
-        points.append(UtilityPoint(float(epsilon), made.method, made.expected, made.is_hopeless))
-    return tuple(points)
-
-
-@dataclass(frozen=True)
-class _Budget:
-    """How the whole budget is shared: what round 0 may spend (None: there is none), and each of the problems.
-
-    share: part of m^2 that round 0 gets.
-    """
-
-    profile: Target | None
-    problem: Target
-    share: float = 0.0
-
-
-def _worthwhile_share(task: Task, method: type[Method], problems: int) -> float:
+def _worthwhile_share(task: Task, method: type[Method], n_models: int) -> float:
     """Return the part of m^2 for a profile: the rule's, unless the worlds clearly teach more without one."""
     share = profile_share(task, method)
     if share == 0 or task.profile.share is not None:
         return share
-    with_profile, without = (_first(task, method, problems, part) for part in (share, 0.0))
-    return share if with_profile.lost <= max(_NEARLY * without.lost, without.lost + _SLIGHT) else 0.0
+    with_profile, without = (_first(task, method, n_models, part).lost for part in (share, 0.0))
+    return share if with_profile <= max(_NEARLY * without, without + _SLIGHT) else 0.0
 
 
-def _first(task: Task, method: type[Method], problems: int, share: float) -> SimulatedCandidate:
+def _first(task: Task, method: type[Method], n_models: int, share: float) -> Trial:
     """Try the rule of thumb with this share of the budget for a profile."""
-    sharing = replace(task, target=_budgets(task, share, problems)[0].problem)
+    sharing = replace(task, target=_shared_budgets(task.target, share, n_models)[0][1])
     fitted = replace(sharing, loss=losses_for(sharing, method)[0])
-    return try_all(candidate(fitted, method, RULE_OF_THUMB, form_of(task, method, share)))
+    return try_out(candidate_at(fitted, method, RULE_OF_THUMB, form_of(task, method, share)))
 
 
-def _budgets(task: Task, share: float, problems: int) -> list[_Budget]:
-    """Return ways to share the budget, the most generous first; the last is sound for any mechanism.
+def _shared_budgets(whole: Target, share: float, n_models: int) -> list[tuple[Target | None, Target]]:
+    """Return what a profile may spend (None: there is none), and each of the models: the most generous way first.
 
-    share: part of m^2 for a profile.
+    The last way is sound for any mechanism. share: part of m^2 for the profile.
     """
-    whole = task.target
-    if checks.count("problems", problems) == 1 and share == 0:
-        return [_Budget(None, whole)]
-    (profile, each), delta = share_out(whole, share, problems), whole.delta
+    if n_models == 1 and share == 0:
+        return [(None, whole)]
+    (profile, each), delta = share_out(whole, share, n_models), whole.delta
     left = whole.epsilon if profile is None else whole.epsilon - profile.epsilon
-    apart = Target(left / problems, delta / (problems + (profile is not None)))
+    apart = Target(left / n_models, delta / (n_models + (profile is not None)))
     if profile is None:
-        return [_Budget(None, each), _Budget(None, apart)]
-    own = Target(profile.epsilon, apart.delta)  # a little less for the profile, so that deltas add up as well
-    ways = [_Budget(profile, Target(each.epsilon * part, delta), share) for part in (1.0, 0.97, 0.9)]
-    return [*ways, _Budget(own, apart, share)]
+        return [(None, each), (None, apart)]
+    ways = [(profile, Target(each.epsilon * part, delta)) for part in (1.0, 0.97, 0.9)]
+    # A little less for the profile, so that deltas add up as well.
+    return [*ways, (Target(profile.epsilon, apart.delta), apart)]
 
 
-def _left(task: Task, method: type[Method]) -> Target:
-    """Return what is left of the budget beside a profile that was bought before: `m^2 - m_0^2` (C0).
+def _rest_beside(task: Task, method: type[Method]) -> Target:
+    """Return what is left of the budget beside a profile that was paid for before: `m^2 - m_0^2` (C0).
 
     Where the noise is on samples or gives pure epsilon, epsilons and deltas are added up instead: their costs do not
     add up in squares.
     """
     whole, earlier = task.target, task.profile.earlier_m
-    if earlier == 0:
-        return whole
     if Family.SAMPLED in method.about.noise or not method.about.has_gaussian_noise:
         own = float(epsilon_of_delta(earlier, whole.delta / 2))
         return Target(max(whole.epsilon - own, 0.0), whole.delta / 2)
@@ -303,61 +434,23 @@ def _left(task: Task, method: type[Method]) -> Target:
     return Target(float(epsilon_of_delta(math.sqrt(left), whole.delta)) * (1 - _ROUNDING), whole.delta)
 
 
-def _plan(task: Task, budget: _Budget, methods: Sequence[type[Method]], problems: int, *, is_forced: bool) -> Plan:
-    whole, table = task.target, task.table
-    profile = None
-    if budget.profile is not None and table is not None:
-        profile = ColumnProfile(
-            n_numeric=table.n_numeric,
-            n_categorical=len(table.categories),
-            size=table.counts,
-            target=budget.profile,
-        )
-    form = form_of(task, methods[0], budget.share)
-    task = replace(task, target=budget.problem)
-    tried = [climb(task, each, form) for each in methods]
-    rivals = [choose(each) for each in tried]
-    best = first_of_the_nearly_best(rivals)
-    fitted, settings = best.candidate.task, best.candidate.settings
-    expected = forecast(fitted, settings, form, problems)
-    is_hopeless = expected.judged.learned < _HOPELESS
-    return Plan(
-        spec=TrainingSpec.of(profile, run_of(fitted, settings, problems)),
-        task=fitted,
-        whole=whole,
-        settings=settings,
-        expected=expected,
-        simulated_score=simulated_score(fitted, best.scores),
-        simulated=extent(fitted, settings, form, problems),
-        form=form,
-        signal=float(np.mean([one.norm for one in best.scores])),
-        reasons=(
-            "the method was asked for" if is_forced else best.candidate.settings.method.about.why,
-            *compared(rivals),
-            *reasons_of(best.candidate, sum(map(len, tried)), budget.share),
-        ),
-        warnings=warnings_of(fitted, settings.method, is_hopeless, expected),
-        is_hopeless=is_hopeless,
-    )
-
-
-def climb(task: Task, method: type[Method], form: RowForm) -> list[SimulatedCandidate]:
+def climb(task: Task, method: type[Method], form: RowForm) -> list[Trial]:
     """Try losses at the rule of thumb, then less noise and more with the best of them, as long as that pays."""
     ratios = ratios_for(task, method)
     start = ratios.index(RULE_OF_THUMB)
-    tried: list[SimulatedCandidate] = []
+    tried: list[Trial] = []
     for loss in losses_for(task, method):
-        tried.append(try_all(candidate(replace(task, loss=loss), method, ratios[start], form)))
+        tried.append(try_out(candidate_at(replace(task, loss=loss), method, RULE_OF_THUMB, form)))
         if tried[-1].kept < max(one.kept for one in tried):
             break
     first = max(tried, key=lambda one: one.kept)
     for ladder in (ratios[:start][::-1], ratios[start + 1 :]):
         before = first
         for ratio in ladder:
-            step = candidate(first.candidate.task, method, ratio, form)
-            if any(step.settings == one.candidate.settings for one in tried):
+            step = candidate_at(first.candidate.task, method, ratio, form)
+            if any(step.numbers == one.candidate.numbers for one in tried):
                 break
-            now = try_all(step)
+            now = try_out(step)
             tried.append(now)
             if now.kept <= before.kept:
                 break
@@ -365,7 +458,7 @@ def climb(task: Task, method: type[Method], form: RowForm) -> list[SimulatedCand
     return tried
 
 
-def choose(tried: Sequence[SimulatedCandidate]) -> SimulatedCandidate:
+def choose(tried: Sequence[Trial]) -> Trial:
     """Return the candidate nearest to the rule of thumb among the nearly best; among these, the one tried first.
 
     The worlds are invented, so small differences between candidates say little about other data. Losses whose records
@@ -376,86 +469,120 @@ def choose(tried: Sequence[SimulatedCandidate]) -> SimulatedCandidate:
     return min(near, key=lambda one: abs(math.log(one.candidate.ratio / RULE_OF_THUMB)))
 
 
-def first_of_the_nearly_best(chosen: Sequence[SimulatedCandidate]) -> SimulatedCandidate:
+def first_of_the_nearly_best(chosen: Sequence[Trial]) -> Trial:
     """Return the first method's candidate unless another one loses clearly less."""
     least = min(one.lost for one in chosen)
     return next(one for one in chosen if one.lost <= max(_NEARLY * least, least + _SLIGHT))
 
 
-def try_all(candidate: Candidate) -> SimulatedCandidate:
-    """Simulate a candidate in every world."""
-    simulation = simulation_of(candidate.task, candidate.settings, candidate.form)
-    return SimulatedCandidate(candidate, tuple(run_simulation(simulation, world) for world in WORLDS))
+def try_out(candidate: Candidate, n_classes: int = 1) -> Trial:
+    """Simulate a candidate in every world; one of several classes against the rest for all of them."""
+    simulation, loss = simulation_of(candidate), candidate.task.loss
+    if n_classes == 1:
+        found = [run_simulation(simulation, world) for world in WORLDS]
+    else:
+        found = [run_apart(simulation, n_classes, world) for world in WORLDS]
+    parts = np.array([one.kept for one in found])
+    has_log_loss = isinstance(loss, LinkedLoss | Softmax)
+    return Trial(
+        candidate,
+        kept=float(np.where(parts < 0, _DROWNED * parts, parts).mean()),
+        learned=float(np.maximum(parts, 0.0).mean()),
+        score=float(np.mean([-one.loss if has_log_loss else one.score for one in found])),
+        norm=float(np.mean([one.norm for one in found])),
+    )
 
 
-def try_apart(candidate: Candidate, n_classes: int) -> SimulatedCandidate:
-    """Simulate a candidate of one class against the rest for all classes, in every world."""
-    simulation = simulation_of(candidate.task, candidate.settings, candidate.form)
-    return SimulatedCandidate(candidate, tuple(run_apart(simulation, n_classes, world) for world in WORLDS))
-
-
-def extent(task: Task, settings: Settings, form: RowForm, problems: int) -> Extent:
-    """Return how large the simulations behind a forecast were."""
-    simulation = signal_simulation(task, settings, form, problems)
-    return Extent(n_drawn(simulation), simulation.dimension, simulation.rounds, simulation.n_classes)
-
-
-def forecast(task: Task, settings: Settings, form: RowForm, problems: int) -> Forecast:
-    """Simulate the plan for each signal, in every world."""
-    simulation = signal_simulation(task, settings, form, problems)
+def forecast(candidate: Candidate, n_models: int) -> tuple[Forecast, Extent]:
+    """Simulate the plan for each signal, in every world; return also how large the simulations were."""
+    task, simulation = candidate.task, signal_simulation(candidate, n_models)
     worlds = SIGNAL_WORLDS if simulation.n_classes == 1 else SIGNAL_WORLDS[:_SOFTMAX_WORLDS]
-    kind = ScoreKind.AUC if problems == simulation.n_classes == 1 else ScoreKind.MEAN_AUC
+    kind = ScoreKind.AUC if n_models == simulation.n_classes == 1 else ScoreKind.MEAN_AUC
+    if task.loss.target is LabelKind.REALS:
+        kind = ScoreKind.R2
     signals, runs = [], 0
     for name, stated in signals_of(task).items():
         found = [run_signal(simulation, world, stated) for world in worlds]
         signals.append(SignalForecast.of(name, stated, found))
         runs = sum(len(one.scores) for one in found)
-    is_real = task.loss.target is LabelKind.REALS
-    return Forecast(ScoreKind.R2 if is_real else kind, tuple(signals), runs, task.prevalence)
+    extent = Extent(simulation.n_drawn, simulation.dimension, simulation.rounds, simulation.n_classes)
+    return Forecast(kind, tuple(signals), runs, task.prevalence), extent
 
 
-def with_judged_signal(task: Task) -> Task:
-    """Return the task with one signal stated: its own, or the moderate one by which plans are judged."""
-    level = judged_signal(task)
-    if task.loss.target is LabelKind.REALS:
-        return replace(task, expected_r2=level)
-    return replace(task, expected_auc=level)
-
-
-def simulated_score(task: Task, found: Sequence[SimulatedScores]) -> float:
-    """Return what plans are compared by: minus the mean log-loss in the worlds, else mean accuracy or R^2."""
-    has_log_loss = isinstance(task.loss, LinkedLoss | Softmax)
-    return float(np.mean([-one.loss if has_log_loss else one.score for one in found]))
-
-
-def _methods(task: Task) -> tuple[type[Method], ...]:
-    found = methods_for(task)
-    if not found and task.aim.wants_intervals:
-        raise InputError(no_sum_words(task))
-    if not found:
-        raise InputError(
-            f"No method is certified for {task.protection} against {task.protection.observer} with this penalty. "
-            "Change the unit, the view or the penalty."
+def _reasons(chosen: Candidate, rivals: Sequence[Trial], n_tried: int, share: float) -> list[str]:
+    """Return why this method and these numbers. rivals: the best of each method. share: of m^2, for a profile."""
+    task, said = chosen.task, []
+    if len(rivals) > 1:
+        lost = ", ".join(f"{one.candidate.method.about.name} {one.lost:.2f}" for one in rivals)
+        said.append(f"share of the learnable signal lost to noise in simulations: {lost}; near ties go to the first")
+    is_settled = chosen.method is NoisyGradients and task.regulariser is None
+    time = 1 / chosen.mu if is_settled else chosen.step * chosen.rounds
+    moved = f"{unit_noise(task, chosen.method, chosen.rounds) * time * task.row_norm:.2g}"
+    ridge = f"the weight of one {task.protection.counted.removesuffix('s')} among all"
+    if is_settled:
+        ridge = "it takes the place of stopping early"
+        said.append(
+            f"the ridge is chosen so that noise shifts the score of a record by about {moved}: a larger ridge would "
+            "learn less, a smaller one would let in more noise"
         )
+    else:
+        said.append(
+            f"rounds and step sizes are chosen so that noise shifts the score of a record by about {moved}: a shorter "
+            "run would learn less, a longer one would collect more noise"
+        )
+    said.append(f"ridge {chosen.mu:.3g}: " + ("as given" if task.regulariser is not None else ridge))
+    if share:
+        said.append(f"a share of {share:.2g} of the squared budget pays for a column profile, to centre and scale rows")
+    elif task.table is not None and task.profile.is_wanted and not task.profile.has_earlier:
+        said.append("no column profile: its noise would hide too much to be worth the cost")
+    if isinstance(task.loss, Logistic | Softmax) and task.loss.cap < 1:
+        cap = f"{task.loss.cap:g} instead of 1"
+        said.append(f"the pull of badly misclassified records is capped at {cap}, so that less noise is needed")
+    said.append(
+        f"chosen among {plural(n_tried, 'candidate')} by simulation on synthetic data; no private record was used"
+    )
+    return said
+
+
+def _warnings(chosen: Candidate, is_hopeless: bool, expected: Forecast) -> list[str]:
+    """Return what to know before spending the budget."""
+    task, about, found = chosen.task, chosen.method.about, []
+    if task.network is not None and about.topology is not Topology.GRAPH:
+        found.append(
+            f"{about.name} runs through a coordinator, not over the given graph: no graph method is certified "
+            "for this penalty, unit or view."
+        )
+    if is_hopeless:
+        found.append(hopeless_words(task, expected))
+    if task.target.delta * task.n_records > 1:
+        found.append(large_delta_words(task.target.delta, task.n_records))
+    if task.target.epsilon > 10:
+        found.append(f"epsilon {task.target.epsilon:g} gives hardly any protection. Use it for comparisons only.")
     return found
 
 
-def _fitting(task: Task, name: str) -> type[Method]:
-    known = plannable()
-    if name not in known:
-        listed, meant = ", ".join(known), checks.nearest(name, known)
-        raise InputError(f"The planner does not know the method {shown(name)}; choose one of {listed}.{meant}")
-    problem = why_not(task, known[name])
-    if problem is not None:
-        raise InputError(
-            f"The method does not fit this task: {problem}. Let the planner choose the method (None or auto)."
-        )
-    return known[name]
+def hopeless_words(task: Task, expected: Forecast) -> str:
+    """Say that nothing is to be expected, and what would help."""
+    nominal = "" if task.protection.relation.has_public_sizes else "nominally "
+    unit = (
+        f"{task.n_silos} users"
+        if task.protection.unit is Unit.USER
+        else f"{nominal}{min(task.sizes)} {task.protection.counted} per silo"
+    )
+    judged, is_real = expected.judged, expected.score is ScoreKind.R2
+    simplest, score = ("predicting the mean", "an R^2 of") if is_real else ("the majority class", "an AUC of")
+    name = checks.setting("expected_r2" if is_real else "expected_auc")
+    known = "" if judged.is_stated else f"; if your signal is stronger, state it with {name}"
+    return (
+        f"{unit} with {checks.plural(task.dimension, 'feature')} are too few for epsilon {task.target.epsilon:g}: "
+        f"expect no better than {simplest}, if a model without privacy reaches {score} {judged.non_private:g}. Use "
+        f"more records or silos, fewer features, or a larger epsilon{known}."
+    )
 
 
-def compared(rivals: Sequence[SimulatedCandidate]) -> tuple[str, ...]:
-    """Say what each method lost in the simulations, where there was a choice."""
-    if len(rivals) == 1:
-        return ()
-    lost = ", ".join(f"{one.candidate.settings.method.about.name} {one.lost:.2f}" for one in rivals)
-    return (f"share of the learnable signal lost to noise in simulations: {lost}; near ties go to the first",)
+def large_delta_words(delta: float, n_records: int) -> str:
+    """Say what a delta above 1/n allows."""
+    return (
+        f"delta {delta:g} is above 1/n = {1 / n_records:.2g}: such a guarantee allows somebody's record to be "
+        "published outright. Choose a delta well below 1/n."
+    )

@@ -16,16 +16,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpadmm import checks
-from dpadmm.core.budget import ReusedProfile, epsilon_of_part, statement_with
+from dpadmm.core.budget import ReusedProfile, account_with, epsilon_of_part
+from dpadmm.core.dataset import Dataset
 from dpadmm.core.spec import TrainingSpec
 from dpadmm.core.training import check_spec, run_training
-from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.sampler import Sampler
-from dpadmm.planner.candidates import noise_of_sum
+from dpadmm.planner.candidates import noise_of_sum, worthwhile_share
 from dpadmm.planner.carrying import PlanOutcome, RowSource, carry_out
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.task import Task
 from dpadmm.privacy.accounting import Target
@@ -39,7 +39,7 @@ from dpadmm.queries.column_profile import ColumnProfile
 
 USUALLY_COMPARED = 2
 _LOG_REACH, _ERROR_REACH = 0.5, 1.0
-_LEAST_SHARE, _MOST_SHARE, _SEEN = 0.01, 0.1, 0.001
+_SEEN = 0.001
 _MOST_NOISE = 0.007  # of a mean score; where a tenth of the budget leaves more, nothing is learned by comparing
 _SAME_LOSS, _SAME_NORM = 0.001, 0.05  # candidates this close in all worlds are one and the same
 _ROUNDING = 1e-9
@@ -97,7 +97,7 @@ class SearchPlan:
         everything = check_spec(self.spec, is_secure=True)
         if self.scores is None:
             return
-        said = everything.statement() if earlier is None else statement_with(everything, earlier.release)
+        said = everything.account() if earlier is None else account_with(everything, earlier.release)
         if said.curve.epsilon(self.whole.delta) > self.whole.epsilon * (1 + _ROUNDING):
             raise InputError(
                 f"Epsilon {self.whole.epsilon:g} cannot be split between {len(self.trained)} candidates and their "
@@ -168,7 +168,7 @@ def _target(m: float, delta: float) -> Target:
 
 def _gaussian(plan: Plan) -> Plan:
     """Refuse noise that does not add up in squares."""
-    about = plan.settings.method.about
+    about = plan.candidate.method.about
     if Family.SAMPLED in about.noise or about.is_pure or not about.has_gaussian_noise:
         raise InputError(
             f"{about.name} has noise that does not add up with others in squares, so that it cannot be compared under "
@@ -212,7 +212,7 @@ def score_share(plan: Plan, *, is_asked: bool = False) -> float:
 
     is_asked: that comparison is wanted, worth it or not.
     """
-    task, method = plan.task, plan.settings.method
+    task, method = plan.task, plan.candidate.method
     if task.protection.unit is Unit.USER and not is_asked:
         return 0.0
     bound = score_differences(
@@ -222,14 +222,12 @@ def score_share(plan: Plan, *, is_asked: bool = False) -> float:
         is_noise_shared=plan.spec.facts.is_pooled,
     ).bound
     noise = noise_of_sum(replace(task, target=plan.whole), method, bound)
-    if noise > _MOST_NOISE * math.sqrt(_MOST_SHARE) and not is_asked:
-        return 0.0
-    return float(min(max((noise / _SEEN) ** 2, _LEAST_SHARE), _MOST_SHARE))
+    return worthwhile_share(noise, seen=_SEEN, most=math.inf if is_asked else _MOST_NOISE)
 
 
 def carry_out_search(
     search: SearchPlan,
-    rows: RawSilos,
+    rows: Dataset,
     sampler: Sampler,
     ledger: ConfirmedLedger | None,
     run: str,
@@ -248,5 +246,6 @@ def carry_out_search(
     if search.profile is not None:  # it is this run's own, whatever the candidates were told
         rule = replace(plan.task.profile, earlier_run=None, earlier_m=0.0)
         spec = TrainingSpec.of(search.profile, plan.run)
-        plan = replace(plan, spec=spec, task=replace(plan.task, profile=rule))
+        task = replace(plan.task, profile=rule)
+        plan = replace(plan, spec=spec, candidate=replace(plan.candidate, task=task))
     return PlanOutcome.of(plan, done, done.runs(chosen), source, earlier, found)

@@ -40,7 +40,7 @@ from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.methods.base import Method
 from dpadmm.methods.fixed_point import CentralisedADMM
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.planner.candidates import STANDARD, RowForm, Settings, margin_scale, run_of, unit_noise
+from dpadmm.planner.candidates import STANDARD, Candidate, RowForm, margin_scale, run_of, unit_noise
 from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
@@ -324,6 +324,20 @@ class Simulation:
         """Vectors of coefficients of a model."""
         return self.loss.n_classes if isinstance(self.loss, Softmax) else 1
 
+    @property
+    def n_drawn(self) -> int:
+        """How many different records are trained on."""
+        return self.n_records // max(self.n_classes, 2) if self.is_ample else self.n_records
+
+    @property
+    def without_privacy(self) -> "Simulation":
+        """Standardised columns without noise, and the loss without a cap; the same for all candidates of a task."""
+        loss: AnyLoss = self.loss
+        if isinstance(loss, Softmax) or type(loss) is Logistic:
+            loss = replace(loss, cap=1.0)
+        plain = replace(self, loss=loss, method=CentralisedADMM, form=STANDARD)
+        return replace(plain, rounds=1, tau=0.0, time=1.0, mu=0.0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatedScores:
@@ -345,42 +359,28 @@ class SimulatedScores:
         return (self.loss_trivial - self.loss) / max(self.loss_trivial - self.loss_best, 1e-12)
 
 
-def simulation_of(task: Task, settings: Settings, form: RowForm = STANDARD) -> Simulation:
-    """Return the simulation that tries these settings on rows of this form."""
-    size, scale, is_one = task.row_norm, margin_scale(task.loss), settings.method.about.is_one_descent
+def simulation_of(candidate: Candidate) -> Simulation:
+    """Return the simulation that tries a candidate."""
+    task, method, rounds = candidate.task, candidate.method, candidate.rounds
+    size, is_one = task.row_norm, method.about.is_one_descent
+    loss: AnyLoss = Huber(1.0) if isinstance(task.loss, Huber) else task.loss  # on its own scale
+    if isinstance(loss, Softmax):
+        loss = replace(loss, n_classes=min(loss.n_classes, MOST_CLASSES))
+    most = MOST_GRADIENTS if method.about.longest_step < math.inf else 2 * MOST_ROUNDS
     table = task.table if task.table is not None else TableShape(max(task.dimension - 1, 1))
     return Simulation(
-        loss=canonical(task.loss),
-        method=CentralisedADMM if is_one else settings.method,
+        loss=loss,
+        method=CentralisedADMM if is_one else method,
         n_records=min(max(task.n_records, _LEAST_RECORDS), MOST_RECORDS),
         table=shrunk(table, MOST_WIDTH - 1),
-        form=form,
-        rounds=min(settings.rounds, MOST_ROUNDS if is_one else most_rounds(settings.method)),
-        tau=unit_noise(task, settings.method, settings.rounds) / (size * scale),
-        time=settings.step * settings.rounds * size**2,
-        mu=settings.mu / size**2,
+        form=candidate.form,
+        rounds=min(rounds, MOST_ROUNDS if is_one else most),
+        tau=unit_noise(task, method, rounds) / (size * margin_scale(task.loss)),
+        time=candidate.step * rounds * size**2,
+        mu=candidate.mu / size**2,
         is_ample=task.n_records > 2 * MOST_RECORDS,
         positive=task.prevalence,
     )
-
-
-def most_rounds(method: type[Method]) -> int:
-    """Return how many rounds are simulated at most where the noise, or the descent, depends on the step."""
-    return MOST_GRADIENTS if method.about.longest_step < math.inf else 2 * MOST_ROUNDS
-
-
-def canonical(loss: AnyLoss) -> AnyLoss:
-    """Return the loss on its own scale, with no more classes than are simulated."""
-    if isinstance(loss, Softmax):
-        return replace(loss, n_classes=min(loss.n_classes, MOST_CLASSES))
-    return Huber(1.0) if isinstance(loss, Huber) else loss
-
-
-def judged_by(loss: AnyLoss) -> AnyLoss:
-    """Return the loss without a cap: what a fit of `loss` stands in for."""
-    if isinstance(loss, Softmax):
-        return replace(loss, cap=1.0)
-    return Logistic() if type(loss) is Logistic else loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,7 +427,7 @@ def _scores(
 ) -> SimulatedScores:
     """Return how predictions did, beside what the simulation's own loss teaches without privacy."""
     scores, losses, _ = score_models(loss, found, labels)
-    best, trivial = reference(simulation, world)
+    best, trivial = reference(simulation.without_privacy, world)
     norm = float(np.mean([np.linalg.norm(each, axis=0) for each in models]))
     return SimulatedScores(
         score=float(scores.mean()), loss=float(losses.mean()), norm=norm, loss_best=best, loss_trivial=trivial
@@ -440,11 +440,10 @@ def trained(simulation: Simulation, silos: Silos, number: int = 0) -> Floats:
     protection = ONE_RECORD if View.EAVESDROPPER in method.about.views(n_silos) else Protection(view=View.PUBLIC)
     sizes = tuple(silos.sizes.tolist())
     task = Task(sizes=sizes, dimension=simulation.dimension, loss=loss, target=_BUDGET, protection=protection)
-    settings = Settings(method, simulation.rounds, simulation.time / simulation.rounds, simulation.mu)
-    run = run_of(task, settings)
+    run = run_of(Candidate(task, method, simulation.rounds, simulation.time / simulation.rounds, simulation.mu))
     exact = replace(run, setting=replace(run.setting, tolerance=1e-12))
     noise = scaled(exact.noise_plan(is_secure=False), simulation.tau / unit_noise(task, method, simulation.rounds))
-    problem = replace(run.setting.problem, functions=task.risk(silos, settings.mu))
+    problem = replace(run.setting.problem, functions=task.risk(silos, simulation.mu))
     run = replace(run, setting=replace(run.setting, tolerance=_TOLERANCE * loss.slope_bound / n_silos))
     runs = _RUNS if simulation.n_classes == 1 else _SOFTMAX_RUNS  # their gradients cost more
     return simulate(run, problem, runs, _SEED + number, noise)
@@ -469,19 +468,11 @@ def synthetic_data(simulation: Simulation, world: SyntheticWorld, n_silos: int =
     return SyntheticData(silos, rows[scored], labels[scored])
 
 
-def reference(simulation: Simulation, world: SyntheticWorld) -> tuple[float, float]:
-    """Return the mean losses of what standardised columns teach without privacy, and of the best constant answer.
-
-    They are the same for all candidates of a task.
-    """
-    plain = replace(simulation, loss=judged_by(simulation.loss), method=CentralisedADMM, form=STANDARD)
-    return _reference(replace(plain, rounds=1, tau=0.0, time=1.0, mu=0.0), world)
-
-
 @lru_cache(maxsize=16)
-def _reference(simulation: Simulation, world: SyntheticWorld) -> tuple[float, float]:
-    loss, data = simulation.loss, synthetic_data(simulation, world)
-    best = best_of(risk_of(data.silos, loss, (0.02 if simulation.is_ample else 1.0) / simulation.n_records))
+def reference(plain: Simulation, world: SyntheticWorld) -> tuple[float, float]:
+    """Return the mean losses of what standardised columns teach without privacy, and of the best constant answer."""
+    loss, data = plain.loss, synthetic_data(plain, world)
+    best = best_of(risk_of(data.silos, loss, (0.02 if plain.is_ample else 1.0) / plain.n_records))
     losses = score_models(loss, predicted(loss, data.rows, best[:, None]), data.labels)[1]
     return float(losses[0]), trivial_loss(loss, data.labels)
 

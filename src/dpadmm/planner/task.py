@@ -304,11 +304,16 @@ def check_signal(expected_auc: float | None, expected_r2: float | None, *, is_re
         )
     if expected_r2 is not None:
         checks.open_unit("expected_r2", expected_r2)
-    auc, r2 = setting("expected_auc"), setting("expected_r2")
     if is_real is True and expected_auc is not None:
-        raise InputError(f"{auc} is for classes, but the target is a number. Give {r2} instead.")
+        raise InputError(
+            f"{setting('expected_auc')} is for classes, but the target is a number. Give {setting('expected_r2')} "
+            "instead."
+        )
     if is_real is False and expected_r2 is not None:
-        raise InputError(f"{r2} is for numbers, but the target is a class. Give {auc} instead.")
+        raise InputError(
+            f"{setting('expected_r2')} is for numbers, but the target is a class. Give {setting('expected_auc')} "
+            "instead."
+        )
 
 
 def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ _HOMES = {
     "Release": "releases",
     "SampledGaussianRelease": "releases",
     "SphericalLaplaceRelease": "releases",
-    "Statement": "accounting",
+    "Account": "accounting",
     "Strength": "protection",
     "SummedGaussianRelease": "releases",
     "Target": "accounting",
@@ -42,7 +42,7 @@ _HOMES = {
     "delta_of_epsilon": "curves",
     "epsilon_of_delta": "curves",
     "m_of": "curves",
-    "statement": "accounting",
+    "account_for": "accounting",
 }
 
 __all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

@@ -231,7 +231,7 @@ def with_lookers(releases: Iterable[Release], silos: int | None = None) -> Curve
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statement:
+class Account:
     """A certified figure with everything it must state: who is protected, from whom, under which assumptions, how far.
 
     `declared`: the user's own parts on whose declared constants it rests; it is certified if these hold.
@@ -254,14 +254,14 @@ class Statement:
         return standing(self.strength, self.declared)
 
 
-def statement(releases: Iterable[Release]) -> Statement:
+def account_for(releases: Iterable[Release]) -> Account:
     """What may be said about these releases: the worst person's curve with the terms of the certificates."""
     listed = list(releases)
     agreed, certificates = _protection(listed), _certificates(listed)
     if agreed is None:
         raise InputError("no release has a certificate, so no guarantee can be stated; add noise to the releases.")
     has_shares = any(isinstance(release, SummedGaussianRelease) for release in listed)
-    return Statement(
+    return Account(
         curve=worst_person(listed),
         protection=agreed,
         strength=weakest_strength(listed),

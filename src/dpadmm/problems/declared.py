@@ -24,7 +24,7 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Constants, Loss, Softmax, certified_form, check_softmax, linear_constants
-from dpadmm.problems.problem import EmpiricalRisk, Problem, is_own, own_parts
+from dpadmm.problems.problem import EmpiricalRisk, Problem, own_parts
 from dpadmm.problems.regularisers import Regulariser
 
 _BOUNDS = ("record_gradient", "record_curvature", "gradient_range", "smoothness")
@@ -35,7 +35,7 @@ def refute(problem: Problem, constraint: object = None) -> None:
 
     Own functions are not evaluated, since they hold private data: only the constants themselves are checked.
     """
-    own = own_parts(problem)
+    own = own_parts(problem, constraint)
     loss = own.get("loss")
     if isinstance(loss, Softmax):
         check_softmax(loss)
@@ -43,7 +43,7 @@ def refute(problem: Problem, constraint: object = None) -> None:
         refute_loss(loss)
     if "regulariser" in own:
         refute_regulariser(problem.regulariser, problem.dimension)
-    if constraint is not None and is_own(constraint):
+    if "constraint" in own:
         _check_constraint(constraint, problem.dimension)
     if "functions" in own:
         _check_constants(problem.functions, problem.functions.constants)

@@ -83,10 +83,10 @@ class SlopeForm:
 
     def value(self, t: Floats) -> Floats:
         """Return an integral of the slope."""
-        slope = self.slope(t)
         if self.is_logistic:
             return np.logaddexp(0.0, -np.maximum(t, self.low)) + self.steepest * np.maximum(self.low - t, 0.0)
-        return slope * (t - self.shift) - (0.5 * slope * slope / self.gain if self.gain else 0.0)
+        slope = self.slope(t)
+        return slope * (t - self.shift - (0.5 * slope / self.gain if self.gain else 0.0))
 
     def curvature(self, t: Floats) -> Floats:
         """Return the derivative of the slope, a one-sided one at kinks."""
@@ -271,8 +271,36 @@ class Logistic:
         return np.where(s >= self.floor, s, t + step * self.cap)
 
 
+class _ClippedLine:
+    """A loss whose slope is a clipped line: its form says all."""
+
+    @property
+    def form(self) -> SlopeForm:
+        """The slope as the compiled kernels compute it."""
+        raise NotImplementedError
+
+    def value(self, t: Floats) -> Floats:
+        """Return the loss."""
+        return self.form.value(t)
+
+    def slope(self, t: Floats) -> Floats:
+        """Return the first derivative."""
+        return self.form.slope(t)
+
+    def curvature(self, t: Floats) -> Floats:
+        """Return the gain on the line, 0 where the slope is constant."""
+        return self.form.curvature(t)
+
+    def prox(self, t: Floats, step: Floats) -> Floats:
+        """Return the point on the line, or t moved by the constant slope where that is off the line."""
+        form = self.form
+        inside = form.shift + (t - form.shift) / (1.0 + step * form.gain)
+        line = (inside - form.shift) * form.gain
+        return np.where(line < form.low, t - step * form.low, np.where(line > form.high, t - step * form.high, inside))
+
+
 @dataclass(frozen=True)
-class Squared:
+class Squared(_ClippedLine):
     """`t^2 / 2` of the residual. Its slope has no bound, so no record-level guarantee exists: use `Huber`."""
 
     target: ClassVar[LabelKind] = LabelKind.REALS
@@ -280,25 +308,9 @@ class Squared:
     curvature_bound: ClassVar[float] = 1.0
     form: ClassVar[SlopeForm] = SlopeForm()
 
-    def value(self, t: Floats) -> Floats:
-        """Return t^2 / 2."""
-        return 0.5 * t * t
-
-    def slope(self, t: Floats) -> Floats:
-        """Return t."""
-        return np.array(t, dtype=float)
-
-    def curvature(self, t: Floats) -> Floats:
-        """Return 1."""
-        return np.ones_like(t)
-
-    def prox(self, t: Floats, step: Floats) -> Floats:
-        """Return t / (1 + step)."""
-        return t / (1.0 + step)
-
 
 @dataclass(frozen=True)
-class Huber:
+class Huber(_ClippedLine):
     """`t^2/2` for |t| <= threshold, then linear with slope `threshold`: the squared loss with bounded gradient."""
 
     threshold: float
@@ -320,27 +332,9 @@ class Huber:
         """`clip(t, -threshold, threshold)`."""
         return SlopeForm(0.0, 1.0, -self.threshold, self.threshold)
 
-    def value(self, t: Floats) -> Floats:
-        """Return t^2/2 inside the threshold, threshold * (|t| - threshold/2) outside."""
-        clipped = np.clip(t, -self.threshold, self.threshold)
-        return clipped * (t - 0.5 * clipped)
-
-    def slope(self, t: Floats) -> Floats:
-        """Return t clipped to the threshold."""
-        return np.clip(t, -self.threshold, self.threshold)
-
-    def curvature(self, t: Floats) -> Floats:
-        """Return 1 inside the threshold, 0 outside."""
-        return np.where(np.abs(t) <= self.threshold, 1.0, 0.0)
-
-    def prox(self, t: Floats, step: Floats) -> Floats:
-        """Return t / (1 + step) where that is inside the threshold, else t moved by step * threshold towards 0."""
-        inside = t / (1.0 + step)
-        return np.where(np.abs(inside) <= self.threshold, inside, t - step * np.copysign(self.threshold, t))
-
 
 @dataclass(frozen=True)
-class SmoothedHinge:
+class SmoothedHinge(_ClippedLine):
     """The hinge `max(0, 1 - t)` of the margin, with its corner rounded by a parabola of width `width`.
 
     Zero for t >= 1, `(1-t)^2 / (2 width)` for 1 - width <= t <= 1, `1 - t - width/2` below.
@@ -364,26 +358,6 @@ class SmoothedHinge:
     def form(self) -> SlopeForm:
         """`clip((t - 1) / width, -1, 0)`."""
         return SlopeForm(1.0, 1.0 / self.width, -1.0, 0.0)
-
-    def value(self, t: Floats) -> Floats:
-        """Return the rounded hinge."""
-        gap = np.maximum(1.0 - t, 0.0)
-        # The part of the gap on the parabola; squaring the whole gap would overflow far out.
-        curved = np.minimum(gap, self.width)
-        return 0.5 * curved**2 / self.width + (gap - curved)
-
-    def slope(self, t: Floats) -> Floats:
-        """Return clip((t - 1) / width, -1, 0)."""
-        return np.clip((t - 1.0) / self.width, -1.0, 0.0)
-
-    def curvature(self, t: Floats) -> Floats:
-        """Return 1/width on the parabola, 0 elsewhere."""
-        return np.where((t <= 1.0) & (t >= 1.0 - self.width), 1.0 / self.width, 0.0)
-
-    def prox(self, t: Floats, step: Floats) -> Floats:
-        """Return t above 1, t + step below 1 - width - step, and in between the point on the parabola."""
-        slope = (t - 1.0) / (self.width + step)
-        return np.where(slope >= 0, t, np.where(slope <= -1, t + step, 1.0 + self.width * slope))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -419,6 +393,13 @@ def linear_constants(loss: Loss, row_norm: float, mu: float) -> Constants:
         strong_convexity=mu,
         assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",
     )
+
+
+def constants_of(loss: "AnyLoss", row_norm: float, mu: float) -> Constants:
+    """Return the constants of `mean loss + (mu/2)||w||^2` for all rows of at most this norm."""
+    if isinstance(loss, Softmax):
+        return loss.constants(row_norm, mu)
+    return linear_constants(loss, row_norm, mu)
 
 
 class Margins(NamedTuple):

@@ -6,7 +6,7 @@ several rows, n_i is the number of persons, and each row's loss counts its weigh
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property, singledispatch
 from typing import Any, Protocol, Self
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints, Matrix
-from dpadmm.problems.losses import AnyLoss, Constants, LabelKind, Loss, Softmax, check_softmax, linear_constants
+from dpadmm.problems.losses import AnyLoss, Constants, LabelKind, Loss, Softmax, check_softmax, constants_of
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.problems.silos import (
     ROW_NORM_SLACK,
@@ -34,41 +34,50 @@ from dpadmm.problems.silos import (
 
 
 class MeanLosses:
-    """What functions `f_i = mean loss over a silo's records + (mu/2) ||w||^2` share, however the rows are had."""
+    """What functions `f_i = mean loss over a silo's records + (mu/2) ||w||^2` share, however the rows are had.
+
+    n_agents: N. dimension: d, numbers of a model. sizes: records per agent, n_i, or persons where rows have weights.
+    has_people: whether rows have weights, those of a person at most 1 in sum, and sums are divided by numbers of
+    persons. has_nominal_sizes: whether sums are divided by nominal numbers, so that a record more or less changes
+    nothing else. linear_loss: the loss of a linear predictor that f_i is made of, with Hessians of rank one (C2); None
+    for several scores of a record.
+    """
 
     silos: Any
     loss: Any
     mu: float
+    n_agents: int
+    dimension: int
+    sizes: Ints
+    has_people: bool
+    has_nominal_sizes: bool
+    linear_loss: Loss | None
 
-    @property
-    def n_agents(self) -> int:
-        """Number of agents N."""
-        return int(self.silos.n_agents)
-
-    @property
-    def sizes(self) -> Ints:
-        """Records per agent, n_i, or persons where rows have weights."""
-        found: Ints = self.silos.sizes
-        return found
+    def __post_init__(self) -> None:
+        """Check the number; read off what is public about the silos."""
+        silos, is_softmax = self.silos, isinstance(self.loss, Softmax)
+        vars(self).update(
+            mu=checks.non_negative("mu", self.mu),
+            n_agents=silos.n_agents,
+            dimension=silos.dimension * (self.loss.n_classes if is_softmax else 1),
+            sizes=silos.sizes,
+            has_people=getattr(silos, "people", None) is not None,
+            has_nominal_sizes=silos.nominal is not None,
+            linear_loss=None if is_softmax else self.loss,
+        )
 
     @property
     def constants(self) -> Constants:
         """Constants from the loss and the public row norm alone."""
-        return linear_constants(self.loss, self.silos.row_norm, self.mu)
-
-    @property
-    def has_people(self) -> bool:
-        """Whether rows have weights, those of a person at most 1 in sum, and sums are divided by numbers of persons."""
-        return getattr(self.silos, "people", None) is not None
-
-    @property
-    def has_nominal_sizes(self) -> bool:
-        """Whether sums are divided by nominal numbers, so that a record more or less changes nothing else."""
-        return self.silos.nominal is not None
+        return constants_of(self.loss, self.silos.row_norm, self.mu)
 
     def part(self, agent: int) -> slice:
         """Return where an agent's rows are."""
         return slice(int(self.silos.offsets[agent]), int(self.silos.offsets[agent + 1]))
+
+    def take(self, agents: Ints) -> Self:
+        """Return the functions of `agents` only."""
+        return replace(self, silos=self.silos.take(agents))  # type: ignore[type-var]
 
 
 class LocalFunctions(Protocol):
@@ -122,7 +131,6 @@ class EmpiricalRisk(MeanLosses):
 
     def __post_init__(self) -> None:
         """Check the labels against the loss."""
-        object.__setattr__(self, "mu", checks.non_negative("mu", self.mu))
         if not isinstance(self.silos, Silos):
             raise InputError(f"silos must be Silos, got {type(self.silos).__name__}; see Silos.from_parts.")
         if isinstance(self.loss, type):
@@ -132,6 +140,7 @@ class EmpiricalRisk(MeanLosses):
             if not np.isin(found, (-1.0, 1.0)).all():
                 shown = ", ".join(f"{v:g}" for v in found[:6])
                 raise InputError(f"Labels must be -1 or +1 for {type(self.loss).__name__}, found {shown}.")
+        super().__post_init__()
 
     @cached_property
     def rows(self) -> Matrix:
@@ -153,14 +162,10 @@ class EmpiricalRisk(MeanLosses):
         return np.zeros_like(self.silos.labels)
 
     @property
-    def linear_loss(self) -> Loss:
-        """The loss of a linear predictor that f_i is made of: a record's Hessian has rank one (C2)."""
-        return self.loss
-
-    @property
-    def dimension(self) -> int:
-        """Dimension d."""
-        return self.silos.dimension
+    def is_one_record_each(self) -> bool:
+        """Whether every agent holds one record, as a public fact."""
+        silos = self.silos
+        return silos.nominal is None and silos.weights is None and self.n_agents == silos.features.shape[0]
 
     def value(self, w: Floats) -> Floats:
         """Return f_i(w_i)."""
@@ -194,12 +199,6 @@ class EmpiricalRisk(MeanLosses):
         weights = self.silos.weights
         return values if weights is None else values * weights[part].reshape(-1, *[1] * (values.ndim - 1))
 
-    @property
-    def is_one_record_each(self) -> bool:
-        """Whether every agent holds one record, as a public fact."""
-        has_public_rows = self.silos.nominal is None and self.silos.weights is None
-        return has_public_rows and self.n_agents == self.silos.features.shape[0]
-
     def _one_each(self, w: Floats) -> Floats:
         """Return `a_i'w_i - shift_i` (N, R) for agents with one record each, without a loop over a million of them."""
         rows, shifts = self.rows, self.shifts[:, None]
@@ -212,10 +211,6 @@ class EmpiricalRisk(MeanLosses):
         for i in range(self.n_agents):
             part = self.part(i)
             yield i, part, row_block(rows, part), shifts[part], w[i if len(w) > 1 else 0]
-
-    def take(self, agents: Ints) -> "EmpiricalRisk":
-        """Return the functions of `agents` only."""
-        return EmpiricalRisk(self.silos.take(agents), self.loss, self.mu)
 
 
 @dataclass(frozen=True)
@@ -234,7 +229,7 @@ class SoftmaxRisk(MeanLosses):
 
     def __post_init__(self) -> None:
         """Check the labels against the loss."""
-        object.__setattr__(self, "mu", checks.non_negative("mu", self.mu))
+        super().__post_init__()
         if not np.isin(self.silos.labels, np.arange(self.loss.n_classes)).all():
             raise InputError(f"Labels must be class numbers from 0 to {self.loss.n_classes - 1}.")
 
@@ -242,16 +237,6 @@ class SoftmaxRisk(MeanLosses):
     def labels(self) -> NDArray[np.intp]:
         """The records' classes (n,)."""
         return self.silos.labels.astype(np.intp)
-
-    @property
-    def constants(self) -> Constants:
-        """Constants from the loss and the public row norm alone."""
-        return self.loss.constants(self.silos.row_norm, self.mu)
-
-    @property
-    def dimension(self) -> int:
-        """Numbers of a model: C d."""
-        return self.loss.n_classes * self.silos.dimension
 
     def value(self, w: Floats) -> Floats:
         """Return f_i(w_i)."""
@@ -292,10 +277,6 @@ class SoftmaxRisk(MeanLosses):
         weights = self.silos.weights
         return values if weights is None else values * weights[part]
 
-    def take(self, agents: Ints) -> "SoftmaxRisk":
-        """Return the functions of `agents` only."""
-        return SoftmaxRisk(self.silos.take(agents), self.loss, self.mu)
-
 
 @dataclass(frozen=True, eq=False)
 class PublicFunctions:
@@ -316,8 +297,8 @@ class PublicFunctions:
         """Return those of `f_i = mean loss + (mu/2)||w||^2` on rows of `dimension` features and at most this norm."""
         if isinstance(loss, Softmax):
             check_softmax(loss)
-            return cls(sizes, loss.n_classes * dimension, loss.constants(row_norm, mu))
-        return cls(sizes, dimension, linear_constants(loss, row_norm, mu), loss)
+            return cls(sizes, loss.n_classes * dimension, constants_of(loss, row_norm, mu))
+        return cls(sizes, dimension, constants_of(loss, row_norm, mu), loss)
 
     @property
     def n_agents(self) -> int:
@@ -370,6 +351,8 @@ class Weighting(Enum):
 class Problem:
     """Minimise `sum_i w_i f_i(x) + g(x)` over x in R^d.
 
+    n_agents: N. has_people, has_nominal_sizes: as of the functions (`MeanLosses`), False where they do not say.
+
     >>> from dpadmm.problems.quadratics import QuadraticAgents
     >>> problem = Problem.of(QuadraticAgents(np.ones((2, 1, 1)), np.array([[1.0], [3.0]])), Weighting.AVERAGE)
     >>> problem.objective(np.array([[-2.0]])).tolist()
@@ -379,18 +362,26 @@ class Problem:
     functions: LocalFunctions
     weights: Floats
     regulariser: Regulariser
+    n_agents: int = field(init=False, repr=False, compare=False)
+    dimension: int = field(init=False, repr=False, compare=False)
+    has_people: bool = field(init=False, repr=False, compare=False)
+    has_nominal_sizes: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the functions and the weights."""
         _check_functions(self.functions)
-        weights = as_numbers("weights", self.weights)
-        if weights.shape != (self.functions.n_agents,):
-            raise InputError(
-                f"weights must hold one number per agent ({self.functions.n_agents}), got {weights.shape}."
-            )
+        functions, weights = self.functions, as_numbers("weights", self.weights)
+        if weights.shape != (functions.n_agents,):
+            raise InputError(f"weights must hold one number per agent ({functions.n_agents}), got {weights.shape}.")
         if not (weights > 0).all():
             raise InputError("weights must be finite and greater than 0.")
-        object.__setattr__(self, "weights", weights)
+        vars(self).update(
+            weights=weights,
+            n_agents=functions.n_agents,
+            dimension=functions.dimension,
+            has_people=bool(getattr(functions, "has_people", False)),
+            has_nominal_sizes=bool(getattr(functions, "has_nominal_sizes", False)),
+        )
 
     @classmethod
     def of(
@@ -404,26 +395,6 @@ class Problem:
         chosen = regulariser if regulariser is not None else ElasticNet()
         return cls(functions, weighting.weights(functions.sizes), chosen)
 
-    @property
-    def n_agents(self) -> int:
-        """Number of agents N."""
-        return self.functions.n_agents
-
-    @property
-    def dimension(self) -> int:
-        """Dimension d."""
-        return self.functions.dimension
-
-    @property
-    def has_people(self) -> bool:
-        """Whether the functions say whose their rows are (`EmpiricalRisk.has_people`)."""
-        return bool(getattr(self.functions, "has_people", False))
-
-    @property
-    def has_nominal_sizes(self) -> bool:
-        """Whether the functions say that their numbers of records are nominal (`EmpiricalRisk.has_nominal_sizes`)."""
-        return bool(getattr(self.functions, "has_nominal_sizes", False))
-
     def is_within(self, public: "Problem") -> bool:
         """Return whether what is certified for a public problem holds for this one: equal sizes, constants no worse.
 
@@ -432,22 +403,27 @@ class Problem:
         if self is public:
             return True
         mine, theirs = self.functions.constants, public.functions.constants
-        losses = [getattr(each.functions, "linear_loss", None) for each in (self, public)]
-        bounds = ("record_gradient", "record_curvature", "gradient_range", "smoothness")
+        mine_loss, public_loss = (
+            getattr(self.functions, "linear_loss", None),
+            getattr(public.functions, "linear_loss", None),
+        )
+        more = 1 + _SLACK
         return (
             self.dimension == public.dimension
             and np.array_equal(self.functions.sizes, public.functions.sizes)
             and np.array_equal(self.weights, public.weights)
-            and all(getattr(mine, name) <= getattr(theirs, name) * (1 + _SLACK) for name in bounds)
-            and mine.strong_convexity * (1 + _SLACK) >= theirs.strong_convexity
-            and losses[1] in (None, losses[0])
-            and self.regulariser.strong_convexity * (1 + _SLACK) >= public.regulariser.strong_convexity
+            and mine.record_gradient <= theirs.record_gradient * more
+            and mine.record_curvature <= theirs.record_curvature * more
+            and mine.gradient_range <= theirs.gradient_range * more
+            and mine.smoothness <= theirs.smoothness * more
+            and mine.strong_convexity * more >= theirs.strong_convexity
+            and public_loss in (None, mine_loss)
+            and self.regulariser.strong_convexity * more >= public.regulariser.strong_convexity
         )
 
     def objective(self, x: Floats) -> Floats:
         """Return the objective at common points x (d, R)."""
-        losses = self.functions.value(x[None])
-        return self.weights @ losses + self.regulariser.value(x)
+        return self.weights @ self.functions.value(x[None]) + self.regulariser.value(x)
 
     def gradient(self, x: Floats) -> Floats:
         """Return the gradient of the smooth part, sum_i w_i grad f_i, at common points x (d, R)."""
@@ -471,25 +447,18 @@ def is_own(part: object) -> bool:
     return type(part).__module__.partition(".")[0] != __name__.partition(".")[0]
 
 
-def own_parts(problem: Problem) -> dict[str, Any]:
-    """Return the user's own parts of a problem, by what they are."""
+def own_parts(problem: Problem, constraint: object = None, method: object = None) -> dict[str, Any]:
+    """Return the user's own parts of a problem, by what they are; constraint: that of the method, where it has one."""
     functions = problem.functions
-    loss = getattr(functions, "linear_loss", None)
-    if loss is None:
-        loss = getattr(functions, "loss", None)
+    loss = getattr(functions, "linear_loss", None) or getattr(functions, "loss", None)
     parts = {"functions": functions, "loss": loss, "regulariser": problem.regulariser}
+    parts |= {"constraint": constraint, "method": method}
     return {kind: part for kind, part in parts.items() if part is not None and is_own(part)}
 
 
 def declared_by(problem: Problem, constraint: object = None, method: object = None) -> tuple[str, ...]:
-    """Return the names of the user's own parts, on whose constants or certificates the run's rest.
-
-    constraint: that of the method, where it has one.
-    """
-    parts = own_parts(problem)
-    more = {"constraint": constraint, "method": method}
-    parts |= {kind: part for kind, part in more.items() if part is not None and is_own(part)}
-    return tuple(f"{kind} {type(part).__name__}" for kind, part in parts.items())
+    """Return the names of the user's own parts, on whose constants or certificates the run's rest."""
+    return tuple(f"{kind} {type(part).__name__}" for kind, part in own_parts(problem, constraint, method).items())
 
 
 def has_same_parts(problem: Problem, public: Problem) -> bool:
@@ -501,7 +470,7 @@ def has_same_parts(problem: Problem, public: Problem) -> bool:
 
 def check_declared(problem: Problem, constraint: object = None) -> None:
     """Raise `InputError` if anything that the user's own parts declare is refuted; reads no record."""
-    if own_parts(problem) or (constraint is not None and is_own(constraint)):
+    if own_parts(problem, constraint):
         from dpadmm.problems.declared import refute  # only a user's own parts need it
 
         refute(problem, constraint)

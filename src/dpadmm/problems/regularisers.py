@@ -11,14 +11,13 @@ from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
+from dpadmm.problems.arrays import Floats
 from dpadmm.problems.silos import as_numbers
-
-FloatArray = NDArray[np.float64]
 
 # Eigenvalues come out with rounding of this order, relative to the largest one.
 _EIGENVALUE_SLACK = 1e-12
@@ -46,16 +45,16 @@ class Regulariser(Protocol):
     def lipschitz(self, d: int) -> float:
         """Return the Euclidean Lipschitz constant of g on R^d, `inf` if there is none."""
 
-    def value(self, x: ArrayLike) -> FloatArray:
+    def value(self, x: ArrayLike) -> Floats:
         """Return g of every column: shape (..., d, R) to (..., R); `inf` outside the domain."""
 
-    def prox(self, v: ArrayLike, step: ArrayLike) -> FloatArray:
+    def prox(self, v: ArrayLike, step: ArrayLike) -> Floats:
         """Return argmin_x g(x) + ||x - v||^2 / (2 step), elementwise.
 
         `step` is positive: a number, shape (R,) for one per column, or (N, 1, 1) for one per agent.
         """
 
-    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> FloatArray:
+    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> Floats:
         """Return the Euclidean distance of -g from the subdifferential at x, per column.
 
         Zero if and only if x minimises a convex function with gradient g at x, plus the regulariser. Infinite
@@ -101,20 +100,20 @@ class ElasticNet:
         d = checks.count("d", d)
         return math.inf if self.l2 > 0 else self.l1 * math.sqrt(d)
 
-    def value(self, x: ArrayLike) -> FloatArray:
+    def value(self, x: ArrayLike) -> Floats:
         """Return l1 ||x||_1 + (l2/2) ||x||^2 per column."""
         x = _points("x", x)
-        total: FloatArray = self.l1 * np.abs(x).sum(axis=-2) + 0.5 * self.l2 * np.square(x).sum(axis=-2)
+        total: Floats = self.l1 * np.abs(x).sum(axis=-2) + 0.5 * self.l2 * np.square(x).sum(axis=-2)
         return total
 
-    def prox(self, v: ArrayLike, step: ArrayLike) -> FloatArray:
+    def prox(self, v: ArrayLike, step: ArrayLike) -> Floats:
         """Return the soft-thresholded and scaled v."""
         v, step = _points("v", v), _positive_step(step)
         threshold = step * self.l1
         # v - clip(v) is soft-thresholding without branches, and exactly zero below the threshold.
         return np.asarray((v - np.clip(v, -threshold, threshold)) / (1.0 + step * self.l2))
 
-    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> FloatArray:
+    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> Floats:
         """Return the distance of -g from l1 sign(x) + l2 x, where sign(0) is the interval [-1, 1]."""
         x, g = _points("x", x), _points("g", g)
         smooth = g + self.l2 * x
@@ -134,8 +133,8 @@ class Box:
     array([1., 2.])
     """
 
-    lower: float | Sequence[float] | FloatArray
-    upper: float | Sequence[float] | FloatArray
+    lower: float | Sequence[float] | Floats
+    upper: float | Sequence[float] | Floats
 
     strong_convexity: ClassVar[float] = 0.0
     smoothness: ClassVar[float] = math.inf
@@ -163,40 +162,31 @@ class Box:
         return math.inf
 
     @cached_property
-    def _bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Both bounds as columns, shape (d, 1) or (1, 1)."""
+    def _bounds(self) -> tuple[Floats, Floats, int | None]:
+        """Both bounds as columns, shape (d, 1) or (1, 1), and d if points must have so many coordinates."""
         lower, upper = (np.asarray(b, dtype=np.float64).reshape(-1, 1) for b in (self.lower, self.upper))
-        return lower, upper
+        d = max(lower.size, upper.size)
+        return lower, upper, d if d > 1 else None
 
-    def _fitting(self, name: str, x: ArrayLike) -> FloatArray:
-        """Check that the points have as many coordinates as the bounds."""
-        x = _points(name, x)
-        for bound in self._bounds:
-            if bound.size not in (1, x.shape[-2]):
-                raise InputError(f"{name} must have {bound.size} coordinates like the bounds, got shape {x.shape}.")
-        return x
+    def value(self, x: ArrayLike) -> Floats:
+        """Return 0 for columns in the box and infinity for the others, those with a NaN among them."""
+        lower, upper, d = self._bounds
+        x = _points("x", x, d)
+        return np.where(((lower <= x) & (x <= upper)).all(axis=-2), 0.0, math.inf)
 
-    def _contains(self, x: FloatArray) -> NDArray[np.bool_]:
-        """Whether each column lies in the box; a column with a NaN does not."""
-        lower, upper = self._bounds
-        return np.asarray(((lower <= x) & (x <= upper)).all(axis=-2))
-
-    def value(self, x: ArrayLike) -> FloatArray:
-        """Return 0 for columns in the box and infinity for the others."""
-        return np.where(self._contains(self._fitting("x", x)), 0.0, math.inf)
-
-    def prox(self, v: ArrayLike, step: ArrayLike) -> FloatArray:
+    def prox(self, v: ArrayLike, step: ArrayLike) -> Floats:
         """Return the nearest point of the box, whatever the step."""
         _positive_step(step)
-        return np.clip(self._fitting("v", v), *self._bounds)
+        lower, upper, d = self._bounds
+        return np.clip(_points("v", v, d), lower, upper)
 
-    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> FloatArray:
+    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> Floats:
         """Return the distance of -g from the normal cone of the box at x."""
-        x, g = self._fitting("x", x), self._fitting("g", g)
-        lower, upper = self._bounds
+        lower, upper, d = self._bounds
+        x, g = _points("x", x, d), _points("g", g, d)
         # A wall holds back whatever pushes against it: g > 0 at the lower bound, g < 0 at the upper one.
         free = np.where(x > lower, np.maximum(g, 0.0), 0.0) + np.where(x < upper, np.minimum(g, 0.0), 0.0)
-        return np.where(self._contains(x), _norm(free), math.inf)
+        return self.value(x) + _norm(free)
 
 
 SEPARABLE = (ElasticNet, Box)
@@ -215,8 +205,8 @@ class Quadratic:
     array([1., 1.])
     """
 
-    hessian: Sequence[Sequence[float]] | FloatArray
-    slope: Sequence[float] | FloatArray
+    hessian: Sequence[Sequence[float]] | Floats
+    slope: Sequence[float] | Floats
 
     is_smooth: ClassVar[bool] = True
 
@@ -240,7 +230,7 @@ class Quadratic:
         object.__setattr__(self, "slope", tuple(slope.tolist()))
 
     @cached_property
-    def _parts(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    def _parts(self) -> tuple[Floats, Floats, Floats, Floats]:
         """H, h as a column, the eigenvalues as a column, the eigenvectors."""
         hessian = np.array(self.hessian)
         eigenvalues, vectors = np.linalg.eigh(hessian)
@@ -261,44 +251,39 @@ class Quadratic:
         checks.count("d", d)
         return math.inf if self.smoothness > 0 else float(np.linalg.norm(self._parts[1]))
 
-    def value(self, x: ArrayLike) -> FloatArray:
+    def value(self, x: ArrayLike) -> Floats:
         """Return x'H x / 2 + h'x per column."""
-        x = self._fitting("x", x)
+        x = _points("x", x, len(self.slope))
         hessian, slope, _, _ = self._parts
         return np.asarray((x * (0.5 * _times(hessian, x) + slope)).sum(axis=-2))
 
-    def prox(self, v: ArrayLike, step: ArrayLike) -> FloatArray:
+    def prox(self, v: ArrayLike, step: ArrayLike) -> Floats:
         """Return (I + step H)^-1 (v - step h)."""
-        v, step = self._fitting("v", v), _positive_step(step)
+        v, step = _points("v", v, len(self.slope)), _positive_step(step)
         _, slope, eigenvalues, vectors = self._parts
         return _times(vectors, _times(vectors.T, v - step * slope) / (1.0 + step * eigenvalues))
 
-    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> FloatArray:
+    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> Floats:
         """Return ||g + H x + h||."""
-        x, g = self._fitting("x", x), self._fitting("g", g)
+        x, g = _points("x", x, len(self.slope)), _points("g", g, len(self.slope))
         hessian, slope, _, _ = self._parts
         return _norm(g + _times(hessian, x) + slope)
 
-    def _fitting(self, name: str, x: ArrayLike) -> FloatArray:
-        """Check that the points have as many coordinates as the slope."""
-        x = _points(name, x)
-        if x.shape[-2] != len(self.slope):
-            raise InputError(f"{name} must have {len(self.slope)} coordinates like the slope, got shape {x.shape}.")
-        return x
 
-
-def _points(name: str, x: ArrayLike) -> FloatArray:
-    """Return x as floats if it has the shape (..., d, R)."""
+def _points(name: str, x: ArrayLike, d: int | None = None) -> Floats:
+    """Return x as floats if it has the shape (..., d, R); d None: with any number of coordinates."""
     points = np.asarray(x, dtype=np.float64)
     if points.ndim < 2:
         raise InputError(
             f"{name} must have shape (..., d, R) with replicas as columns, got {points.shape}; "
             "write x[:, None] for a single vector."
         )
+    if d is not None and points.shape[-2] != d:
+        raise InputError(f"{name} must have {d} coordinates like the regulariser, got shape {points.shape}.")
     return points
 
 
-def _positive_step(step: ArrayLike) -> FloatArray:
+def _positive_step(step: ArrayLike) -> Floats:
     """Return the step as floats if all of them are finite and > 0."""
     steps = np.asarray(step, dtype=np.float64)
     if not np.all((steps > 0) & (steps < math.inf)):
@@ -306,7 +291,7 @@ def _positive_step(step: ArrayLike) -> FloatArray:
     return steps
 
 
-def _bound(name: str, bound: ArrayLike) -> FloatArray:
+def _bound(name: str, bound: ArrayLike) -> Floats:
     """Return a bound as a number or a vector without NaN."""
     values = np.asarray(bound, dtype=np.float64)
     if values.ndim > 1 or values.size == 0 or np.isnan(values).any():
@@ -314,17 +299,17 @@ def _bound(name: str, bound: ArrayLike) -> FloatArray:
     return values
 
 
-def _hashable(bound: FloatArray) -> float | tuple[float, ...]:
+def _hashable(bound: Floats) -> float | tuple[float, ...]:
     """Return a float or a tuple of floats."""
     return tuple(bound.tolist()) if bound.ndim else float(bound)
 
 
-def _norm(residual: FloatArray) -> FloatArray:
+def _norm(residual: Floats) -> Floats:
     """Return the Euclidean norm of each column."""
     return np.asarray(np.linalg.norm(residual, axis=-2))
 
 
-def _times(matrix: FloatArray, x: FloatArray) -> FloatArray:
+def _times(matrix: Floats, x: Floats) -> Floats:
     """Return matrix @ x, summed in the same order for every column, so that a column alone gives the same bits."""
     total = matrix[:, :1] * x[..., :1, :]
     for j in range(1, matrix.shape[1]):

@@ -11,7 +11,6 @@ or in pairs. So a term takes part in a bounded number of additions, however many
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -115,42 +114,53 @@ class Silos:
     nominal: Ints | None = field(default=None, repr=False)
     people: tuple[PersonWeights, ...] | None = field(default=None, repr=False)
     class_weights: Floats | None = field(default=None, repr=False)
+    n_agents: int = field(init=False, repr=False, compare=False)
+    dimension: int = field(init=False, repr=False, compare=False)
+    is_sparse: bool = field(init=False, repr=False, compare=False)
+    sizes: Ints = field(init=False, repr=False, compare=False)
+    weights: Floats | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check all that certificates rest on: the norms of rows, the weights and the nominal numbers."""
-        object.__setattr__(self, "row_norm", checks.positive("row_norm", self.row_norm))
-        object.__setattr__(self, "features", _without_loss(self.features, self.row_norm))
-        self._check_rows()
-        if self.people is not None and [len(each.weights) for each in self.people] != np.diff(self.offsets).tolist():
-            raise InputError("If rows have weights, each silo needs one for every row.")
+        row_norm, features = checks.positive("row_norm", self.row_norm), self.features
+        if isinstance(features, CentredRows) and features.longest_shift > MOST_SHIFT * row_norm:
+            # More could be lost in rounding than certificates count (C7). It follows from public facts alone: if one
+            # row decided, it would change how all others are rounded.
+            features = features.toarray()
+        is_short = row_norms(features) <= row_norm * (1 + ROW_NORM_SLACK)
+        if not is_short.all():
+            silo = self.names[int(np.searchsorted(self.offsets, int(np.argmin(is_short)), side="right")) - 1]
+            raise InputError(
+                f"{silo} has a row that is longer than the declared row_norm {row_norm:g}. "
+                "Scale or clip the rows, or declare a larger public bound."
+            )
+        if isinstance(features, CentredRows) and features.has_larger_factors:
+            raise InputError(
+                f"A row has a larger factor than most_factor {features.most_factor:g}, the public bound that the "
+                "centred rows state. State a larger bound, or none: the rows are then stored dense."
+            )
+        sizes, weights, nominal = np.diff(self.offsets), self.class_weights, self.nominal
+        if self.people is not None:
+            if [len(each.weights) for each in self.people] != np.diff(self.offsets).tolist():
+                raise InputError("If rows have weights, each silo needs one for every row.")
+            sizes = np.array([each.persons for each in self.people], dtype=np.int64)
+            own = np.concatenate([each.weights for each in self.people])
+            weights = own if self.class_weights is None else own * self.class_weights
         if self.class_weights is not None and not (
             self.class_weights.shape == self.labels.shape
             and ((self.class_weights > 0) & (self.class_weights <= 1)).all()
         ):
             raise InputError("Class weights must be one number per row, above 0 and at most 1.")
-        if self.nominal is None:
-            return
-        if len(self.nominal) != self.n_agents:
-            raise InputError(
-                f"Each silo needs one nominal number of records: got {self.n_agents} silos and {len(self.nominal)} "
-                "numbers."
-            )
-        numbers = [checks.count("every nominal number of records", int(number)) for number in self.nominal]
-        object.__setattr__(self, "nominal", np.array(numbers, dtype=np.int64))
-
-    def _check_rows(self) -> None:
-        is_short = row_norms(self.features) <= self.row_norm * (1 + ROW_NORM_SLACK)
-        if not is_short.all():
-            silo = self.names[int(np.searchsorted(self.offsets, int(np.argmin(is_short)), side="right")) - 1]
-            raise InputError(
-                f"{silo} has a row that is longer than the declared row_norm {self.row_norm:g}. "
-                "Scale or clip the rows, or declare a larger public bound."
-            )
-        if isinstance(self.features, CentredRows) and self.features.has_larger_factors:
-            raise InputError(
-                f"A row has a larger factor than most_factor {self.features.most_factor:g}, the public bound that the "
-                "centred rows state. State a larger bound, or none: the rows are then stored dense."
-            )
+        if nominal is not None:
+            if len(nominal) != len(sizes):
+                raise InputError(
+                    f"Each silo needs one nominal number of records: got {len(sizes)} silos and {len(nominal)} numbers."
+                )
+            numbers = [checks.count("every nominal number of records", int(number)) for number in nominal]
+            sizes = nominal = np.array(numbers, dtype=np.int64)
+        vars(self).update(row_norm=row_norm, features=features, nominal=nominal, sizes=sizes, weights=weights)
+        is_sparse = not isinstance(features, np.ndarray)
+        vars(self).update(n_agents=len(self.offsets) - 1, dimension=int(features.shape[1]), is_sparse=is_sparse)
 
     @classmethod
     def from_parts(
@@ -171,19 +181,23 @@ class Silos:
         names = tuple(names) if names is not None else tuple(f"silo {i}" for i in range(len(features)))
         if len(names) != len(features):
             raise InputError(f"Each silo needs one name: got {len(features)} silos and {len(names)} names.")
-        parts = [
-            _checked_features(name, part, may_be_empty=nominal is not None)
-            for name, part in zip(names, features, strict=True)
-        ]
-        targets = [_checked_labels(n, y, p.shape[0]) for n, y, p in zip(names, labels, parts, strict=True)]
-        widths = sorted({part.shape[1] for part in parts})
-        if len(widths) > 1:
-            raise InputError(f"All silos must have the same columns; got tables with {widths} columns.")
-        offsets = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
-        features = _as_kernels_need(stacked(parts))
-        made = cls(features, np.concatenate(targets), offsets, row_norm, names)
-        made = made if people is None else replace(made, people=tuple(people))
-        return made if nominal is None else made.with_nominal(nominal)
+        parts, targets, ends = [], [], [0]
+        for name, table, own in zip(names, features, labels, strict=True):
+            parts.append(_checked_features(name, table, may_be_empty=nominal is not None))
+            targets.append(_checked_labels(name, own, parts[-1].shape[0]))
+            ends.append(ends[-1] + parts[-1].shape[0])
+            if parts[-1].shape[1] != parts[0].shape[1]:
+                widths = sorted([parts[0].shape[1], parts[-1].shape[1]])
+                raise InputError(f"All silos must have the same columns; got tables with {widths} columns.")
+        return cls(
+            _as_kernels_need(stacked(parts)),
+            np.concatenate(targets),
+            np.array(ends, dtype=np.int64),
+            row_norm,
+            names,
+            None if nominal is None else np.array(nominal, dtype=np.int64),
+            None if people is None else tuple(people),
+        )
 
     def with_nominal(self, sizes: Sequence[int]) -> "Silos":
         """Return the same rows with public numbers in the place of their secret ones."""
@@ -198,38 +212,6 @@ class Silos:
         offsets = np.arange(table.shape[0] + 1, dtype=np.int64)
         names: Any = _Numbered("user", table.shape[0])
         return cls(_as_kernels_need(table), target, offsets, row_norm, names)
-
-    @property
-    def n_agents(self) -> int:
-        """Number of agents N."""
-        return len(self.offsets) - 1
-
-    @property
-    def dimension(self) -> int:
-        """Number of features d."""
-        return int(self.features.shape[1])
-
-    @property
-    def sizes(self) -> Ints:
-        """Records per agent, n_i (persons, where rows have weights), or nominal numbers: what sums are divided by."""
-        if self.nominal is not None:
-            return self.nominal
-        if self.people is not None:
-            return np.array([each.persons for each in self.people], dtype=np.int64)
-        return np.diff(self.offsets)
-
-    @cached_property
-    def weights(self) -> Floats | None:
-        """What each row counts (n,), None where every row counts 1."""
-        if self.people is None:
-            return self.class_weights
-        own = np.concatenate([each.weights for each in self.people])
-        return own if self.class_weights is None else own * self.class_weights
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether the features are stored as CSR, centred or not."""
-        return not isinstance(self.features, np.ndarray)
 
     def part(self, agent: int) -> tuple[Matrix, Floats]:
         """Return the features and labels of one agent."""
@@ -271,7 +253,7 @@ def row_norms(features: Matrix) -> Floats:
 
 
 def _checked_features(name: str, table: Any, *, may_be_empty: bool = False) -> Matrix:
-    features = _as_matrix(name, table)
+    features = table if isinstance(table, CentredRows) else _as_floats(name, table)
     if features.ndim != 2:
         raise InputError(f"{name}: features must be a table (rows x columns), got {features.ndim} dimensions.")
     if features.shape[0] == 0 and not may_be_empty:
@@ -284,19 +266,8 @@ def _checked_features(name: str, table: Any, *, may_be_empty: bool = False) -> M
     return features
 
 
-def _as_matrix(name: str, table: Any) -> Matrix:
-    if isinstance(table, CentredRows):
-        return table
-    if not sparse.issparse(table):
-        return _as_floats(name, table)
-    _refuse_complex(name, table)
-    if table.dtype.kind not in "biuf":
-        raise InputError(f"{name}: expected numbers, got something else. Encode text with public categories.")
-    return sparse.csr_array(table, dtype=np.float64)
-
-
 def _checked_labels(name: str, labels: Any, rows: int) -> Floats:
-    y = _as_floats(name, labels)
+    y = np.asarray(_as_floats(name, labels))
     if y.shape != (rows,):
         raise InputError(f"{name}: needs one label per row, {rows} in one column; got shape {y.shape}.")
     if not np.isfinite(y).all():
@@ -304,29 +275,19 @@ def _checked_labels(name: str, labels: Any, rows: int) -> Floats:
     return y
 
 
-def _as_floats(name: str, values: Any) -> Floats:
+def _as_floats(name: str, values: Any) -> Any:
+    """Return 64-bit floats: an array, or CSR of sparse values."""
+    is_sparse, is_complex = sparse.issparse(values), False
     try:
-        array = np.asarray(values)
-        floats = array if np.iscomplexobj(array) else np.asarray(array, dtype=np.float64)
+        array = values if is_sparse else np.asarray(values)
+        is_complex = np.iscomplexobj(array)
+        if not is_complex and (not is_sparse or array.dtype.kind in "biuf"):
+            return sparse.csr_array(array, dtype=np.float64) if is_sparse else np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError):
-        raise_alone(InputError(f"{name}: expected numbers, got something else. Encode text with public categories."))
-    _refuse_complex(name, array)
-    return floats
-
-
-def _refuse_complex(name: str, values: Any) -> None:
-    if np.iscomplexobj(values):
+        pass  # its text may quote a cell
+    if is_complex:
         raise InputError(f"{name}: expected real numbers, got complex ones.")
-
-
-def _without_loss(features: Matrix, row_norm: float) -> Matrix:
-    """Return centred rows dense where more could be lost in rounding than certificates count (C7).
-
-    It follows from public facts alone: if one row decided, it would change how all others are rounded.
-    """
-    if isinstance(features, CentredRows) and features.longest_shift > MOST_SHIFT * row_norm:
-        return features.toarray()
-    return features
+    raise InputError(f"{name}: expected numbers, got something else. Encode text with public categories.")
 
 
 def _as_kernels_need(table: Matrix) -> Matrix:
@@ -423,28 +384,23 @@ def dense(rows: Matrix) -> Floats:
 
 
 def stacked(parts: Sequence[Matrix]) -> Matrix:
-    """Return all parts' rows, one after the other: centred if any part is, else CSR if any part is sparse."""
+    """Return all parts' rows, one after the other: centred if any part is, else CSR if any part is sparse.
+
+    Rows are centred about one point; those that are not centred have factor 0.
+    """
     centred = [part for part in parts if isinstance(part, CentredRows)]
-    if centred:
-        return _stacked_centred(parts, centred[0])
-    if any(sparse.issparse(part) for part in parts):
-        return sparse.csr_array(sparse.vstack(parts, format="csr"))
-    return np.ascontiguousarray(np.vstack(parts))
-
-
-def _stacked_centred(parts: Sequence[Matrix], first: CentredRows) -> CentredRows:
-    """Stack rows about one centre; rows that are not centred have factor 0."""
-    centre = first.centre
+    if not centred:
+        is_sparse = any(sparse.issparse(part) for part in parts)
+        return sparse.csr_array(sparse.vstack(parts, format="csr")) if is_sparse else np.vstack(parts)
+    centre, most = centred[0].centre, max(part.most_factor for part in centred)
     whole = [
-        part if isinstance(part, CentredRows) else CentredRows(part, np.zeros(part.shape[0]), centre, first.most_factor)
-        for part in parts
+        part if isinstance(part, CentredRows) else CentredRows(part, np.zeros(part.shape[0]), centre) for part in parts
     ]
     if not all(np.array_equal(part.centre, centre) for part in whole):
         raise InputError(
             "The parts of a table are centred at different points. Encode all of them with the same centre."
         )
-    table = sparse.csr_array(sparse.vstack([part.stored for part in whole], format="csr"))
-    return CentredRows.of_stored(table, centre, max(part.most_factor for part in whole))
+    return CentredRows.of_stored(sparse.csr_array(sparse.vstack([e.stored for e in whole], format="csr")), centre, most)
 
 
 def scaled_rows(rows: Matrix, weights: Floats) -> Matrix:

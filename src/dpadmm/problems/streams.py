@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.problems.losses import AnyLoss, Constants, Loss, Softmax, linear_constants
+from dpadmm.problems.losses import AnyLoss, Loss, Softmax
 from dpadmm.problems.problem import MeanLosses, risk_of
 from dpadmm.problems.silos import Silos
 
@@ -106,26 +105,6 @@ class StreamedRisk(MeanLosses):
     loss: AnyLoss
     mu: float = 0.0
 
-    def __post_init__(self) -> None:
-        """Check the number; the labels were checked when the table was."""
-        object.__setattr__(self, "mu", checks.non_negative("mu", self.mu))
-
-    @property
-    def linear_loss(self) -> Loss | None:
-        """The loss of a linear predictor that f_i is made of, None for several scores."""
-        return None if isinstance(self.loss, Softmax) else self.loss
-
-    @property
-    def dimension(self) -> int:
-        """Numbers of a model."""
-        return self.silos.dimension * (self.loss.n_classes if isinstance(self.loss, Softmax) else 1)
-
-    @property
-    def constants(self) -> Constants:
-        """Constants from the loss and the public row norm alone."""
-        loss, norm = self.loss, self.silos.row_norm
-        return loss.constants(norm, self.mu) if isinstance(loss, Softmax) else linear_constants(loss, norm, self.mu)
-
     def value(self, w: Floats) -> Floats:
         """Return f_i(w_i)."""
         totals = self.silos.totals([ValueSum(self.loss, point) for point in self._points(w)])
@@ -147,10 +126,6 @@ class StreamedRisk(MeanLosses):
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,), in a pass over its rows."""
         return self.take(np.array([agent])).bends(w[None])[1][0]
-
-    def take(self, agents: Ints) -> "StreamedRisk":
-        """Return the functions of `agents` only."""
-        return StreamedRisk(self.silos.take(agents), self.loss, self.mu)
 
     def _points(self, w: Floats) -> list[Floats]:
         return [w[i if len(w) > 1 else 0] for i in range(self.n_agents)]

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import log_expit
 
 from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import score_differences, scores_on_grid
@@ -22,7 +22,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import AnyLoss, LabelKind, LinkedLoss, Loss, Softmax
 from dpadmm.problems.silos import Silos
 
-SCORES = Slot("scores")
+SCORES = MessageKind("scores")
 """Where the scores get their noise."""
 
 STEP = 2.0**-20
@@ -55,7 +55,7 @@ class CandidateScores:
     target: Target
 
     name: ClassVar[str] = "scores"
-    slot: ClassVar[Slot] = SCORES
+    kind: ClassVar[MessageKind] = SCORES
     rounds_first: ClassVar[bool] = True
 
     @property

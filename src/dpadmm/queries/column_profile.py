@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
 from dpadmm.errors import InputError
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
@@ -16,7 +16,7 @@ from dpadmm.problems.arrays import Floats
 if TYPE_CHECKING:  # it reads tables, and accounting does without
     from dpadmm.data.profile import ProfileForm
 
-PROFILE = Slot("profile")
+PROFILE = MessageKind("profile")
 """Where the counts get their noise."""
 
 
@@ -33,7 +33,7 @@ class ColumnProfile:
     target: Target
 
     name: ClassVar[str] = "profile"
-    slot: ClassVar[Slot] = PROFILE
+    kind: ClassVar[MessageKind] = PROFILE
     round: ClassVar[int] = 0
     rounds_first: ClassVar[bool] = True
     reads: ClassVar[tuple[RunSpec, ...]] = ()
@@ -68,7 +68,7 @@ class ColumnProfile:
         def on_grid(certificate: Certificate, grid: float) -> Certificate:
             return profile_on_grid(certificate, grid=grid, n_bins=self.size, shares=facts.shares)
 
-        return plan_sum(self.slot, self.round, self.target, facts, certify, on_grid, is_secure=is_secure)
+        return plan_sum(self.kind, self.round, self.target, facts, certify, on_grid, is_secure=is_secure)
 
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every silo's counts, (silos, size)."""

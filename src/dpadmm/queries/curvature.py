@@ -13,9 +13,9 @@ import numpy as np
 
 from dpadmm.core.spec import ReleaseFacts, RunSpec, plan_sum
 from dpadmm.errors import InputError
-from dpadmm.methods.base import Setting, added_up, evaluated
+from dpadmm.methods.base import Setting, with_rounding, with_rounding_of_sum
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import curvature_sum, masked_sum
@@ -25,7 +25,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.streams import StreamedRisk
 
-CURVATURE = Slot("curvature")
+CURVATURE = MessageKind("curvature")
 """Where the matrix gets its noise."""
 
 
@@ -53,7 +53,7 @@ class Curvature:
     target: Target
 
     name: ClassVar[str] = "curvature"
-    slot: ClassVar[Slot] = CURVATURE
+    kind: ClassVar[MessageKind] = CURVATURE
     rounds_first: ClassVar[bool] = False  # every silo's rounding is counted behind its noise, as in any sum
 
     def __post_init__(self) -> None:
@@ -125,10 +125,10 @@ class Curvature:
 def plan_curvature(setting: Setting, target: Target, facts: ReleaseFacts, k: int, is_secure: bool) -> NoisePlan:
     """Return the release of a curvature in round k, from public facts alone."""
     size, d = setting.problem.functions.constants.record_curvature, setting.problem.dimension
-    silos = [evaluated(setting.local(i), dimension=d, size=size, order=2) for i in range(setting.problem.n_agents)]
+    silos = [with_rounding(setting.local(i), dimension=d, size=size, order=2) for i in range(setting.problem.n_agents)]
 
     def certify(_: int) -> Certificate:
-        return curvature_sum(added_up(silos, size=size), record_curvature=size)
+        return curvature_sum(with_rounding_of_sum(silos, size=size), record_curvature=size)
 
     def on_grid(certificate: Certificate, grid: float) -> Certificate:
         if facts.shares is None:

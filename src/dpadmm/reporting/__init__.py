@@ -1,4 +1,4 @@
-"""The product and what is told about it: the released model, its statement, file and page, and evaluations.
+"""The product and what is told about it: the released model, its statement, file and page.
 
 Every field is a public fact, a part of the release or an accounted figure, so a model and its report may be handed out
 under the guarantee they state.
@@ -8,25 +8,19 @@ from dpadmm import _offer
 
 _HOMES = {
     "Basis": "measurement",
-    "CalibrationPart": "evaluation_figures",
     "CoefficientRow": "intervals",
     "CoefficientTable": "intervals",
     "Collusion": "statement",
-    "Confusion": "evaluation_figures",
     "CurvatureFacts": "intervals",
     "Custody": "statement",
-    "EvaluatedFigure": "evaluation_figures",
+    "EvaluatedFigure": "measurement",
     "Guarantee": "statement",
     "Measurement": "measurement",
     "MethodChoice": "statement",
     "NoiseSummary": "statement",
     "OtherFigure": "measurement",
-    "PlainColumns": "rows",
-    "PlainLabel": "rows",
-    "PrivateEvaluation": "evaluation",
     "ProfileCost": "statement",
     "ReleasedModel": "model",
-    "RocCurve": "evaluation_figures",
     "RoundCurve": "statement",
     "SiloCost": "statement",
     "SiloFacts": "statement",

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpadmm import __version__
 from dpadmm.checks import plural
-from dpadmm.data.class_weights import weight_words
+from dpadmm.data.columns import describe_class_weights
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement
@@ -81,8 +81,8 @@ def _silo(silo: SiloOutcome) -> SiloFacts:
 def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
     terms, worst = outcome.agreement, max(outcome.silos, key=lambda silo: silo.epsilon)
     plan = agreed_run(terms).plan
-    planned = plan.statement()
-    weighted = (weight_words(schema.label.classes, terms.class_weights),) if terms.class_weights else ()
+    planned = plan.account()
+    weighted = (describe_class_weights(schema.label.classes, terms.class_weights),) if terms.class_weights else ()
     return Guarantee(
         epsilon=worst.epsilon,
         delta=terms.delta,
@@ -125,7 +125,7 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
 def _profile_epsilon(outcome: FederationOutcome) -> float | None:
     """Return what the columns' noisy counts cost the worst person by themselves, None without any."""
     row = agreed_run(outcome.agreement).plan.releases.get((PROFILE, 0))
-    return None if row is None else NoisePlan({(PROFILE, 0): row}).statement().curve.epsilon(outcome.agreement.delta)
+    return None if row is None else NoisePlan({(PROFILE, 0): row}).account().curve.epsilon(outcome.agreement.delta)
 
 
 def _profile_cost(outcome: FederationOutcome, run_epsilon: float) -> ProfileCost | None:

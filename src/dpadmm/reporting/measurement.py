@@ -1,24 +1,83 @@
 """How good a model was found to be: a figure, and what allows it to be shown."""
 
+import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from dpadmm.reporting.evaluation_figures import EvaluatedFigure
+DEVIATIONS = 1.959963984540054
+"""Half of a 95 % interval, in standard deviations."""
+
+_WIDEST = 0.3
+"""How much of what is possible a noise interval may take for its figure to be determined."""
+
+
+@dataclass(frozen=True)
+class EvaluatedFigure:
+    """A figure with two intervals of 95 %; NaN, with all that is possible, if the noise hides it.
+
+    noise_error: standard deviation of what noise and bins add. error: of that and of the sampling of the records.
+    least, most: what is possible.
+
+    >>> figure = EvaluatedFigure(0.9, 0.01, 0.02, 0.0, 1.0)
+    >>> print(figure, [round(end, 3) for end in figure.population_interval])
+    0.900 (0.880 to 0.920) [0.861, 0.939]
+    """
+
+    value: float
+    noise_error: float
+    error: float
+    least: float = 0.0
+    most: float = 1.0
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether the counts say anything about it."""
+        return not math.isnan(self.value)
+
+    @property
+    def is_determined(self) -> bool:
+        """Whether noise leaves open at most three tenths of what is possible; an AUC of .44 to 1 says nothing.
+
+        >>> EvaluatedFigure(0.85, 0.21, 0.21).is_determined, EvaluatedFigure(0.85, 0.05, 0.05).is_determined
+        (False, True)
+        """
+        low, high = self.noise_interval
+        return self.is_visible and high - low <= _WIDEST * (self.most - self.least)
+
+    @property
+    def noise_interval(self) -> tuple[float, float]:
+        """What covers the exact figure on these records."""
+        return self._interval(self.noise_error)
+
+    @property
+    def population_interval(self) -> tuple[float, float]:
+        """What covers the figure of the population that these records were drawn from."""
+        return self._interval(self.error)
+
+    def _interval(self, error: float) -> tuple[float, float]:
+        if not self.is_visible:
+            return self.least, self.most
+        reach = DEVIATIONS * error
+        return max(self.value - reach, self.least), min(self.value + reach, self.most)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values, null for what is hidden or has no bound."""
+        intervals = {"noise_interval": self.noise_interval, "population_interval": self.population_interval}
+        shown = {name: [end if math.isfinite(end) else None for end in ends] for name, ends in intervals.items()}
+        return {"value": self.value if self.is_visible else None} | shown
+
+    def __str__(self) -> str:
+        """Return value and noise interval."""
+        if not self.is_visible:
+            return "not visible above the noise"
+        low, high = self.noise_interval
+        if not self.is_determined:
+            return f"not determined (noise interval {low:.3g} to {high:.3g})"
+        return f"{self.value:.3f} ({low:.3f} to {high:.3f})"
+
 
 _SHARES = ("accuracy", "AUC", "recall of ")
-
-
-def _is_open(score: str, value: float, uncertainty: float) -> bool:
-    """Return whether noise leaves a figure between 0 and 1 open."""
-    return score.startswith(_SHARES) and not EvaluatedFigure(value, uncertainty, uncertainty).is_determined
-
-
-def _figure_words(score: str, value: float, uncertainty: float, digits: int = 4) -> str:
-    """Say a figure with its noise; of one that noise leaves open, only the interval."""
-    if _is_open(score, value, uncertainty):
-        return f"{score} {EvaluatedFigure(value, uncertainty, uncertainty)}"
-    noise = f" +- {uncertainty:.{digits}f}" if uncertainty else ""
-    return f"{score} {value:.{digits}f}{noise}"
 
 
 class Basis(Enum):
@@ -38,12 +97,20 @@ class OtherFigure:
 
     @property
     def is_determined(self) -> bool:
-        """Whether noise leaves enough of the figure to show it."""
-        return not _is_open(self.score, self.value, self.uncertainty)
+        """Whether noise leaves enough of the figure to show it; what is no share of 1 is always shown."""
+        is_share = self.score.startswith(_SHARES)
+        return not is_share or EvaluatedFigure(self.value, self.uncertainty, self.uncertainty).is_determined
 
     def __str__(self) -> str:
         """Say it."""
-        return _figure_words(self.score, self.value, self.uncertainty)
+        return self.rounded(4)
+
+    def rounded(self, digits: int) -> str:
+        """Say the figure with its noise; of one that noise leaves open, only the interval."""
+        if not self.is_determined:
+            return f"{self.score} {EvaluatedFigure(self.value, self.uncertainty, self.uncertainty)}"
+        noise = f" +- {self.uncertainty:.{digits}f}" if self.uncertainty else ""
+        return f"{self.score} {self.value:.{digits}f}{noise}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +138,7 @@ class Measurement:
     @property
     def headline(self) -> str:
         """The score with its noise, or that noise leaves it open."""
-        return _figure_words(self.score, self.value, self.uncertainty, 3)
+        return OtherFigure(self.score, self.value, self.uncertainty).rounded(3)
 
     def figure(self, score: str) -> OtherFigure | None:
         """Return what was measured of this score, None if it was not or noise leaves it open."""

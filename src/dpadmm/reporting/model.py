@@ -22,8 +22,8 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.planner.planner import UtilityPoint
 from dpadmm.planner.task import Aim
+from dpadmm.planner.utility import UtilityPoint
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Logistic, ReleasedLoss, Softmax, loss_description
 from dpadmm.reporting.files import (
@@ -36,7 +36,7 @@ from dpadmm.reporting.files import (
 )
 from dpadmm.reporting.intervals import CoefficientTable, CurvatureFacts
 from dpadmm.reporting.measurement import Measurement
-from dpadmm.reporting.rows import ModelRows, PlainColumns
+from dpadmm.reporting.rows import ModelRows
 from dpadmm.reporting.statement import (
     NOT_STATED,
     Accountability,
@@ -59,7 +59,7 @@ Place: TypeAlias = str | os.PathLike[str]
 class ReleasedModel:
     """A trained model with all that may be told about it, whoever made it: an estimator, `dpadmm fit`, a federation.
 
-    schema: what rows may hold, a `Schema` or the plain columns of an array. encoding: how they are encoded.
+    schema: what rows may hold. encoding: how they are encoded.
     coefficients: one number per encoded feature; for more than two classes one such vector per class, one after the
     other. profile: the noisy counts of the columns by which they are encoded, if any were released.
     loss: what was fitted, with all of its parameters; probabilities follow from it.
@@ -74,7 +74,7 @@ class ReleasedModel:
     run: str
     loss: ReleasedLoss
     coefficients: tuple[float, ...]
-    schema: Schema | PlainColumns
+    schema: Schema
     encoding: RowEncoding
     silos: tuple[SiloFacts, ...]
     wiring: Wiring
@@ -328,7 +328,7 @@ class ReleasedModel:
         name: the model's file, as the commands on the page name it; None if there is none.
         purpose, controller, contact: why the data were processed, who answers for it, and whom to ask. The page shows
             them as they are given; what is left out is as the model's file has it, or "not stated".
-        budgets: what `dpadmm.planner.planner.utility_curve` expects of other budgets, to be shown beside this one;
+        budgets: what `dpadmm.planner.utility.utility_curve` expects of other budgets, to be shown beside this one;
             left out, those that the model's file has.
         """
         from dpadmm.reporting.page import report_page

@@ -13,7 +13,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Topology, by_name
 from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Schedule, Tail
 from dpadmm.planner.carrying import PlanOutcome
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import ReleasedLoss
@@ -22,7 +22,6 @@ from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.rows import PlainColumns
 from dpadmm.reporting.statement import (
     Custody,
     Guarantee,
@@ -51,7 +50,7 @@ _NUMBERS = {
 
 def released_model(
     outcome: PlanOutcome,
-    schema: Schema | PlainColumns,
+    schema: Schema,
     names: Sequence[str],
     title: str,
     spending: Spending | None = None,
@@ -99,9 +98,7 @@ def released_model(
     )
 
 
-def _coefficients(
-    outcome: PlanOutcome, schema: Schema | PlainColumns, curvature: CurvatureFacts | None
-) -> tuple[float, ...]:
+def _coefficients(outcome: PlanOutcome, schema: Schema, curvature: CurvatureFacts | None) -> tuple[float, ...]:
     """Return the released models; where intervals can be told, their centre, so that a model has one coefficient."""
     if curvature is not None and outcome.encoding is not None:
         found = estimate(curvature, contrasts(schema.columns, outcome.encoding).basis)
@@ -129,7 +126,7 @@ def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = (), search: Search
     plan, run = outcome.plan, outcome.plan.task.profile.earlier_run
     earlier = f"rows are encoded by the column profile that run {run!r} released earlier; the epsilon includes it"
     return Guarantee.of(
-        outcome.statement,
+        outcome.account,
         outcome.done.plan.by(range(plan.task.n_silos)),
         delta=plan.whole.delta,
         origin=outcome.origin,
@@ -147,7 +144,7 @@ def _profile_cost(outcome: PlanOutcome) -> ProfileCost | None:
     return ProfileCost(
         columns=len(outcome.profile.columns),
         epsilon=outcome.costs[ColumnProfile.name],
-        run_epsilon=outcome.done.plan.statement().curve.epsilon(outcome.plan.whole.delta),
+        run_epsilon=outcome.done.plan.account().curve.epsilon(outcome.plan.whole.delta),
         earlier_run=outcome.plan.task.profile.earlier_run,
     )
 
@@ -155,8 +152,9 @@ def _profile_cost(outcome: PlanOutcome) -> ProfileCost | None:
 def wiring_of(plan: Plan) -> Wiring:
     """Return who talks to whom."""
     topology = by_name()[plan.method].about.topology
-    if plan.network is not None:
-        edges = tuple((int(a), int(b)) for a, b in plan.network.edges)
+    network = plan.run.setting.network
+    if network is not None:
+        edges = tuple((int(a), int(b)) for a, b in network.edges)
         full = plan.task.n_silos * (plan.task.n_silos - 1) // 2
         words = "every silo with every other" if len(edges) == full else f"{len(edges)} pairs of silos talk"
         return Wiring(words=words, edges=edges)
@@ -173,8 +171,8 @@ def choice_of(plan: Plan) -> MethodChoice:
         summary=by_name()[plan.method].about.summary,
         rounds=plan.rounds,
         settings=(
-            *numbers_of(plan.algorithm),
-            ("ridge", f"{plan.mu:.3g}"),
+            *numbers_of(plan.run.method),
+            ("ridge", f"{plan.candidate.mu:.3g}"),
             ("further penalty", "none" if penalty == ElasticNet() else repr(penalty)),
             ("noise", schedule_words(plan.run.schedule)),
             ("released", plan.run.output.value),
@@ -215,7 +213,7 @@ def schedule_words(schedule: Schedule | None) -> str:
 
 
 def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCurve, ...]:
-    rounds = _first_slot(outcome.public_history)
+    rounds = _first_kind(outcome.public_history)
     bounds: dict[int, float] = {}
     for release in outcome.runs[0].plan:
         bounds[release.round] = max(bounds.get(release.round, 0.0), release.bound)
@@ -245,7 +243,7 @@ def _noise_curves(outcome: PlanOutcome, protected: Protection) -> tuple[RoundCur
 
 
 def _history_curves(history: Iterable[PublicRound]) -> tuple[RoundCurve, ...]:
-    rounds = _first_slot(history)
+    rounds = _first_kind(history)
     ks = tuple(each.round for each in rounds)
     return (
         RoundCurve(
@@ -269,7 +267,7 @@ def _history_curves(history: Iterable[PublicRound]) -> tuple[RoundCurve, ...]:
     )
 
 
-def _first_slot(history: Iterable[PublicRound]) -> list[PublicRound]:
+def _first_kind(history: Iterable[PublicRound]) -> list[PublicRound]:
     """Return one entry per round: methods with several messages a round are shown by their first."""
     seen: dict[int, PublicRound] = {}
     for each in history:

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
-from dpadmm.planner.planner import UtilityPoint
+from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.ledger.spending import version_words
 from dpadmm.privacy.protection import COVERED, Protection, View, covers
 from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panel, percent, plain_words

@@ -4,7 +4,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.data.columns import Categorical, RealLabel
-from dpadmm.reporting.rows import target_scale
 
 if TYPE_CHECKING:
     from dpadmm.reporting.model import ReleasedModel
@@ -74,8 +73,7 @@ def _link(model: "ReleasedModel") -> dict[str, Any]:
 def _label(model: "ReleasedModel") -> dict[str, Any]:
     """Return the classes, or how a score becomes a number: `middle + half_width score`, within bounds if stated."""
     label = model.schema.label
-    scale = target_scale(label)
-    if scale is None:
+    if not isinstance(label, RealLabel):
         return {"name": label.name, "kind": "class", "classes": list(label.classes)}
-    sides = {"lower": label.lower, "upper": label.upper} if isinstance(label, RealLabel) else {}
-    return {"name": label.name, "kind": "number", "middle": scale.middle, "half_width": scale.half_width} | sides
+    sides = {} if model.schema.is_array else {"lower": label.lower, "upper": label.upper}
+    return {"name": label.name, "kind": "number", "middle": label.middle, "half_width": label.half_width} | sides

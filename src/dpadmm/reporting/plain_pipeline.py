@@ -19,11 +19,10 @@ import pandas as pd
 
 from dpadmm.data.columns import Categorical, RealLabel
 from dpadmm.data.encoding import RowEncoding
-from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
+from dpadmm.data.schema import EmptyCells, OutOfRange, Screening, UnlistedCells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, Softmax
-from dpadmm.reporting.rows import target_scale
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -68,7 +67,7 @@ def _check(model: "ReleasedModel", screening: Screening) -> None:
 def _encoder(model: "ReleasedModel", screening: Screening) -> tuple[list[int], Any]:
     """Return the step that makes v of a row, and which encoded feature each of its columns is."""
     encoding = model.encoding
-    if not isinstance(model.schema, Schema):
+    if model.schema.is_array:
         places = list(range(len(encoding.centre)))
         return places, _numbers(encoding, places, screening)
     from sklearn.compose import ColumnTransformer
@@ -255,19 +254,19 @@ def _with_coefficients(made: Any, weights: Floats, intercepts: Floats) -> Any:
 
 
 def _regression(model: "ReleasedModel", weights: Floats, intercepts: Floats) -> Any:
-    """Return a linear regression in the units of the label; within its bounds, if a schema states them."""
+    """Return a linear regression in the units of the label; of a table within its bounds."""
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.linear_model import LinearRegression
     from sklearn.preprocessing import FunctionTransformer
 
     label, zeros = model.schema.label, np.zeros((2, weights.shape[1]))
-    made, whole, scale = LinearRegression().fit(zeros, [0.0, 0.0]), None, target_scale(label)
-    assert scale is not None
-    if isinstance(label, RealLabel):
+    made, whole = LinearRegression().fit(zeros, [0.0, 0.0]), None
+    assert isinstance(label, RealLabel)
+    if not model.schema.is_array:
         sides = {"a_min": label.lower, "a_max": label.upper}
         within = FunctionTransformer(inverse_func=np.clip, inv_kw_args=sides, check_inverse=False)
         whole = TransformedTargetRegressor(LinearRegression(), transformer=within).fit(zeros, [0.0, 0.0])
         made = whole.regressor_
-    made.coef_ = weights[0] * scale.half_width
-    made.intercept_ = float(intercepts[0] * scale.half_width + scale.middle)
+    made.coef_ = weights[0] * label.half_width
+    made.intercept_ = float(intercepts[0] * label.half_width + label.middle)
     return made if whole is None else whole

@@ -16,7 +16,7 @@ from dpadmm.codec import encode
 from dpadmm.errors import InputError
 from dpadmm.noise.sampler import family_of
 from dpadmm.planner.forecast import Forecast
-from dpadmm.privacy.accounting import Statement
+from dpadmm.privacy.accounting import Account
 from dpadmm.privacy.protection import Protection, Strength, covers, standing
 from dpadmm.privacy.releases import NoisyRelease, Origin, Release, SummedGaussianRelease
 
@@ -68,7 +68,7 @@ class Collusion:
     if_one: float | None = None
 
     @classmethod
-    def of(cls, account: Statement, delta: float) -> "Collusion | None":
+    def of(cls, account: Account, delta: float) -> "Collusion | None":
         """Return what an account says about it; None where no sums of shares were released."""
         if account.if_all_collude is None:
             return None
@@ -233,7 +233,7 @@ class Guarantee:
     @classmethod
     def of(
         cls,
-        account: Statement,
+        account: Account,
         releases: Iterable[Release],
         *,
         delta: float,

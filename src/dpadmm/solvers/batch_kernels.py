@@ -101,30 +101,14 @@ def dense_sums(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def csr_sums(  # type: ignore[no-untyped-def]
-    indptr,
-    indices,
-    data,
-    squares,
-    shifts,
-    offsets,
-    v,
-    base,
-    has_base,
-    clip,
-    line,
-    is_logistic,
-    size,
-    log_stays,
-    number,
-    agents,
-    key,
-    out,
+    matrix, shifts, offsets, v, base, has_base, clip, line, is_logistic, size, log_stays, number, agents, key, out
 ):
     """As `dense_sums`, for rows stored as CSR.
 
-    squares: the squared norms that count when a row's term is clipped. Of centred rows they are not those of what is
-    stored.
+    matrix: indptr, indices, data, and squares, the squared norms that count when a row's term is clipped. Of centred
+    rows they are not those of what is stored.
     """
+    indptr, indices, data, squares = matrix
     n_agents, replicas, _ = v.shape
     for i in range(n_agents):
         first, n = offsets[i], offsets[i + 1] - offsets[i]

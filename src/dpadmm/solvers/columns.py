@@ -8,7 +8,7 @@ method.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,8 +85,8 @@ def _dense_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
     return total
 
 
-def _counted(risk: EmpiricalRisk) -> Floats:
-    return _NONE if risk.silos.weights is None else risk.silos.weights
+def _counted(risk: EmpiricalRisk, part: slice = slice(None)) -> Floats:
+    return _NONE if risk.silos.weights is None else risk.silos.weights[part]
 
 
 # Pairs of a solve. Kept for the next one they would save every sixth pass or fewer, and no time where d is large; that
@@ -95,25 +95,14 @@ _MEMORY = 10
 _NO_INDICES, _NO_ROWS = np.empty(0, dtype=np.int32), np.empty((0, 0))
 
 
-@dataclass(frozen=True)
-class LastSolve:
+class LastSolve(NamedTuple):
     """Where an agent's last solve ended, and the loss's part of the gradient there, both (d, R) and never changed."""
 
     point: Floats
     slope: Floats
 
-    @classmethod
-    def nothing(cls) -> "LastSolve":
-        """Return what equals no start."""
-        return cls(np.empty((0, 0)), np.empty((0, 0)))
 
-    def at(self, x: Floats) -> Floats | None:
-        """Return the slope if x is the point, to the last bit and in every column; else None."""
-        return self.slope if np.array_equal(x, self.point) else None
-
-
-@dataclass(frozen=True)
-class Found:
+class SolvedColumn(NamedTuple):
     """Where a column's solve ended: the point, the loss's part of the gradient, the gradient's norm, the passes."""
 
     point: Floats
@@ -125,11 +114,12 @@ class Found:
 class SingleColumns:
     """`min w_i f_i(x) + (sigma/2)||x||^2 + constant'x` for one agent and one column.
 
-    scales: w_i/n_i, by which the sum over an agent's rows is multiplied.
+    scales: w_i/n_i, by which the sum over an agent's rows is multiplied. blocks: of rows, of which a pass over an
+    agent's is made.
     """
 
     def __init__(self, risk: EmpiricalRisk, scales: Floats) -> None:
-        rows, weights = risk.rows, risk.silos.weights
+        rows = risk.rows
         stored = rows.stored if isinstance(rows, CentredRows) else rows
         matrix, shifts = (stored, _NO_INDICES, _NO_INDICES, _NONE), risk.shifts
         if risk.silos.is_sparse:
@@ -138,25 +128,19 @@ class SingleColumns:
             shifts = _NONE  # all of them are 0
         centre = rows.centre if isinstance(rows, CentredRows) else _NONE
         self._width = stored.shape[1]
-        shared = (*matrix, centre, shifts, _NONE if weights is None else weights)
-        self._data = []
+        shared = (*matrix, centre, shifts, _counted(risk))
+        self._data, self.blocks = [], []
         for i in range(risk.n_agents):
             bounds = row_bounds(risk.part(i), risk.dimension, risk.silos.is_sparse)
             self._data.append((*shared, bounds, float(scales[i])))
+            self.blocks.append(len(bounds) - 1)
         self._form = (risk.loss.form.numbers, risk.loss.form.is_logistic)
-
-    def blocks(self, agent: int) -> int:
-        """Return how many blocks of rows a pass is made of."""
-        return len(self._data[agent][7]) - 1
 
     def slope(self, agent: int, x: Floats) -> Floats:
         """Return the loss's part of the gradient at x (d,)."""
-        slope = np.empty_like(x)
-        slope_at(self._data[agent], self._form, x, np.empty(self._width), self._room(agent), slope)
+        slope, sums = np.empty_like(x), np.empty((self.blocks[agent], self._width))
+        slope_at(self._data[agent], self._form, x, np.empty(self._width), sums, slope)
         return slope
-
-    def _room(self, agent: int) -> Floats:
-        return np.empty((self.blocks(agent), self._width))
 
     def solve(
         self,
@@ -169,20 +153,20 @@ class SingleColumns:
         tolerance: float,
         most: int,
         threads: int = 1,
-    ) -> Found:
+    ) -> SolvedColumn:
         """Solve from `start`, where `known` is the loss's part of the gradient; stop after `most` passes."""
         d, numbers = len(start), np.zeros(6)
         x, slope = start.copy(), np.empty(d) if known is None else known.copy()
         numbers[0] = 0.0 if known is None else 1.0
         vectors = (x, slope, *np.empty((5, d)), np.empty(self._width))
         state = (*vectors, np.empty((_MEMORY, 2, d)), np.empty(_MEMORY), numbers)
-        data, sums = self._data[agent], self._room(agent)
+        data, sums = self._data[agent], np.empty((self.blocks[agent], self._width))
         given = (metric.inverse(sigma), (sigma, constant, tolerance))
         if threads == 1 or len(sums) == 1:
             passes = solve_column(data, self._form, *given, most, state, sums)
         else:
             passes = self._solve_on(threads, data, given, most, state, sums)
-        return Found(x, slope, float(numbers[1]), passes)
+        return SolvedColumn(x, slope, float(numbers[1]), passes)
 
     def _solve_on(self, threads: int, data: Any, given: Any, most: int, state: Any, sums: Floats) -> int:
         """As `solve_column`, to the same bits: every pass on several threads."""
@@ -216,18 +200,22 @@ class ColumnSolver(AgentSolver[EmpiricalRisk], ABC):
         checks.count("max_passes", self.max_passes)
         self._scales = self.weights / self.risk.sizes
         self._singles = SingleColumns(self.risk, self._scales)
-        self._last = [LastSolve.nothing()] * self.risk.n_agents
-        self._blocks = [self._singles.blocks(i) for i in range(self.risk.n_agents)]
-        self._make_room()
-        over_agents(self._measure, self._blocks, self._useful_threads(1))
+        self._last: list[LastSolve | None] = [None] * self.risk.n_agents
+        self._shapes: list[Any] = [None] * self.risk.n_agents
+
+        def work(agent: int, threads: int) -> None:
+            self._shapes[agent] = self._shape(agent, threads)
+
+        over_agents(work, self._singles.blocks, self._useful_threads(1))
 
     @abstractmethod
-    def _make_room(self) -> None:
-        """Make room for what `_measure` finds of every agent."""
+    def _shape(self, agent: int, threads: int) -> Any:
+        """Return what shapes an agent's steps."""
 
-    @abstractmethod
-    def _measure(self, i: int, threads: int) -> None:
-        """Find what shapes an agent's steps."""
+    def _known_slope(self, agent: int, start: Floats) -> Floats | None:
+        """Return the loss's part of the gradient if the last solve ended at this very start, in every column."""
+        last = self._last[agent]
+        return last.slope if last is not None and np.array_equal(start, last.point) else None
 
     def _reference(self, agent: int, metric: Metric, threads: int) -> Floats:
         """Return the curvatures (n,) of the agent's rows, as they count, at roughly the minimiser of w_i f_i.
@@ -255,7 +243,7 @@ class ColumnSolver(AgentSolver[EmpiricalRisk], ABC):
         def work(row: int, threads: int) -> None:
             passes[row] = self._solve_agent(int(seats[row]), row, subproblem, point[row], norm[row], threads)
 
-        over_agents(work, [self._blocks[seat] for seat in seats], self._useful_threads(point.shape[2]))
+        over_agents(work, np.take(self._singles.blocks, seats).tolist(), self._useful_threads(point.shape[2]))
         return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
 
     @abstractmethod
@@ -309,22 +297,18 @@ class MajoriserSolver(ColumnSolver):
     so, whose pass gives a column the same bits in any batch: what is kept is then exactly what would be computed.
     """
 
-    def _make_room(self) -> None:
-        self._safe = [Spectrum(np.empty((0, 0)), np.empty(0))] * self.risk.n_agents
-        self._fast = list(self._safe)
-
     def _useful_threads(self, replicas: int) -> int:
         entries = self.risk.rows.shape[0] * self.risk.rows.shape[1] * replicas
         return self.threads if entries >= _WORTH_A_THREAD * self.risk.n_agents else 1
 
-    def _measure(self, i: int, threads: int) -> None:
-        """Decompose the agent's majoriser and reference Hessian."""
-        part, scale, weights = self.risk.part(i), float(self._scales[i]), self.risk.silos.weights
+    def _shape(self, agent: int, threads: int) -> tuple[Spectrum, Spectrum]:
+        """Decompose the agent's majoriser and reference Hessian: the safe step and the fast one."""
+        part, scale, weights = self.risk.part(agent), float(self._scales[agent]), self.risk.silos.weights
         rows = row_block(self.risk.rows, part)
         counts = None if weights is None else np.sqrt(weights[part])
-        self._safe[i] = Spectrum.of_rows(rows, scale * self.risk.loss.curvature_bound, counts, threads)
-        curvature = self._reference(i, Metric.of_spectrum(self._safe[i]), threads)
-        self._fast[i] = Spectrum.of_rows(rows, scale, np.sqrt(curvature), threads)
+        safe = Spectrum.of_rows(rows, scale * self.risk.loss.curvature_bound, counts, threads)
+        curvature = self._reference(agent, Metric.of_spectrum(safe), threads)
+        return safe, Spectrum.of_rows(rows, scale, np.sqrt(curvature), threads)
 
     def _slope(self, agent: int, x: Floats, threads: int = 1) -> Floats:
         """Return the loss's part of the gradient, w_i/n_i sum_m v_m slope(a_m'x - shift_m) a_m."""
@@ -333,20 +317,18 @@ class MajoriserSolver(ColumnSolver):
         return total
 
     def _solve_agent(self, agent: int, row: int, sub: Subproblem, point: Floats, norm: Floats, threads: int) -> int:
-        point[:], norm[:], passes = self._solved(agent, row, sub, threads)
-        return passes
-
-    def _solved(self, agent: int, row: int, sub: Subproblem, threads: int) -> tuple[Floats, Floats, int]:
         pull = float(sub.pull[row])
         sigma = pull + float(self.weights[agent]) * self.risk.mu
         constant = sub.lin[row] - pull * sub.centre[row]
         start = np.ascontiguousarray(sub.start[row])
         if start.shape[1] == 1:
-            found = self._alone(agent, sigma, constant[:, 0], start, threads)
+            found = self._solve_alone(agent, sigma, constant[:, 0], start, threads)
             if found is not None:
-                return found
-        columns = _Columns(self._safe[agent], self._fast[agent], sigma, constant, start)
-        known = self._last[agent].at(start)
+                point[:, 0], norm[0], passes = found
+                return passes
+        safe, fast = self._shapes[agent]
+        columns = _Columns(safe, fast, sigma, constant, start)
+        known = self._known_slope(agent, start)
         columns.begin(self._slope(agent, start, threads) if known is None else known)
         passes = 1 if known is None else 0
         while columns.retire(self.tolerance) and passes < min(self.max_passes, _FAST_PASSES):
@@ -357,39 +339,28 @@ class MajoriserSolver(ColumnSolver):
         steps = self._finish(agent, sigma, constant, columns, min(self.max_passes - passes, _NEWTON_STEPS))
         if self.risk.silos.is_sparse and steps == 0 and start.shape[1] > 1:  # Newton's points come without their slopes
             self._last[agent] = LastSolve(columns.point, columns.point_slope)
-        return columns.point, columns.norm, passes + steps
+        point[:], norm[:] = columns.point, columns.norm
+        return passes + steps
 
-    def _is_small(self, agent: int) -> bool:
-        return not self.risk.silos.is_sparse and int(self.risk.sizes[agent]) * self.risk.dimension**2 <= _SMALL
-
-    def _alone(
+    def _solve_alone(
         self, agent: int, sigma: float, constant: Floats, start: Floats, threads: int
-    ) -> tuple[Floats, Floats, int] | None:
-        """Return the point of a column that is alone, by compiled steps; None where they do not lead there soon."""
-        if self._is_small(agent):
-            return self._few_newton_steps(agent, sigma, constant, start[:, 0])
-        known = self._last[agent].at(start)
-        metric = Metric.of_spectrum(self._fast[agent])
-        limits = (self.tolerance, min(self.max_passes, _FAST_PASSES), threads)
+    ) -> tuple[Floats, float, int] | None:
+        """Solve for a column that is alone by compiled steps; None where they do not lead there soon."""
+        risk, scale = self.risk, float(self._scales[agent])
+        if not risk.silos.is_sparse and int(risk.sizes[agent]) * risk.dimension**2 <= _SMALL:
+            part, x, form = risk.part(agent), start[:, 0].copy(), risk.loss.form
+            data = (risk.rows[part], risk.shifts[part], _counted(risk, part), scale, sigma, constant)
+            limits = (self.tolerance, min(_SMALL_STEPS, self.max_passes))
+            norm, passes = newton_steps(*data, form.numbers, form.is_logistic, *limits, x)
+            return (x, norm, passes) if norm <= self.tolerance else None
+        known, metric = self._known_slope(agent, start), Metric.of_spectrum(self._shapes[agent][1])
         kept = None if known is None else known[:, 0]
-        found = self._singles.solve(agent, metric, sigma, constant, start[:, 0], kept, *limits)
+        limits = (self.tolerance, min(self.max_passes, _FAST_PASSES))
+        found = self._singles.solve(agent, metric, sigma, constant, start[:, 0], kept, *limits, threads)
         if not found.norm <= self.tolerance:
             return None
-        point = found.point[:, None]
-        self._last[agent] = LastSolve(point.copy(), found.slope[:, None])
-        return point, np.array([found.norm]), found.passes
-
-    def _few_newton_steps(
-        self, agent: int, sigma: float, constant: Floats, start: Floats
-    ) -> tuple[Floats, Floats, int] | None:
-        """Return the point by plain Newton steps; None where they do not lead there at once."""
-        part, x = self.risk.part(agent), start.copy()
-        form, weights = self.risk.loss.form, self.risk.silos.weights
-        counted = _NONE if weights is None else weights[part]
-        data = (self.risk.rows[part], self.risk.shifts[part], counted, float(self._scales[agent]), sigma, constant)
-        limits = (self.tolerance, min(_SMALL_STEPS, self.max_passes))
-        norm, passes = newton_steps(*data, form.numbers, form.is_logistic, *limits, x)
-        return (x[:, None], np.array([norm]), passes) if norm <= self.tolerance else None
+        self._last[agent] = LastSolve(found.point[:, None], found.slope[:, None])
+        return found.point, found.norm, found.passes
 
     def _finish(self, agent: int, sigma: float, constant: Floats, columns: "_Columns", max_steps: int) -> int:
         """Finish the columns that are left by Newton's method; return the steps of the slowest."""
@@ -506,14 +477,11 @@ class MatrixFreeSolver(ColumnSolver):
     bits that would be computed again.
     """
 
-    def _make_room(self) -> None:
-        self._metrics = [Metric(np.empty((0, 0)), np.empty(0), np.empty(0))] * self.risk.n_agents
-
-    def _measure(self, i: int, threads: int) -> None:
-        part = self.risk.part(i)
+    def _shape(self, agent: int, threads: int) -> Metric:
+        part = self.risk.part(agent)
         rows = row_block(self.risk.rows, part)
         bends = self.risk.weighted(np.full(rows.shape[0], self.risk.loss.curvature_bound), part)
-        self._metrics[i] = self._metric(rows, self._reference(i, self._metric(rows, bends, i), threads), i)
+        return self._metric(rows, self._reference(agent, self._metric(rows, bends, agent), threads), agent)
 
     def _metric(self, rows: Matrix, curvature: Floats, agent: int) -> Metric:
         weights = float(self._scales[agent]) * curvature
@@ -523,25 +491,25 @@ class MatrixFreeSolver(ColumnSolver):
         """Write the agent's points (d, R) and norms (R,); return the passes of the slowest column."""
         pull, start = float(sub.pull[row]), sub.start[row]
         sigma = pull + float(self.weights[agent]) * self.risk.mu
-        known, slopes, slowest = self._last[agent].at(start), np.empty_like(start), 0
+        known, slopes, slowest = self._known_slope(agent, start), np.empty_like(start), 0
+
+        def slope(x: Floats) -> Floats:
+            return self._singles.slope(agent, x[:, 0])[:, None]
+
         for r in range(start.shape[1]):
             constant = sub.lin[row, :, r] - pull * sub.centre[row, :, r]
             here = np.ascontiguousarray(start[:, r])
             kept = None if known is None else np.ascontiguousarray(known[:, r])
             limits = (self.tolerance, min(_MATRIX_FREE_PASSES, self.max_passes), threads)
-            found = self._singles.solve(agent, self._metrics[agent], sigma, constant, here, kept, *limits)
+            found = self._singles.solve(agent, self._shapes[agent], sigma, constant, here, kept, *limits)
             x, slopes[:, r], norm[r], passes = found.point, found.slope, found.norm, found.passes
             if not norm[r] <= self.tolerance and np.isfinite(norm[r]):
-                x, norm[r], steps = self._finish(agent, sigma, constant, x, self.max_passes - passes)
+                newton = self._newton(agent, sigma, slope, self._shapes[agent])
+                x, norm[r], steps = newton.solve(
+                    x, constant, self.tolerance, min(self.max_passes - passes, _NEWTON_STEPS)
+                )
                 slopes[:, r], passes = self._singles.slope(agent, x), passes + steps
             point[:, r] = x
             slowest = max(slowest, passes)
         self._last[agent] = LastSolve(point.copy(), slopes)
         return slowest
-
-    def _finish(self, agent: int, sigma: float, constant: Floats, x: Floats, most: int) -> tuple[Floats, float, int]:
-        """Finish a column by Newton's method."""
-        newton = self._newton(
-            agent, sigma, lambda x: self._singles.slope(agent, x[:, 0])[:, None], self._metrics[agent]
-        )
-        return newton.solve(x, constant, self.tolerance, min(most, _NEWTON_STEPS))

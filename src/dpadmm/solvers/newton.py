@@ -67,12 +67,15 @@ class NewtonColumns:
             hessian = Spectrum.of_rows(scaled_rows(self.rows, np.sqrt(curvature)), self.scale)
             return -hessian.solve(gradient[:, None], self.sigma)[:, 0]
         vectors, gains, spread = self.metric.inverse(self.sigma)
-        bends = self.scale * curvature
-        return -conjugate_gradients(
+        bends, enough = self.scale * curvature, _CLOSE * float(np.linalg.norm(gradient))
+        step, _ = conjugate_gradients(
             lambda v: np.asarray(self.rows.T @ (bends * (self.rows @ v))) + self.sigma * v,
-            lambda v: vectors @ (gains * (vectors.T @ v)) + spread * v,
             gradient,
+            enough,
+            _PRODUCTS,
+            lambda v: vectors @ (gains * (vectors.T @ v)) + spread * v,
         )
+        return -step
 
     def _gradient_at(self, x: Floats, constant: Floats) -> Floats:
         return self.gradient(np.ascontiguousarray(x[:, None]), constant[:, None])[:, 0]
@@ -103,19 +106,28 @@ class NewtonColumns:
 
 
 def conjugate_gradients(
-    times: Callable[[Floats], Floats], precondition: Callable[[Floats], Floats], right: Floats
-) -> Floats:
-    """Return x with `times(x)` close to `right`; `x @ right > 0` however early it stops. Both maps are positive."""
-    x, residual = np.zeros_like(right), right.copy()
-    z = precondition(residual)
-    direction, size = z, float(residual @ z)
-    for _ in range(_PRODUCTS):
+    times: Callable[[Floats], Floats],
+    right: Floats,
+    enough: float,
+    most: int,
+    precondition: Callable[[Floats], Floats] = lambda v: v,
+) -> tuple[Floats, int]:
+    """Return x with `||times(x) - right|| <= enough`, or after `most` products; and their number.
+
+    `x @ right > 0` however early it stops. Both maps are positive.
+    """
+    x, residual = np.zeros_like(right), right
+    direction = precondition(residual)
+    size = float(residual @ direction)
+    products = 0
+    while products < most:
+        products += 1
         image = times(direction)
         length = size / float(direction @ image)
         x, residual = x + length * direction, residual - length * image
-        if np.linalg.norm(residual) <= _CLOSE * np.linalg.norm(right):
+        if np.linalg.norm(residual) <= enough:
             break
         z = precondition(residual)
         before, size = size, float(residual @ z)
         direction = z + (size / before) * direction
-    return x
+    return x, products

@@ -7,7 +7,8 @@ the solver reaches its tolerance whatever the records are.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import SoftmaxRisk
+from dpadmm.solvers.newton import conjugate_gradients
 from dpadmm.solvers.solver import AgentSolver, Solution, Subproblem, over_blocks, require_converged
 
 _MOST_STEPS = 1000
@@ -69,14 +71,12 @@ class _Column:
     lin: Floats
     centre: Floats
     pull: float
+    part: slice = field(init=False)
+    labels: NDArray[np.intp] = field(init=False)
 
-    @property
-    def part(self) -> slice:
-        return self.risk.part(self.agent)
-
-    @property
-    def labels(self) -> NDArray[np.intp]:
-        return self.risk.labels[self.part]
+    def __post_init__(self) -> None:
+        part = self.risk.part(self.agent)
+        vars(self).update(part=part, labels=self.risk.labels[part])
 
     def solve(self, start: Floats, tolerance: float) -> tuple[Floats, float, int]:
         """Return the minimiser, the norm of the gradient there, and how many passes over the data that took."""
@@ -86,7 +86,9 @@ class _Column:
         for _ in range(_MOST_STEPS):
             if size <= tolerance:
                 break
-            direction, products = self.direction(x, g, min(0.1, math.sqrt(size)) * size)
+            # A step that brings the gradient's linear model below a part of its size.
+            enough, times = min(0.1, math.sqrt(size)) * size, partial(self.product, self.bend(x))
+            direction, products = conjugate_gradients(times, -g, enough, _MOST_PRODUCTS)
             passes += products
             for halving in range(_HALVINGS):
                 part = 0.5**halving
@@ -106,22 +108,6 @@ class _Column:
         pulls = self.risk.loss.residual(self.risk.scores(self.part, x[:, None]), self.labels)
         own = self._summed(pulls[:, 0]) + self.risk.mu * x
         return self.weight * own + self.lin + self.pull * (x - self.centre)
-
-    def direction(self, x: Floats, g: Floats, enough: float) -> tuple[Floats, int]:
-        """Return the step that brings the gradient's linear model below `enough`, by conjugate gradients."""
-        bend = self.bend(x)
-        step, rest = np.zeros_like(g), -g
-        along, square = rest.copy(), float(rest @ rest)
-        for number in range(1, _MOST_PRODUCTS + 1):
-            product = self.product(bend, along)
-            move = square / float(along @ product)
-            step += move * along
-            rest -= move * product
-            before, square = square, float(rest @ rest)
-            if math.sqrt(square) <= enough:
-                return step, number
-            along = rest + (square / before) * along
-        return step, _MOST_PRODUCTS
 
     def bend(self, x: Floats) -> _Bend:
         """Return what the Hessian at x is made of."""

@@ -85,10 +85,12 @@ def over_agents(work: Callable[[int, int], None], blocks: Sequence[int], threads
 
     Agents of several blocks come one after the other, and may use all threads; the others have one thread each.
     """
+    small = []
     for row, number in enumerate(blocks):
         if number > 1:
             work(row, threads)
-    small = [row for row, number in enumerate(blocks) if number == 1]
+        else:
+            small.append(row)
 
     def alone(first: int, last: int) -> None:
         for row in small[first:last]:
@@ -338,7 +340,9 @@ class WatchedSolver:
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """Solve, or refuse without having looked at the records."""
-        if not largest_term(subproblem, self.constants, self.weights) * self.rounded <= self.tolerance:  # NaN: refuse
+        if (
+            not largest_term(subproblem, self.constants, self.weights) * self.rounded <= self.solver.tolerance
+        ):  # NaN: refuse
             raise SolverError(
                 "Messages have become so large, or the penalty is so small, that 64-bit numbers cannot solve every "
                 f"local problem to the gradient tolerance {self.tolerance:.1e}. This follows from public numbers and "

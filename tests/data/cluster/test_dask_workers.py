@@ -14,8 +14,8 @@ import distributed
 from tests.grouped import grouped
 
 import dpadmm
-from dpadmm.data.cluster import dask_workers
-from dpadmm.data.cluster.dask_workers import DaskWorkers, connected
+from dpadmm.data import cluster
+from dpadmm.data.cluster import DaskWorkers, connect
 from dpadmm.data.parquet import ParquetTable
 from dpadmm.errors import ClusterError, InputError
 from dpadmm.estimators import SimulatedNoiseWarning
@@ -66,9 +66,9 @@ def test_results_come_in_order_from_as_many_tasks_as_threads(workers, client, mo
     sent = []
     plain = client.map
     monkeypatch.setattr(client, "map", lambda *words, **more: sent.extend(words[1]) or plain(*words, **more))
-    assert list(workers.results(operator.neg, range(7))) == [-i for i in range(7)]
-    assert [len(errand.items) for errand in sent] == [3, 4]
-    assert list(workers.results(operator.neg, [])) == []
+    assert list(workers.run(operator.neg, range(7))) == [-i for i in range(7)]
+    assert [len(work.items) for work in sent] == [3, 4]
+    assert list(workers.run(operator.neg, [])) == []
 
 
 def test_a_model_has_the_bits_of_the_one_made_in_process(client, places):
@@ -87,28 +87,28 @@ def test_an_address_is_enough(client, monkeypatch):
     told = []
     with cluster_workers(client.scheduler.address, told.append) as workers:
         own = workers.client
-        assert list(workers.results(abs, [-1])) == [1]
+        assert list(workers.run(abs, [-1])) == [1]
     assert own.status == "closed"
     assert told == []
-    monkeypatch.setattr(dask_workers, "_is_here", lambda host: False)
+    monkeypatch.setattr(cluster, "_is_local", lambda host: False)
     with cluster_workers(client, told.append):
         assert "without encryption" in told[0]
 
 
 def test_long_points_go_to_every_task_without_a_warning(workers):
     point = np.arange(1e6)
-    found = list(workers.results(operator.itemgetter(-1), [point, -point]))
+    found = list(workers.run(operator.itemgetter(-1), [point, -point]))
     assert found == [point[-1], -point[-1]]
 
 
 def test_no_cell_is_in_an_error_or_in_a_log(workers, client):
     with pytest.raises(ClusterError, match="ValueError at line") as raised:
-        list(workers.results(int, ["1", CELL, "3"]))
+        list(workers.run(int, ["1", CELL, "3"]))
     assert CELL not in str(raised.value)
     assert raised.value.__context__ is None
     assert CELL not in logs(client)
     assert forgotten(client, within=2)  # although the traceback that is kept here knows the futures
-    assert list(workers.results(int, ["1", "3"])) == [1, 3]
+    assert list(workers.run(int, ["1", "3"])) == [1, 3]
 
 
 def test_what_dask_would_say_of_a_failing_task_is_in_the_logs_that_are_searched(client):
@@ -120,13 +120,13 @@ def test_what_dask_would_say_of_a_failing_task_is_in_the_logs_that_are_searched(
 
 
 def test_a_file_that_changes_is_refused_by_workers(workers, places):
-    (table,) = workers.checked([ParquetTable.of(Path("north.parquet"))])
+    (table,) = workers.check_tables([ParquetTable.of(Path("north.parquet"))])
     assert all(part.path.is_absolute() for part in table.parts)
     check = operator.methodcaller("check")
-    assert list(workers.results(check, table.parts)) == [None] * len(table.parts)
+    assert list(workers.run(check, table.parts)) == [None] * len(table.parts)
     (places.folder / "north.parquet").write_bytes((places.folder / "south/1.parquet").read_bytes())
     with pytest.raises(InputError, match=r"north\.parquet has changed"):
-        list(workers.results(check, table.parts))
+        list(workers.run(check, table.parts))
 
 
 def test_files_that_workers_do_not_see_are_refused_before_a_pass(workers, places):
@@ -135,19 +135,19 @@ def test_files_that_workers_do_not_see_are_refused_before_a_pass(workers, places
     (places.folder / "north.parquet").write_bytes((places.folder / "south/2.parquet").read_bytes())
     told = r"Worker tcp.* has another file at .*north.*; .*cannot read .*1.parquet.*and 1 more\. Every worker needs"
     with pytest.raises(InputError, match=told):
-        workers.checked(tables)
+        workers.check_tables(tables)
 
 
 def test_other_versions_are_refused_before_and_at_a_task(workers, client):
     def spoil():
-        from dpadmm.data.cluster import errands
+        from dpadmm.data import cluster
 
-        errands.kept, errands.versions = errands.versions, lambda: (("dpadmm", "0.0.7"), *errands.kept()[1:])
+        cluster.kept, cluster.versions = cluster.versions, lambda: (("dpadmm", "0.0.7"), *cluster.kept()[1:])
 
     def mend():
-        from dpadmm.data.cluster import errands
+        from dpadmm.data import cluster
 
-        errands.versions = errands.kept
+        cluster.versions = cluster.kept
 
     one = list(client.nthreads())[:1]
     workers.check()
@@ -156,7 +156,7 @@ def test_other_versions_are_refused_before_and_at_a_task(workers, client):
         with pytest.raises(InputError, match=rf"Worker {one[0]} has dpadmm 0\.0\.7 instead of \d.*same versions"):
             workers.check()
         with pytest.raises(ClusterError, match=r"dpadmm 0\.0\.7 instead of"):
-            list(workers.results(abs, [1, 2]))
+            list(workers.run(abs, [1, 2]))
     finally:
         client.run(mend, workers=one)
     workers.check()
@@ -169,22 +169,22 @@ def test_a_machine_without_dpadmm_is_refused(workers, client, monkeypatch):
 
 
 def test_a_pass_that_is_given_up_is_cancelled(workers, client):
-    begun = workers.results(time.sleep, [0, 0, 1, 1])
+    begun = workers.run(time.sleep, [0, 0, 1, 1])
     assert next(begun) is None
     begun.close()  # as Ctrl-C does
     assert forgotten(client, within=1)
 
 
 def test_a_client_of_a_lost_scheduler_says_what_to_do(places, monkeypatch):
-    monkeypatch.setattr(dask_workers, "_CONNECT", 0.2)
+    monkeypatch.setattr(cluster, "_CONNECT", 0.2)
     with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty:
         client = distributed.Client(empty, set_as_default=False)
         with pytest.raises(InputError, match=r"has no workers. Start some: dask worker inproc"), client:
             DaskWorkers(client).check()
-        with pytest.raises(InputError, match="must be a Client that is connected"), connected(client):
+        with pytest.raises(InputError, match="must be a Client that is connected"), connect(client):
             pytest.fail("connected")
         with pytest.raises(ClusterError, match=r"connection to the cluster's scheduler was lost.*stays spent"):
-            list(DaskWorkers(client).results(abs, [1]))
+            list(DaskWorkers(client).run(abs, [1]))
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from dpadmm.data.cluster.dask_workers import connected
+from dpadmm.data.cluster import connect
 from dpadmm.errors import InputError
 
 ASK = """
-from dpadmm.data.cluster.dask_workers import connected
+from dpadmm.data.cluster import connect
 try:
-    with connected("nonsense"):
+    with connect("nonsense"):
         pass
 except Exception as error:
     print(type(error).__name__)
@@ -32,7 +32,7 @@ def test_whoever_is_no_scheduler_is_refused():
         thread = threading.Thread(target=answer)
         thread.start()
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(InputError, match=f"No Dask scheduler answers at '{address}'"), connected(address):
+        with pytest.raises(InputError, match=f"No Dask scheduler answers at '{address}'"), connect(address):
             pytest.fail("connected")
         thread.join()
 

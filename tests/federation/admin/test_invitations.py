@@ -17,7 +17,7 @@ import httpx
 from tests.protections import changed, nested
 
 from dpadmm.data import Numeric, Schema, Screening, ThresholdLabel
-from dpadmm.data.table_format import TableFormat
+from dpadmm.data.reading import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.admin.joining import Guest, OwnRules, check_silo, make_silo

@@ -16,6 +16,7 @@ from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, carry_out, plan, planner
+from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.accounting import Target
@@ -74,7 +75,7 @@ def test_every_silo_applies_the_weights(classes, tmp_path, method, protection, n
     made = with_rounds(made, 6)
     known = world.agreement
     people = (known.participants, known.coordinator, known.schema)
-    terms = made.terms("weighted", *people, class_weights=WEIGHTS[number], noise=NoiseOrigin.TEST, seed=5)
+    terms = federation_terms(made, "weighted", *people, class_weights=WEIGHTS[number], noise=NoiseOrigin.TEST, seed=5)
     world.approve(terms)
     coordinator = world.coordinator(terms)
     world.drive(coordinator)
@@ -86,7 +87,7 @@ def test_every_silo_applies_the_weights(classes, tmp_path, method, protection, n
     np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12)
     assert np.linalg.norm(here.model - plain.model) > 0.01
     # Noise hides the heaviest class: it is that of terms without weights.
-    unweighted = made.terms("weighted", *people, noise=NoiseOrigin.TEST, seed=5)
+    unweighted = federation_terms(made, "weighted", *people, noise=NoiseOrigin.TEST, seed=5)
     assert agreed_run(terms).mark == agreed_run(unweighted).mark
     model = federation_model(outcome, classes.SCHEMA)
     assert "records are weighted by their class" in model.statement

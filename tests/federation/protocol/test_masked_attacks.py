@@ -275,7 +275,7 @@ def test_masks_of_different_pairs_rounds_and_slots_have_nothing_in_common():
 
 def test_a_part_without_its_share_of_the_noise_does_not_leave(world, monkeypatch):
     roster = world.roster()
-    monkeypatch.setattr(PlannedNoise, "shares", lambda self, slot, k, agents, values: [to_words(values[0], 2.0**-20)])
+    monkeypatch.setattr(PlannedNoise, "shares", lambda self, kind, k, agents, values: [to_words(values[0], 2.0**-20)])
     world.refuses(world.ask(1, relay=roster), ENDED, releases=1)
     monkeypatch.undo()
     world.refuses(world.ask(2, inbox=ZERO), ENDED, releases=1)

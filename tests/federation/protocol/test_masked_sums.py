@@ -11,7 +11,7 @@ from dpadmm.federation.messages import Answer, Joined, Vector
 from dpadmm.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.masks import sum_words
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 
 ZERO = np.zeros((2, 3))  # a broadcast of noisy gradients
 
@@ -114,13 +114,13 @@ def test_a_silo_with_another_grid_is_refused_when_it_joins(world):
 
 
 def test_an_exchange_reads_the_sum_of_its_round_and_nothing_else():
-    taken = TakenSum(Slot("sum"), 2, np.ones((1, 3, 1)))
+    taken = TakenSum(MessageKind("sum"), 2, np.ones((1, 3, 1)))
     with pytest.raises(InputError, match="did not read the sum"):
         taken.check_drawn(2, None)
-    for slot, k in ((Slot("sum"), 1), (Slot("other"), 2)):
+    for kind, k in ((MessageKind("sum"), 1), (MessageKind("other"), 2)):
         with pytest.raises(InputError, match="silos sent the sum"):
-            taken.total(slot, k, np.zeros((2, 3, 1)))
+            taken.total(kind, k, np.zeros((2, 3, 1)))
     with pytest.raises(InputError, match="the coordinator adds none"):
-        taken.perturb(Slot("sum"), 2, np.array([-1]), np.zeros((1, 3, 1)))
-    assert (taken.total(Slot("sum"), 2, np.zeros((2, 3, 1))) == 1.0).all()
+        taken.perturb(MessageKind("sum"), 2, np.array([-1]), np.zeros((1, 3, 1)))
+    assert (taken.total(MessageKind("sum"), 2, np.zeros((2, 3, 1))) == 1.0).all()
     taken.check_drawn(2, None)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tests.builders import with_rounds
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.core.spec import TrainingSpec
 from dpadmm.data.columns import ClassLabel
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
 from dpadmm.federation.outcome import outcome_of
@@ -18,6 +18,7 @@ from dpadmm.federation.terms import agreed_run
 from dpadmm.networks import path
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, carry_out, plan, planner
+from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import ProfileRule, TableShape
@@ -47,7 +48,7 @@ def planned(method=None, rounds=6, **facts):
 
 
 def terms_of(made, **choices):
-    return made.terms("planned", PEOPLE, "a" * 64, "b" * 64, **choices)
+    return federation_terms(made, "planned", PEOPLE, "a" * 64, "b" * 64, **choices)
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_softmax_over_several_classes(three_classes, tmp_path, method, protectio
     )
     made, known = planned(method, loss=Softmax(3), protection=protection), world.agreement
     people = (known.participants, known.coordinator, known.schema)
-    terms = made.terms("planned", *people, noise=NoiseOrigin.TEST, seed=5)
+    terms = federation_terms(made, "planned", *people, noise=NoiseOrigin.TEST, seed=5)
     assert (terms.loss, terms.n_classes, terms.dimension) == (made.task.loss, 3, 9)
     assert Agreement.from_json(terms.as_json()).loss == made.task.loss != Softmax(3)
     for dimension in (3, 9):
@@ -132,7 +133,7 @@ def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(
     world = worlds.make(tmp_path, method, approves=False, **(worlds.MASKED if is_masked else {}))
     made, known = planned(method, **facts), world.agreement
     people = (known.participants, known.coordinator, known.schema)
-    terms = made.terms("planned", *people, noise=NoiseOrigin.TEST, seed=5)
+    terms = federation_terms(made, "planned", *people, noise=NoiseOrigin.TEST, seed=5)
     world.approve(terms)
     coordinator = world.coordinator(terms)
     world.drive(coordinator)
@@ -140,7 +141,7 @@ def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(
     here = carry_out(made, worlds.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
     # Terms keep 1e-11 of a pure budget back, for sums that are rounded up.
     np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12 if terms.delta else 1e-9)
-    said = made.spec.statement().curve.epsilon(terms.delta)
+    said = made.spec.account().curve.epsilon(terms.delta)
     assert said == pytest.approx(1.0, rel=1e-6)
     assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-9)
     if terms.delta:  # a ledger's delta is that of the terms
@@ -173,7 +174,9 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
     columns = worlds.SCHEMA.columns
     form = ProfileForm(columns)
     made, known = planned(method, **(COUNTED | {"table": TableShape.of(form)} | facts)), world.agreement
-    terms = made.terms("planned", known.participants, known.coordinator, known.schema, noise=NoiseOrigin.TEST, seed=5)
+    terms = federation_terms(
+        made, "planned", known.participants, known.coordinator, known.schema, noise=NoiseOrigin.TEST, seed=5
+    )
     has_profile = made.profile is not None
     assert terms.reach == made.reach > 0
     assert (terms.profile.share if terms.profile else 0.0) == pytest.approx(0.3 if has_profile else 0.0, rel=1e-9)
@@ -182,7 +185,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
     records = [silo._records() for silo in world.silos.values()]
-    rows = RawSilos(worlds.SCHEMA, [r.cells for r in records], [[r.cells.labels for r in records]])
+    rows = Dataset(worlds.SCHEMA, [r.cells for r in records])
     here = carry_out(made, rows, SimulatedSampler(seed=5), progress=False)
     model = federation_model(outcome, worlds.SCHEMA)
     assert outcome.rounds == len(outcome.estimates) == 6
@@ -198,7 +201,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
             np.testing.assert_allclose(ours.counts, theirs.counts, rtol=1e-9, atol=1e-6)
             assert ours.noise_std == pytest.approx(theirs.noise_std, rel=1e-9)
         assert model.profile.form == form.digest
-    said = made.spec.statement().curve.epsilon(terms.delta)
+    said = made.spec.account().curve.epsilon(terms.delta)
     assert said == pytest.approx(20.0, rel=1e-6)
     assert max(silo.epsilon for silo in outcome.silos) == pytest.approx(said, rel=1e-8)
     for agent, silo in enumerate(outcome.silos):

@@ -17,9 +17,11 @@ from dpadmm.federation.policy import Policy
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.sampler import SimulatedSampler
-from dpadmm.planner import plan, planner
+from dpadmm.planner import Task, plan, planner
+from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk
@@ -134,8 +136,8 @@ def test_a_plan_writes_the_relation_into_the_terms(monkeypatch):
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     hidden = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
-    facts = {"dimension": 3, "loss": Logistic(), "epsilon": 1.0, "delta": 1e-5, "protection": hidden}
-    made = plan(sizes=(NOMINAL,) * 2, **facts)
+    target = Target(1.0, 1e-5)
+    made = plan(Task(sizes=(NOMINAL,) * 2, dimension=3, loss=Logistic(), target=target, protection=hidden))
     people = tuple(Participant(f"s{i}", NOMINAL, f"{i}" * 64) for i in range(2))
-    terms = made.terms("planned", people, "a" * 64, "b" * 64)
-    assert agreed_run(terms).plan.statement().protection.relation is Relation.ADD_OR_REMOVE
+    terms = federation_terms(made, "planned", people, "a" * 64, "b" * 64)
+    assert agreed_run(terms).plan.account().protection.relation is Relation.ADD_OR_REMOVE

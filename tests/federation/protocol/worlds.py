@@ -262,8 +262,8 @@ def recorded_shares(monkeypatch) -> dict[tuple[int, int], Words]:
     """Return what each silo's values and share of the noise will amount to before its masks, by silo and round."""
     original, found = PlannedNoise.shares, {}
 
-    def wrapped(self, slot, k, agents, values):
-        (words,) = original(self, slot, k, agents, values)
+    def wrapped(self, kind, k, agents, values):
+        (words,) = original(self, kind, k, agents, values)
         found[int(agents[0]), k] = words[:, 0]
         return [words]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.methods.base import OneNoise
 from dpadmm.problems.losses import Logistic, Squared
@@ -15,16 +15,16 @@ from dpadmm_research.datasets.generators import sparse_regression
 
 
 class Keyed(OneNoise):
-    """Noise that is a pure function of (slot, round, agent), as the counter-based samplers are."""
+    """Noise that is a pure function of (message kind, round, agent), as the counter-based samplers are."""
 
     def __init__(self, scale=0.1):
         self.scale = scale
 
-    def draw(self, slot, k, agent, shape):
-        return self.scale * np.random.default_rng([len(slot.name), k, int(agent) + 1]).standard_normal(shape)
+    def draw(self, kind, k, agent, shape):
+        return self.scale * np.random.default_rng([len(kind.name), k, int(agent) + 1]).standard_normal(shape)
 
-    def perturb(self, slot, k, agents, values):
-        return values + np.stack([self.draw(slot, k, i, values.shape[1:]) for i in agents])
+    def perturb(self, kind, k, agents, values):
+        return values + np.stack([self.draw(kind, k, i, values.shape[1:]) for i in agents])
 
 
 class Prescribed(OneNoise):
@@ -33,7 +33,7 @@ class Prescribed(OneNoise):
     def __init__(self, seed, scale):
         self.seed, self.scale, self.seen = seed, scale, {}
 
-    def perturb(self, slot, k, agents, values):
+    def perturb(self, kind, k, agents, values):
         for agent, value in zip(agents.tolist(), values, strict=True):
             self.seen[k, agent] = value.copy()
         words = [[self.seed, k, int(agent) + 1] for agent in agents]

@@ -47,8 +47,8 @@ def test_same_transcript_and_calibration(prescribed, quiet):
         hook = prescribed(1, 0.2)
         quiet.run(method, problem, Stopping(rounds=8), noise=hook)
         seen.append(hook.seen)
-    (promise,) = method.promises(Setting(problems[0], 8, 1e-9))
-    bounds = [row.certificates[0].bound for row in promise.rows]
+    (mechanism,) = method.mechanisms(Setting(problems[0], 8, 1e-9))
+    bounds = [row.certificates[0].bound for row in mechanism.rows]
     gaps = {key: np.linalg.norm(seen[0][key] - seen[1][key]) for key in seen[0]}
     for (k, agent), gap in gaps.items():
         expected = bounds[0] if agent == 0 and k % 2 == 1 else 0.0
@@ -56,7 +56,7 @@ def test_same_transcript_and_calibration(prescribed, quiet):
         assert expected - 3e-10 <= gap <= expected + 1e-15
     for sampler in (SimulatedSampler(seed=0), SecureSampler()):
         done = run_private(method, problems[0], 8, TARGET, sampler, engine=quiet)
-        assert TARGET.epsilon * (1 - 1e-6) <= done.statement.curve.epsilon(1e-5) <= TARGET.epsilon
+        assert TARGET.epsilon * (1 - 1e-6) <= done.account.curve.epsilon(1e-5) <= TARGET.epsilon
 
 
 def test_refusals(lasso, quiet):

@@ -77,7 +77,7 @@ class Scripted:
     def __init__(self, seed, scale):
         self.rng, self.scale, self.seen = np.random.default_rng(seed), scale, []
 
-    def perturb(self, slot, k, agents, values):
+    def perturb(self, kind, k, agents, values):
         self.seen.append(values.copy())
         return self.scale * self.rng.standard_normal(values.shape)
 
@@ -96,7 +96,7 @@ def test_same_transcript():
         hooks = [Scripted(seed, 10.0 ** (seed % 3 - 1)) for _ in pair]
         for problem, hook in zip(pair, hooks, strict=True):
             engine.run(method, problem, Stopping(rounds=3), noise=hook)
-        bound = method.promises(Setting(pair[0], 3, engine.tolerance))[0].rows[0].certificates[0].bound
+        bound = method.mechanisms(Setting(pair[0], 3, engine.tolerance))[0].rows[0].certificates[0].bound
         gaps = [np.linalg.norm(x - y) / bound for x, y in zip(hooks[0].seen, hooks[1].seen, strict=True)]
         worst[seed % 2] = max(worst.get(seed % 2, 0), *gaps)
     assert max(worst.values()) <= 1 + 1e-9
@@ -107,8 +107,8 @@ def test_private_run():
     problem = one_silo(Logistic())
     target = Target(1.0, 1e-5)
     done = run_private(GeneralADMM(1.0, SAME), problem, 10, target, SimulatedSampler(seed=0))
-    assert done.statement.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-    assert done.statement.theorems == ("C9 (general constraint)",)
+    assert done.account.curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert done.account.theorems == ("C9 (general constraint)",)
     (claim,) = claims_of(GeneralADMM(1.0, SAME), Setting(problem, 10, 1e-9)).theorems
     # For A = I with the 1/n inside, claim and certificate agree, tol aside: m^2 order/2.
     std = next(iter(done.plan)).noise_std
@@ -120,7 +120,7 @@ def test_loose_solves_are_paid_for():
     """The solver's tolerance and as much again for the outer steps (C7): the gap 2G/n grows by 4 tol."""
     problem = one_silo(Logistic())
     exact, loose = (
-        GeneralADMM(1.0, SAME).promises(Setting(problem, 3, tol))[0].rows[0].certificates[0].bound
+        GeneralADMM(1.0, SAME).mechanisms(Setting(problem, 3, tol))[0].rows[0].certificates[0].bound
         for tol in (1e-15, 1e-3)
     )
     gap = 2 * problem.functions.constants.record_gradient / 40

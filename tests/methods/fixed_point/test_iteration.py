@@ -68,8 +68,8 @@ def test_dp_cd_is_an_instance(one_silo, keyed, quiet):
     class PerBlock:
         """The engine's noise of the silo, on the scale of Algorithm 1 (2/beta times that of the gradient)."""
 
-        def perturb(self, slot, k, blocks, values):
-            return values - 2 / beta * noise.draw(slot, k, 0, (1, 1))
+        def perturb(self, kind, k, blocks, values):
+            return values - 2 / beta * noise.draw(kind, k, 0, (1, 1))
 
     blocks = FixedPointIteration(
         gradient_operator(lambda u: risk.gradient(u.reshape(1, 5, 1)).reshape(5, 1, 1), beta),

@@ -84,7 +84,7 @@ def test_private_run(users):
     target = Target(2.0, 1e-6)
     order = Participation.subsets(120, 12, 20, np.random.default_rng(4))
     done = run_private(LassoADMM(8.0, clip=0.5, participation=order), problem, 20, target, SimulatedSampler(seed=1))
-    assert done.statement.curve.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
+    assert done.account.curve.epsilon(1e-6) == pytest.approx(2.0, rel=1e-6)
     assert {release.certificate.bound for release in done.plan} == {2.0}
 
 

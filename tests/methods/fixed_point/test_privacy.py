@@ -45,10 +45,10 @@ class TestCalibration:
     @every_unit
     def test_spends_the_target(self, logistic, name, unit):
         plan = plan_noise(METHODS[name](unit), logistic, 12, TARGET)
-        statement = plan.statement()
-        epsilon = statement.curve.epsilon(TARGET.delta)
+        account = plan.account()
+        epsilon = account.curve.epsilon(TARGET.delta)
         assert TARGET.epsilon * (1 - 1e-6) <= epsilon <= TARGET.epsilon
-        assert statement.protection.unit is unit
+        assert account.protection.unit is unit
         for curve in by_agent(plan).values():
             assert curve.epsilon(TARGET.delta) <= TARGET.epsilon
 
@@ -61,14 +61,14 @@ class TestCalibration:
             TARGET,
             protection=Protection(silos_per_person=2, records_per_person=3),
         )
-        statement = plan.statement()
-        assert (statement.protection.silos_per_person, statement.protection.records_per_person) == (2, 3)
-        assert statement.curve.epsilon(TARGET.delta) <= TARGET.epsilon
+        account = plan.account()
+        assert (account.protection.silos_per_person, account.protection.records_per_person) == (2, 3)
+        assert account.curve.epsilon(TARGET.delta) <= TARGET.epsilon
 
     def test_two_silos_move_the_mean_twice_as_far(self, logistic):
         setting = [Setting(logistic, 5, 1e-9, protection=Protection(silos_per_person=s)) for s in (1, 2, 4)]
         one, two, four = (
-            CoordinatorADMM(0.7, unit=Unit.USER).promises(s)[0].rows[0].certificates[-1].bound for s in setting
+            CoordinatorADMM(0.7, unit=Unit.USER).mechanisms(s)[0].rows[0].certificates[-1].bound for s in setting
         )
         assert two == pytest.approx(2 * one)
         assert four == pytest.approx(4 * one)
@@ -109,14 +109,14 @@ class TestCalibration:
         schedule = method.schedule(Setting(logistic, 12, EXACT.tolerance))
         flat = plan_noise(method, logistic, 12, TARGET, engine=EXACT)
         best = plan_noise(method, logistic, 12, TARGET, schedule=schedule, engine=EXACT)
-        assert best.statement().curve.epsilon(1e-5) == pytest.approx(TARGET.epsilon, rel=1e-6)
+        assert best.account().curve.epsilon(1e-5) == pytest.approx(TARGET.epsilon, rel=1e-6)
         assert sum(r.noise_std**2 for r in best) < 0.99 * sum(r.noise_std**2 for r in flat)
 
     @pytest.mark.parametrize("name", ["federated", "coordinator"])
     def test_secure_release(self, logistic, name):
         done = run_private(METHODS[name](Unit.RECORD), logistic, 2, TARGET, SecureSampler(), engine=EXACT)
         assert np.isfinite(done.run.estimate).all()
-        assert done.statement.curve.epsilon(1e-5) <= TARGET.epsilon
+        assert done.account.curve.epsilon(1e-5) <= TARGET.epsilon
 
     def test_same_seed_same_run(self, logistic):
         method = METHODS["federated"](Unit.RECORD)
@@ -131,7 +131,7 @@ class TestCalibration:
         for unit in (Unit.RECORD, Unit.USER):
             plan = plan_noise(CentralisedADMM(1.0, clip=0.25, unit=unit), problem, 3, TARGET)
             assert {r.certificate.bound for r in plan} == {4 * 0.25}
-            assert plan.statement().protection.unit is unit
+            assert plan.account().protection.unit is unit
         with pytest.raises(InputError, match="no bound"):
             plan_noise(CoordinatorADMM(1.0), problem, 3, TARGET)
 
@@ -181,10 +181,10 @@ def widest(method, pair, rounds, prescribed, seed, scale, agent):
         EXACT.run(method, problem, Stopping(rounds=rounds), noise=hook)
         seen.append(hook.seen)
     setting = Setting(pair[0], rounds, EXACT.tolerance)
-    (promise,) = method.promises(setting)
+    (mechanism,) = method.mechanisms(setting)
     ratios = []
-    rows = {row.agent: row for row in promise.rows}
-    row = rows[0 if promise.is_common else agent]
+    rows = {row.agent: row for row in mechanism.rows}
+    row = rows[0 if mechanism.is_common else agent]
     bounds = dict(zip(row.rounds, row.certificates, strict=True))
     for k, i in seen[0]:
         gap = np.linalg.norm(seen[0][k, i] - seen[1][k, i])
@@ -251,7 +251,7 @@ class TestSameTranscript:
             EXACT.run(method, problem, Stopping(rounds=1), noise=hook)
             seen.append(hook.seen[1, COORDINATOR])
         bound = (
-            CoordinatorADMM(0.5, 0.5, Unit.USER).promises(Setting(pair[0], 1, 1e-12))[0].rows[0].certificates[0].bound
+            CoordinatorADMM(0.5, 0.5, Unit.USER).mechanisms(Setting(pair[0], 1, 1e-12))[0].rows[0].certificates[0].bound
         )
         assert np.linalg.norm(seen[0] - seen[1]) > 1.5 * bound
 
@@ -267,8 +267,8 @@ class TestSameTranscript:
     @every_unit
     def test_loose_solves_are_paid_for(self, logistic, build, unit):
         """C7: a gradient below tol of `w_i f_i + ...` is one below N tol of the prox; bounds are linear in the gap."""
-        promises = [build(0.5, unit=unit).promises(Setting(logistic, 3, tol))[0] for tol in (1e-15, 1e-3)]
-        exact, loose = (max(row.certificates[0].bound for row in promise.rows) for promise in promises)
+        mechanisms = [build(0.5, unit=unit).mechanisms(Setting(logistic, 3, tol))[0] for tol in (1e-15, 1e-3)]
+        exact, loose = (max(row.certificates[0].bound for row in mechanism.rows) for mechanism in mechanisms)
         gap = 2.0 if unit is Unit.USER else 2.0 / logistic.functions.sizes.min()
         assert loose / exact == pytest.approx((gap + 2 * 4 * 1e-3) / gap, rel=1e-9)
 

@@ -39,7 +39,7 @@ def drawn(rng, number, is_long=False):
 
 def bound(one, people):
     """Return what the sum of the gradients is certified to move."""
-    setting = Setting(one, 1, None, protection=people)
+    setting = Setting(one, 1, 0.0, protection=people)
     return gradient_sum([setting.local(i, tolerance=0.0) for i in range(one.n_agents)]).bound
 
 
@@ -132,4 +132,4 @@ def test_the_planned_noise_leaves_exactly_the_budget_of_a_record_that_is_there_o
     assert len(stds) == rounds
     m = float(np.sqrt(np.sum((np.array(shifts) / stds) ** 2)))
     assert m == pytest.approx(float(m_of(1.0, 1e-5)), rel=1e-6)
-    assert plan.statement().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert plan.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)

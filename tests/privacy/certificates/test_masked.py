@@ -13,7 +13,7 @@ from tests.contracts.certificates import changed
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import summed
 from dpadmm.noise.sampler import grid_for
-from dpadmm.privacy.accounting import statement
+from dpadmm.privacy.accounting import account_for
 from dpadmm.privacy.certificates.gradients import gradient_sum
 from dpadmm.privacy.certificates.local import TRUSTED_SUM, LocalFunction
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
@@ -138,14 +138,14 @@ class TestWhatIsSaid:
         assert any("no silo looks" in words and f"{factor} times" in words for words in said.assumptions)
 
     def test_the_statement_names_the_view(self):
-        said = statement([released(masked_sum(PLAIN, shares=Shares(5, 1), grid=GRID, dimension=1))])
+        said = account_for([released(masked_sum(PLAIN, shares=Shares(5, 1), grid=GRID, dimension=1))])
         assert said.protection == Protection(view=View.AGGREGATE, colluders=1)
         assert said.curve.m == pytest.approx(2.125 * (1 + GRID**2 / 4))
 
     def test_sums_with_different_numbers_of_colluders_are_not_added_up(self):
         pair = [released(masked_sum(PLAIN, shares=Shares(5, t), grid=GRID, dimension=1)) for t in (1, 2)]
         with pytest.raises(InputError, match="disagree on colluders"):
-            statement(pair)
+            account_for(pair)
 
 
 class TestShares:

@@ -126,7 +126,7 @@ def test_two_open_ledgers_never_share_an_account(closed, tools):
         with Ledger.open(closed, compose=tools.compose) as third:
             tools.reserve(second, tools.gaussian(8), run="third")
             assert third.runs() == second.runs()
-            assert third._account is not second._account
+            assert third._state is not second._state
 
 
 def test_figures_follow_the_budget_and_the_accountant(closed, tools):

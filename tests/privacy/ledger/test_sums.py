@@ -9,7 +9,7 @@ from tests.contracts.certificates import changed
 
 from dpadmm.codec import encode
 from dpadmm.errors import InputError
-from dpadmm.privacy.accounting import statement
+from dpadmm.privacy.accounting import account_for
 from dpadmm.privacy.certificates.sums import Shares, column_profile, masked_sum, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, open_for_reading
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
@@ -48,7 +48,7 @@ def test_a_sum_against_one_colluder_is_admitted_where_it_covers_the_observer(pat
     with made(path, protection) as ledger:
         ledger.confirm(DATA).check_protection(sums(1))
         reserve(ledger, summed(1))
-        assert ledger.statement().spent_epsilon == pytest.approx(statement([summed(1)]).curve.epsilon(1e-5), rel=1e-9)
+        assert ledger.statement().spent_epsilon == pytest.approx(account_for([summed(1)]).curve.epsilon(1e-5), rel=1e-9)
         assert f"from {protection.observer}" in str(ledger.statement())
 
 
@@ -111,7 +111,7 @@ def test_a_kept_profile_remembers_whose_shares_it_is_made_of(path):
         kept = confirmed.kept_profile(subject)
         paid = confirmed.release_of(kept)
         assert confirmed.kept_profile(replace(subject, protection=sums(2))) is None
-    found, own = statement([paid]), statement([release])
+    found, own = account_for([paid]), account_for([release])
     assert found.curve.epsilon(1e-5) == pytest.approx(own.curve.epsilon(1e-5), rel=1e-9)
     assert found.if_all_collude.epsilon(1e-5) == pytest.approx(own.if_all_collude.epsilon(1e-5), rel=1e-9)
     assert np.isclose(kept.noise_std, 8.0 * np.sqrt(5 / 4))

@@ -227,7 +227,7 @@ def test_an_edited_version_is_noticed(ledger, path, change):
 def test_versions_come_one_after_the_other(ledger, path):
     """An entry with another number was written by somebody else's code: it is not understood."""
     with ledger._writing() as writer:
-        strange = replace(ledger._account.newest.next(GROWN, ledger._key()), version=3)
+        strange = replace(ledger._state.newest.next(GROWN, ledger._key()), version=3)
         store.append(ledger._connection, [writer.next(entries.Kind.VERSION, strange)])
     with pytest.raises(LedgerError, match="cannot be understood"):
         _ = ledger.head

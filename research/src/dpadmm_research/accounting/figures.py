@@ -14,7 +14,7 @@ from dpadmm.codec import encode
 from dpadmm.errors import DpadmmError
 from dpadmm.methods.base import Method
 from dpadmm.noise.mechanisms import Family
-from dpadmm.privacy.accounting import Statement
+from dpadmm.privacy.accounting import Account
 from dpadmm.privacy.protection import Certificate, Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.accounting.one_agent import OneAgent
@@ -79,7 +79,7 @@ class Figures:
     described: Described
     noise: Floats
     delta: float
-    statement: Statement
+    account: Account
     epsilon: float
     sensitivities: tuple[Sensitivity, ...]
     claims: tuple[ClaimedEpsilon, ...]
@@ -90,13 +90,13 @@ class Figures:
 def figures(described: Described, noise: Floats, delta: float) -> Figures:
     """Return what is certified and what is claimed at this noise."""
     agent = described.agent
-    said = agent.statement(noise)
+    said = agent.account(noise)
     claims, bound, reason = _claimed(described.on_paper, noise, delta)
     return Figures(
         described=described,
         noise=noise,
         delta=delta,
-        statement=said,
+        account=said,
         epsilon=said.curve.epsilon(delta),
         sensitivities=_sensitivities(agent.certificates),
         claims=claims,
@@ -134,7 +134,7 @@ def shown(value: float) -> str:
 
 def as_json(shown_figures: Figures) -> dict[str, Any]:
     """Return the figures as plain values."""
-    f, said = shown_figures, shown_figures.statement
+    f, said = shown_figures, shown_figures.account
     return {
         "method": f.described.name,
         "settings": f.described.settings,
@@ -187,7 +187,7 @@ def print_figures(f: Figures) -> None:
     console = Console(highlight=False)
     console.print(noise_words(f), soft_wrap=True)
     console.print(_table(f))
-    said = f.statement
+    said = f.account
     hidden = said.protection
     people = f"; a person has {hidden.people}" if hidden.unit is Unit.RECORD else ""
     console.print(f"Protects {hidden} from {hidden.observer}{people}.", soft_wrap=True)
@@ -219,8 +219,8 @@ def _table(f: Figures) -> Table:
         table.add_column("CLAIMED", style="yellow")
     table.add_row("epsilon", shown(f.epsilon), *(shown(claim.value) for claim in f.claims))
     table.add_row("delta", shown(f.delta), *(shown(claim.delta) for claim in f.claims))
-    table.add_row("by", ", ".join(f.statement.theorems), *(f"{c.paper.value}, {c.theorem}" for c in f.claims))
-    table.add_row("status", f.statement.standing, *(_status(claim) for claim in f.claims))
+    table.add_row("by", ", ".join(f.account.theorems), *(f"{c.paper.value}, {c.theorem}" for c in f.claims))
+    table.add_row("status", f.account.standing, *(_status(claim) for claim in f.claims))
     for each in f.sensitivities:
         claimed = [] if f.claimed_sensitivity is None else [_claimed_sensitivity(f.claimed_sensitivity)]
         table.add_row(f"sensitivity, {each.theorem}", _course(each.bounds), *claimed)

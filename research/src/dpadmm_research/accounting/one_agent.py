@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting
-from dpadmm.noise.mechanisms import COORDINATOR, Family, Promise, last_round
+from dpadmm.noise.mechanisms import COORDINATOR, Family, MechanismSpec, last_round
 from dpadmm.noise.plan import NoisePlan, at_levels
 from dpadmm.noise.split import is_free_split
 from dpadmm.privacy.accounting import (
+    Account,
     PureTarget,
-    Statement,
     Target,
     calibrate_gaussian,
     calibrate_laplace,
@@ -49,34 +49,34 @@ class OneAgent:
     smoothing_rate: float | None = None
 
     @cached_property
-    def promises(self) -> tuple[Promise, ...]:
+    def mechanisms(self) -> tuple[MechanismSpec, ...]:
         """What the agent releases, and so does every silo in which the person has records."""
-        return tuple(self._in_all_silos(promise) for promise in self.algorithm.promises(self.setting))
+        return tuple(self._in_all_silos(mechanism) for mechanism in self.algorithm.mechanisms(self.setting))
 
-    def _in_all_silos(self, promise: Promise) -> Promise:
-        row = promise.rows[0]
+    def _in_all_silos(self, mechanism: MechanismSpec) -> MechanismSpec:
+        row = mechanism.rows[0]
         silos = 1 if row.agent == COORDINATOR else self.setting.protection.silos_per_person
-        return replace(promise, rows=tuple(replace(row, agent=row.agent + i) for i in range(silos)), is_common=False)
+        return replace(mechanism, rows=tuple(replace(row, agent=row.agent + i) for i in range(silos)), is_common=False)
 
     @property
     def copies(self) -> int:
         """How many agents' independent releases hurt one person; one noise at a coordinator hides all silos."""
-        return len(self.promises[0].rows)
+        return len(self.mechanisms[0].rows)
 
     @property
     def family(self) -> Family:
         """How the noise is distributed whose levels are told."""
-        return self.promises[0].family
+        return self.mechanisms[0].family
 
     @property
     def private_rounds(self) -> tuple[int, ...]:
         """The rounds that touch the data: one noise level each."""
-        return self.promises[0].rows[0].rounds
+        return self.mechanisms[0].rows[0].rounds
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """The certificates of the agent's releases, slot by slot."""
-        return tuple(certificate for promise in self.promises for certificate in promise.rows[0].certificates)
+        """The certificates of the agent's releases, message kind by message kind."""
+        return tuple(certificate for mechanism in self.mechanisms for certificate in mechanism.rows[0].certificates)
 
     def levels(self, noise: ArrayLike) -> Floats:
         """Return the noise as one positive level per private round."""
@@ -90,29 +90,29 @@ class OneAgent:
 
     def plan(self, noise: ArrayLike) -> NoisePlan:
         """Return every release that hurts the person, at this noise."""
-        slots = self.algorithm.slot_noise(self.setting, self.levels(noise))
+        kinds = self.algorithm.split_noise(self.setting, self.levels(noise))
         if self.smoothing_rate is not None:
-            slots = (*slots, np.full(len(self.private_rounds), self.smoothing_rate))
-        tables = [_by_round(promise, levels) for promise, levels in zip(self.promises, slots, strict=True)]
-        return at_levels(self.promises, tables)
+            kinds = (*kinds, np.full(len(self.private_rounds), self.smoothing_rate))
+        tables = [_by_round(mechanism, levels) for mechanism, levels in zip(self.mechanisms, kinds, strict=True)]
+        return at_levels(self.mechanisms, tables)
 
     def releases(self, noise: ArrayLike) -> tuple[Release, ...]:
         """Return the releases of one agent at this noise, in order of rounds."""
-        first = self.promises[0].rows[0].agent
+        first = self.mechanisms[0].rows[0].agent
         return tuple(sorted((r for r in self.plan(noise) if r.agent == first), key=lambda r: r.round))
 
-    def statement(self, noise: ArrayLike) -> Statement:
+    def account(self, noise: ArrayLike) -> Account:
         """Return what is certified at this noise, for a person in as many silos as assumed."""
-        return self.plan(noise).statement()
+        return self.plan(noise).account()
 
     def optimal_shape(self) -> Floats:
         """Return the shape with the least total noise variance over the rounds (C0), a Jacobian's cost left aside."""
-        bounds = np.array([c.bound for c in self.promises[0].rows[0].certificates])
+        bounds = np.array([c.bound for c in self.mechanisms[0].rows[0].certificates])
         if not np.all(bounds > 0):
             raise InputError("a bound of 0 needs no noise, so no schedule is optimal; choose one by name.")
         if not self.family.is_pure:
             return optimal_gaussian_shape(bounds)
-        return np.cbrt(bounds * self.algorithm.slot_noise(self.setting, np.ones(len(bounds)))[0])
+        return np.cbrt(bounds * self.algorithm.split_noise(self.setting, np.ones(len(bounds)))[0])
 
     def at_level(self, first: float, shape: ArrayLike = 1.0) -> Floats:
         """Return the noise whose first private round has the level `first` and whose course is `shape`."""
@@ -122,8 +122,8 @@ class OneAgent:
 
     def calibrate(self, target: AnyTarget, shape: ArrayLike = 1.0) -> Floats:
         """Return the noise of this shape that spends the target, never more."""
-        row, relative = self.promises[0].rows[0], self.levels(shape)
-        if any(promise.family is Family.SAMPLED for promise in self.promises):
+        row, relative = self.mechanisms[0].rows[0], self.levels(shape)
+        if any(mechanism.family is Family.SAMPLED for mechanism in self.mechanisms):
             return self._searched(approximate(target), relative)
         bounds = [certificate.bound for certificate in row.certificates]
         if self.family is Family.GAUSSIAN:
@@ -132,8 +132,8 @@ class OneAgent:
             return calibrate_laplace(_pure(target), bounds, relative, silos_per_person=self.copies)
         extra = 0.0
         if self.smoothing_rate is not None:
-            extra = self.smoothing_rate * math.fsum(c.bound for c in self.promises[1].rows[0].certificates)
-        (unit,) = self.algorithm.slot_noise(self.setting, 1 / relative)
+            extra = self.smoothing_rate * math.fsum(c.bound for c in self.mechanisms[1].rows[0].certificates)
+        (unit,) = self.algorithm.split_noise(self.setting, 1 / relative)
         return largest_rate(row.certificates, unit, _pure(target).epsilon / self.copies - extra) * (1 / relative)
 
     def _searched(self, target: Target, relative: Floats) -> Floats:
@@ -142,7 +142,7 @@ class OneAgent:
         At most about 1e-3 of epsilon is left, with such a split 3e-3.
         """
         levels = calibrate_scale(target, list(self.plan(relative))) * relative
-        if not is_free_split(self.promises):
+        if not is_free_split(self.mechanisms):
             return levels
         for _ in range(_MOST_PASSES):
             before, levels = levels, calibrate_scale(target, list(self.plan(levels))) * levels
@@ -154,10 +154,10 @@ class OneAgent:
         return levels
 
 
-def _by_round(promise: Promise, levels: Floats) -> Floats:
+def _by_round(mechanism: MechanismSpec, levels: Floats) -> Floats:
     """Return the levels of the private rounds as entries of a table of all rounds; what is not released needs none."""
-    table = np.ones(last_round([promise]))
-    table[np.array(promise.rows[0].rounds) - 1] = levels
+    table = np.ones(last_round([mechanism]))
+    table[np.array(mechanism.rows[0].rounds) - 1] = levels
     return table
 
 

@@ -17,6 +17,7 @@ from dpadmm.methods.batches import Batches, BatchKind
 from dpadmm.methods.consensus_dp import RECORDS, FunctionsDiffer, LinearTermsDiffer, Neighbours
 from dpadmm.methods.fixed_point import FederatedADMM
 from dpadmm.methods.fixed_point.participation import Participation
+from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Ints
@@ -158,7 +159,7 @@ def one_agent(method: type[Method], **told: Any) -> OneAgent:
 
     >>> from dpadmm.methods.p_admm import PADMM
     >>> agent = one_agent(PADMM, records=6331, degree=2, eta=1e-3, mu=2e-4, rounds=40)
-    >>> f"{agent.certificates[0].bound:.6g} {agent.statement(5.0).curve.epsilon(1e-5):.4g}"
+    >>> f"{agent.certificates[0].bound:.6g} {agent.account(5.0).curve.epsilon(1e-5):.4g}"
     '0.0752157 0.3227'
     """
     return claimed_agent(method, **told).agent
@@ -219,7 +220,7 @@ def _check_bound(method: type[Method], facts: AgentFacts) -> None:
 
 @dataclass(frozen=True)
 class _Degrees:
-    """Of a network, only how many neighbours the agents have."""
+    """Of a `Network`, only how many neighbours the agents have: all that certificates read of it."""
 
     degrees: Ints
 
@@ -238,8 +239,10 @@ def _setting(method: type[Method], facts: AgentFacts) -> Setting:
     return Setting(
         Problem(_functions(facts, agents), np.full(agents, facts.weight / scale), ElasticNet()),
         rounds=facts.participations or facts.rounds,
-        tolerance=None if facts.tolerance is None else facts.tolerance / scale,
-        network=_Degrees(np.full(agents, facts.degree)) if method.about.topology is Topology.GRAPH else None,
+        tolerance=(facts.tolerance or 0.0) / scale,
+        network=cast(Network, _Degrees(np.full(agents, facts.degree)))
+        if method.about.topology is Topology.GRAPH
+        else None,
         protection=facts.protection,
         rounding=facts.tolerance or 0.0,
     )

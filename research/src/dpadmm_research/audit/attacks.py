@@ -106,7 +106,7 @@ def _enlarged(transcript: Transcript, plan: NoisePlan, factor: float) -> Transcr
     """Return the transcript with the values of sampled releases scaled from full batches to those of the method."""
 
     def one(event: Event) -> Event:
-        planned = plan.of(event.slot, event.round, event.agents)
+        planned = plan.of(event.kind, event.round, event.agents)
         first = planned[0] if isinstance(planned, list) else planned
         is_sampled = isinstance(first, SampledGaussianRelease)
         return replace(event, clean=factor * event.clean) if is_sampled else event
@@ -214,8 +214,8 @@ class RehearsedNoise:
         in_p, in_q = (run, other) if own == 0 else (other, run)
         total = np.zeros(run.estimate.shape[-1])
         for first, second in zip(in_p.events, in_q.events, strict=True):
-            planned = evidence.plan.of(first.slot, first.round, first.agents)
-            draw = Draw(first.slot, first.round, Recipients.of(first.agents, first.sent.shape[2]))
+            planned = evidence.plan.of(first.kind, first.round, first.agents)
+            draw = Draw(first.kind, first.round, Recipients.of(first.agents, first.sent.shape[2]))
             noise = evidence.sampler.perturb(np.zeros_like(first.sent), planned, draw).values
             far = [np.square(event.sent - event.clean - noise).sum(axis=(0, 1)) for event in (first, second)]
             total += far[1] - far[0]

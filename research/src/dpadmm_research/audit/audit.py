@@ -147,7 +147,7 @@ def examine(
     attacks = [subject.attack(view) for view in views]
     begin = time.perf_counter()
     plan = subject.plan(target) if plan is None else plan
-    curve = plan.statement().curve if promised is None else promised
+    curve = plan.account().curve if promised is None else promised
     if how is None:
         is_sampled = any(isinstance(release, SampledGaussianRelease) for release in plan)
         how = How.GDP if isinstance(curve, GaussianCurve) else How.FAMILY if is_sampled else How.CLOPPER_PEARSON
@@ -195,7 +195,7 @@ class Case(NamedTuple):
         if self.plan is None:
             raise InputError("A lower bound within a family of noise needs the noise plan.")
         louder = {at: {who: one.louder(factor) for who, one in row.items()} for at, row in self.plan.releases.items()}
-        return NoisePlan(louder).statement().curve
+        return NoisePlan(louder).account().curve
 
 
 def judged(case: Case, scores: Scores, confidence: float) -> AuditResult:

@@ -61,7 +61,7 @@ class CurvatureSubject(Subject):
     def plan(self, target: Target, is_secure: bool = False) -> NoisePlan:
         """Return the noise of a run that releases nothing else."""
         problem, who = self.worlds[0], self.protection
-        setting = Setting(problem, _ROUNDS, None, protection=who)
+        setting = Setting(problem, _ROUNDS, 0.0, protection=who)
         facts = ReleaseFacts(tuple(problem.functions.sizes.tolist()), who, is_pooled=True)
         return plan_curvature(setting, target, facts, _ROUNDS + 1, is_secure)
 

@@ -21,7 +21,7 @@ from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.estimators.regression import PrivateLinearRegression
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.planner.plan import Plan
+from dpadmm.planner.planner import Plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
 from dpadmm.problems.arrays import Floats, Ints
@@ -141,7 +141,7 @@ def audit_product(
         pair=PAIR,
         view=View.EAVESDROPPER,
         attack=TITLE,
-        curve=found.noise.statement().curve,
+        curve=found.noise.account().curve,
         delta=target.delta,
         how=How.GDP,
         runs=2 * len(scores.p),
@@ -187,14 +187,14 @@ def _noise_of(found: Fits) -> Transcript:
         replay(_stage(found.plan, run), world, run, world) for run, world in zip(found.runs, found.worlds, strict=True)
     ]
     events = tuple(
-        Event(p.slot, p.round, p.agents, np.concatenate([p.clean, q.clean], 2), np.concatenate([p.sent, q.sent], 2))
+        Event(p.kind, p.round, p.agents, np.concatenate([p.clean, q.clean], 2), np.concatenate([p.sent, q.sent], 2))
         for p, q in zip(own[0].events, own[1].events, strict=True)
     )
     return Transcript(events, (), (), np.concatenate([run.estimate for run in own], axis=-1))
 
 
 def _stage(plan: Plan, run: Transcript) -> RunSetup:
-    return RunSetup(plan.algorithm, plan.rounds, plan.network, run.estimate.shape[-1])
+    return RunSetup(plan.run.method, plan.rounds, plan.run.setting.network, run.estimate.shape[-1])
 
 
 def _problem(product: Product, plan: Plan, sign: float) -> Problem:
@@ -212,15 +212,15 @@ def _transcript(plan: Plan, noise: NoisePlan, world: Problem, models: list[Any])
     number = len(models)
     found = np.stack([messages(model.history_[0]) for model in models], axis=-1)  # rounds, senders, fits
     rounds = [each.round for each in models[0].history_[0]]
-    slots = {slot for slot, _ in noise.releases}
-    if len(slots) != 1:
+    kinds = {kind for kind, _ in noise.releases}
+    if len(kinds) != 1:
         raise InputError("Only methods that send one kind of message can be read off `history_`.")
-    slot, is_sum = slots.pop(), any(release.agent == COORDINATOR for release in noise)
+    kind, is_sum = kinds.pop(), any(release.agent == COORDINATOR for release in noise)
     agents = np.array([COORDINATOR]) if is_sum else np.arange(found.shape[1])
 
     def script(values: Floats) -> Transcript:
         events = tuple(
-            Event(slot, k, agents, np.zeros_like(sent), sent)
+            Event(kind, k, agents, np.zeros_like(sent), sent)
             for k, sent in zip(rounds, values[:, :, None, :], strict=True)
         )
         return Transcript(events, (), (), np.zeros((1, number)))
@@ -228,7 +228,8 @@ def _transcript(plan: Plan, noise: NoisePlan, world: Problem, models: list[Any])
     told = script(found)
     engine = LocalEngine(number, plan.run.setting.tolerance, threads=1, recording=Recording(every=0), progress=False)
     hook = Prompter(told, world, world)
-    modelled = engine.run(plan.algorithm, world, Stopping(plan.rounds), plan.network, hook).model(plan.run.output)
+    network = plan.run.setting.network
+    modelled = engine.run(plan.run.method, world, Stopping(plan.rounds), network, hook).model(plan.run.output)
     # The map from messages to the model is linear here, and the same in both worlds: whether its sign agrees tells.
     came = np.array([float(model.coef_[0]) for model in models])
     sign = np.sign(modelled[0] * came)
@@ -242,7 +243,7 @@ def messages(history: tuple[PublicRound, ...]) -> Floats:
     Two senders' norms and their distance tell whether they have the same sign, the movement of their mean tells
     whether that has turned since the round before.
 
-    >>> at = dict(slot="message", noise_norm=1.0)
+    >>> at = dict(kind="message", noise_norm=1.0)
     >>> first = PublicRound(round=1, norms=(1.0, 3.0), movement=2.0, disagreement=1.0, **at)
     >>> after = PublicRound(round=2, norms=(2.0, 4.0), movement=1.0, disagreement=3.0, **at)
     >>> messages((first, after)).tolist()

@@ -49,7 +49,7 @@ class Insider:
         in_p, in_q = (run, other) if own == 0 else (other, run)
         total = (1.0 if own == 0 else -1.0) * leaked(run, other, Wire.BROADCASTS)
         for first, second in zip(in_p.events, in_q.events, strict=True):
-            (release,) = evidence.plan.releases[first.slot, first.round].values()
+            (release,) = evidence.plan.releases[first.kind, first.round].values()
             if not isinstance(release, SummedGaussianRelease):
                 raise InputError("Insiders attack sums under masks only; these releases are not such sums.")
             total += self._event(release, run, first, second)
@@ -57,7 +57,7 @@ class Insider:
 
     def _event(self, release: SummedGaussianRelease, run: Transcript, first: Event, second: Event) -> Floats:
         """Return the log ratio of one sum: of messages that can be read one by one, and of the sum of the others."""
-        letters, grid = run.letters[first.slot, first.round], release.certificate.grid
+        letters, grid = run.letters[first.kind, first.round], release.certificate.grid
         assert grid is not None and first.silos is not None and second.silos is not None  # noqa: PT018 - masked sums
         clean, std = (first.silos, second.silos), release.share_std
         honest = len(letters.sent) - self.colluders
@@ -80,7 +80,7 @@ class Insider:
         """Return a silo's message without the masks that it shares with the colluders."""
         sent = letters.sent[silo]
         shared = [
-            _with(masks, silo).words(event.slot.name, event.round, sent.size).reshape(sent.shape)
+            _with(masks, silo).words(event.kind.name, event.round, sent.size).reshape(sent.shape)
             for masks in letters.masks[len(letters.sent) - self.colluders :]
         ]
         return sum_words([sent, *shared])  # what one of a pair adds, the other subtracts

@@ -76,7 +76,7 @@ def log_likelihood_ratio(lens: Lens, in_p: Transcript, in_q: Transcript) -> Floa
 
 def releases_of(plan: NoisePlan, event: Event) -> Sequence[NoisyRelease]:
     """Return what is planned for each of the event's agents."""
-    planned = plan.of(event.slot, event.round, event.agents)
+    planned = plan.of(event.kind, event.round, event.agents)
     return planned if isinstance(planned, Sequence) else [planned] * len(event.agents)
 
 

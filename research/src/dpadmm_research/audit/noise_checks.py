@@ -54,7 +54,7 @@ class NoiseSize(NamedTuple):
 
 @dataclass(frozen=True)
 class Stream:
-    """The noise of one release in all runs, and what it was put on, (d, R). where: round, agent and slot in words."""
+    """The noise of one release in all runs, and what it was put on, (d, R). where: a label."""
 
     where: str
     noise: Floats
@@ -81,11 +81,11 @@ def check_streams(
 def streams_of(transcript: Transcript, plan: NoisePlan) -> Iterator[Stream]:
     """Yield the noise of every release; of sums under masks, the share of every silo."""
     for event in transcript.events:
-        letters = transcript.letters.get((event.slot, event.round))
+        letters = transcript.letters.get((event.kind, event.round))
         for place, release in enumerate(releases_of(plan, event)):
-            where = f"{event.slot.name}, round {event.round}, agent {int(event.agents[place])}"
-            if event.slot.step:
-                where += f", step {event.slot.step}"
+            where = f"{event.kind.name}, round {event.round}, agent {int(event.agents[place])}"
+            if event.kind.step:
+                where += f", step {event.kind.step}"
             if isinstance(release, SummedGaussianRelease) and letters is not None:
                 yield from _shares(event, letters, release, where)
                 continue
@@ -149,8 +149,8 @@ def _smallest(tests: Sequence[_Test]) -> tuple[float, str]:
 def _masked(transcript: Transcript) -> list[Half]:
     """Return the first bit of every word that leaves a silo: a mask that served twice, or none, gives itself away."""
     return [
-        (f"words of {slot.name}, round {k}, silo {i}", (sent.view(np.int64) < 0).ravel())
-        for (slot, k), letters in transcript.letters.items()
+        (f"words of {kind.name}, round {k}, silo {i}", (sent.view(np.int64) < 0).ravel())
+        for (kind, k), letters in transcript.letters.items()
         for i, sent in enumerate(letters.sent)
     ]
 

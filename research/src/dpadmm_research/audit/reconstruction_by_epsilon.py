@@ -10,14 +10,13 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.core.release import PlannedNoise
-from dpadmm.data.breast_cancer import load_breast_cancer
-from dpadmm.data.random_quadratics import random_quadratics
+from dpadmm.data.examples import load_breast_cancer, random_quadratics
 from dpadmm.methods.base import BROADCAST, MESSAGE, Agents
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, LinearTermsDiffer
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.mechanisms import COORDINATOR, Family, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, Family, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.arrays import Floats
@@ -131,7 +130,7 @@ def _positive(epsilon: float) -> float:
     return checks.positive("epsilon", epsilon)
 
 
-def _noise_std(plan: NoisePlan, slot: Slot, agent: int) -> float:
+def _noise_std(plan: NoisePlan, kind: MessageKind, agent: int) -> float:
     """The first round's noise of a plan with the same noise in every round."""
-    planned = plan.of(slot, 1, np.array([agent]))
+    planned = plan.of(kind, 1, np.array([agent]))
     return (planned[0] if isinstance(planned, list) else planned).noise

@@ -17,7 +17,7 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.methods.base import OneNoise, check_fit
 from dpadmm.methods.dvp import OBJECTIVE
-from dpadmm.noise.mechanisms import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Norm, Unit
@@ -52,15 +52,15 @@ class Script(OneNoise):
     seed: int
     events: list[Event] = field(default_factory=list)
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Return the script's values of this round, the same for all agents but for a small stir."""
         sent = self._path(k, values.shape[1]) + 0.01 * self._draw(len(self.events), values.shape)
-        self.events.append(Event(slot, k, agents, values.copy(), sent))
+        self.events.append(Event(kind, k, agents, values.copy(), sent))
         return sent
 
-    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+    def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Return the script's sum."""
-        return self.perturb(slot, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
+        return self.perturb(kind, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
 
     def _draw(self, number: int, shape: tuple[int, ...]) -> Floats:
         return np.random.default_rng([self.seed, number]).standard_normal(shape)
@@ -101,7 +101,7 @@ def _rounds(subject: MethodSubject) -> int:
     """Return how many rounds are scripted: enough to remember, where the method can be run longer than its pair."""
     longer = replace(subject, rounds=max(subject.rounds, LEAST_ROUNDS))
     with suppress(InputError):  # one-shot methods, and schedules drawn for so many rounds
-        subject.algorithm.promises(longer.setting)
+        subject.algorithm.mechanisms(longer.setting)
         return longer.rounds
     return subject.rounds
 
@@ -130,14 +130,14 @@ def _ratios(subject: Subject, plan: NoisePlan, seed: int, scripts: int) -> Itera
     runs = [stage.run(world, Script(scripts, seed)) for world in subject.worlds]
     for first, second in zip(runs[0].events, runs[1].events, strict=True):
         gaps = first.clean - second.clean
-        if first.slot == OBJECTIVE:
+        if first.kind == OBJECTIVE:
             gaps = _explained(subject, runs[0], first)
         for agent, release, gap in zip(first.agents, releases_of(plan, first), gaps, strict=True):
             far = _distance(release, gap).max()
             bound = release.certificate.bound * (2.0 if isinstance(release, SampledGaussianRelease) else 1.0)
-            where = f"{first.slot.name}, round {first.round}, agent {int(agent)}"
+            where = f"{first.kind.name}, round {first.round}, agent {int(agent)}"
             yield float(far / bound), where
-            if first.slot == OBJECTIVE:
+            if first.kind == OBJECTIVE:
                 yield _bent(subject, runs[0], release, first.round, int(agent)), f"{where}, determinants"
 
 

@@ -73,7 +73,7 @@ class MethodSubject(Subject):
     @property
     def is_pure(self) -> bool:
         """Whether the guarantee is pure epsilon."""
-        return all(promise.family.is_pure for promise in self.algorithm.promises(self.setting))
+        return all(mechanism.family.is_pure for mechanism in self.algorithm.mechanisms(self.setting))
 
     def plan(self, target: Target, is_secure: bool = False) -> NoisePlan:
         """Return the noise the library itself would use for this budget (pure methods take its epsilon)."""

@@ -22,7 +22,7 @@ from dpadmm.methods.base import Method, NoiseHook, OneNoise
 from dpadmm.methods.dvp import OBJECTIVE
 from dpadmm.networks.graph import Network
 from dpadmm.noise.masks import PairwiseMasks, Words, pairwise_masks
-from dpadmm.noise.mechanisms import COORDINATOR, Slot
+from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import Sampler
 from dpadmm.privacy.releases import SummedGaussianRelease
@@ -47,7 +47,7 @@ class Wire(Enum):
 class Event:
     """One draw of noise: `sent = clean + noise`, (agents, d, R); `silos`: what was added up, where it is a sum."""
 
-    slot: Slot
+    kind: MessageKind
     round: int
     agents: Ints
     clean: Floats
@@ -71,14 +71,14 @@ class Letters:
 class Transcript:
     """A batch of runs: the draws in order, messages and broadcasts by round, and the final estimate (d, R).
 
-    letters: of every sum under masks, by slot and round.
+    letters: of every sum under masks, by message kind and round.
     """
 
     events: tuple[Event, ...]
     messages: tuple[Floats, ...]
     broadcasts: tuple[Floats, ...]
     estimate: Floats
-    letters: Mapping[tuple[Slot, int], Letters] = field(default_factory=dict, repr=False)
+    letters: Mapping[tuple[MessageKind, int], Letters] = field(default_factory=dict, repr=False)
 
     def traffic(self, wire: Wire) -> tuple[Floats, ...]:
         """Return what travels in sight."""
@@ -138,19 +138,19 @@ class OpenNoise(PlannedNoise):
         silos = {release.silos for release in plan if isinstance(release, SummedGaussianRelease)}
         self.secrets = tuple(pairwise_masks(silos.pop(), b"audit")) if silos else ()
         super().__init__(plan, sampler, replicas, self.secrets or None)
-        self.letters: dict[tuple[Slot, int], Letters] = {}
+        self.letters: dict[tuple[MessageKind, int], Letters] = {}
         self._own: tuple[Words, ...] = ()
 
-    def shares(self, slot: Slot, k: int, agents: Ints, values: Floats) -> list[Words]:
+    def shares(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> list[Words]:
         """Return the silos' words before their masks."""
-        parts = super().shares(slot, k, agents, values)
+        parts = super().shares(kind, k, agents, values)
         self._own = tuple(parts)
         return parts
 
-    def sent(self, slot: Slot, k: int, messages: Floats) -> list[Words]:
+    def sent(self, kind: MessageKind, k: int, messages: Floats) -> list[Words]:
         """Return what leaves, and keep it beside what it is made of."""
-        sent = super().sent(slot, k, messages)
-        self.letters[slot, k] = Letters(self._own, tuple(sent), self.secrets)
+        sent = super().sent(kind, k, messages)
+        self.letters[kind, k] = Letters(self._own, tuple(sent), self.secrets)
         return sent
 
 
@@ -161,17 +161,17 @@ class _Recorder(OneNoise):
         self.noise = noise
         self.events: list[Event] = []
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Draw, and note it."""
-        sent = self.noise.perturb(slot, k, agents, values)
-        self.events.append(Event(slot, k, agents, values.copy(), sent.copy()))
+        sent = self.noise.perturb(kind, k, agents, values)
+        self.events.append(Event(kind, k, agents, values.copy(), sent.copy()))
         return sent
 
-    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+    def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Add up, and note it."""
-        sent = self.noise.total(slot, k, messages)
+        sent = self.noise.total(kind, k, messages)
         clean = messages.sum(axis=0, keepdims=True)
-        self.events.append(Event(slot, k, _COORDINATOR_ALONE, clean, sent.copy(), messages.copy()))
+        self.events.append(Event(kind, k, _COORDINATOR_ALONE, clean, sent.copy(), messages.copy()))
         return sent
 
 
@@ -184,21 +184,21 @@ class Prompter(OneNoise):
     here: Any
     events: list[Event] = field(default_factory=list)
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Return what was sent at this point of the recorded run."""
         place = len(self.events)
         script = self.recorded.events[place] if place < len(self.recorded.events) else None
-        if script is None or (script.slot, script.round, script.sent.shape) != (slot, k, values.shape):
-            raise InputError(f"The two worlds draw noise at different points: {slot} in round {k} was not recorded.")
+        if script is None or (script.kind, script.round, script.sent.shape) != (kind, k, values.shape):
+            raise InputError(f"The two worlds draw noise at different points: {kind} in round {k} was not recorded.")
         sent = script.sent
-        if slot == OBJECTIVE:
+        if kind == OBJECTIVE:
             sent = sent + gradient_gap(self.own, self.here, self.recorded.messages[k - 1])
-        self.events.append(Event(slot, k, agents, values.copy(), sent))
+        self.events.append(Event(kind, k, agents, values.copy(), sent))
         return sent
 
-    def total(self, slot: Slot, k: int, messages: Floats) -> Floats:
+    def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Return the sum of the recorded run."""
-        sent = self.perturb(slot, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
+        sent = self.perturb(kind, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
         self.events[-1] = replace(self.events[-1], silos=messages.copy())
         return sent
 

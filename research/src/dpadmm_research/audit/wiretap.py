@@ -4,7 +4,7 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.methods.base import NoiseHook, OneNoise, Silence
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.problems.arrays import Floats, Ints
 
 
@@ -15,25 +15,27 @@ class Wiretap(OneNoise):
     with noise if `hook` adds some, bare if it is left out.
 
     >>> tap = Wiretap()
-    >>> _ = tap.perturb(Slot("message"), 1, np.array([0, 1]), np.zeros((2, 3, 1)))
-    >>> tap.tape(Slot("message")).shape
+    >>> _ = tap.perturb(MessageKind("message"), 1, np.array([0, 1]), np.zeros((2, 3, 1)))
+    >>> tap.tape(MessageKind("message")).shape
     (1, 2, 3, 1)
     """
 
     def __init__(self, hook: NoiseHook | None = None) -> None:
         self._hook: NoiseHook = hook if hook is not None else Silence()
-        self._tapes: dict[Slot, dict[int, Floats]] = {}
+        self._tapes: dict[MessageKind, dict[int, Floats]] = {}
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
-        """Return what the wrapped hook returns, and remember it under its slot and round."""
-        sent = self._hook.perturb(slot, k, agents, values)
-        self._tapes.setdefault(slot, {})[k] = sent.copy()
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
+        """Return what the wrapped hook returns, and remember it under its message kind and round."""
+        sent = self._hook.perturb(kind, k, agents, values)
+        self._tapes.setdefault(kind, {})[k] = sent.copy()
         return sent
 
-    def tape(self, slot: Slot) -> Floats:
-        """Return the messages of a slot as (rounds, agents, d, R), in the order of the rounds."""
-        rounds = self._tapes.get(slot)
+    def tape(self, kind: MessageKind) -> Floats:
+        """Return the messages of a message kind as (rounds, agents, d, R), in the order of the rounds."""
+        rounds = self._tapes.get(kind)
         if rounds is None:
             heard = ", ".join(repr(known.name) for known in self._tapes) or "nothing"
-            raise InputError(f"Nothing was sent in slot {slot.name!r}; heard {heard}. Run the method with this tap.")
+            raise InputError(
+                f"Nothing was sent in message kind {kind.name!r}; heard {heard}. Run the method with this tap."
+            )
         return np.stack([rounds[k] for k in sorted(rounds)])

@@ -18,7 +18,7 @@ from dpadmm.methods.base import OneNoise
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.fixed_point import CentralisedADMM, FederatedADMM, Participation
 from dpadmm.methods.ps_admm import PSADMM, Averaging
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.privacy.curves import epsilon_of_delta
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.losses import Huber
@@ -82,7 +82,7 @@ class FixedNoise(OneNoise):
         self.std = checks.positive("noise_std", std)
         self._rng = np.random.default_rng(seed)
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Return the values with fresh noise."""
         return values + self.std * self._rng.standard_normal(values.shape)
 

@@ -1,7 +1,7 @@
 """The methods on a graph that race on Adult: how each is built, and its noise by the papers' own formulas.
 
 `Arena` is the race's ground. A contender gives, for a budget, the claimed noise levels (one row per agent, one column
-per iteration) and how the claimed epsilon accumulates; the certified counterparts come from the method's promises.
+per iteration) and how the claimed epsilon accumulates; the certified counterparts come from the method's mechanisms.
 """
 
 from dataclasses import dataclass, field, replace
@@ -88,12 +88,12 @@ class Contender(Protocol):
 
 def trial(contender: Contender, arena: Arena, reading: Reading, epsilon: float) -> Trial:
     """Return the contender's trial with the noise of this reading."""
-    promises = contender.method.promises(Setting(arena.problem, arena.rounds, TOLERANCE, arena.network))
+    mechanisms = contender.method.mechanisms(Setting(arena.problem, arena.rounds, TOLERANCE, arena.network))
     if reading is Reading.CLAIMED:
-        last = max(row.rounds[-1] for row in promises[0].rows)
-        plan = at_levels(promises, [contender.claimed_levels(arena, epsilon)[:, :last]])
+        last = max(row.rounds[-1] for row in mechanisms[0].rows)
+        plan = at_levels(mechanisms, [contender.claimed_levels(arena, epsilon)[:, :last]])
     else:
-        plan = calibrated(promises, contender.target(arena, epsilon), contender.schedule)
+        plan = calibrated(mechanisms, contender.target(arena, epsilon), contender.schedule)
     return Trial(contender.label, reading, epsilon, plan)
 
 

@@ -12,9 +12,9 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Method, OneNoise, check_fit
 from dpadmm.networks.graph import Network
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.privacy.accounting import statement
+from dpadmm.privacy.accounting import account_for
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.solver import one_blas_thread
@@ -41,13 +41,13 @@ class Trial:
 
     def certified_epsilon(self, delta: float) -> float:
         """Return what this noise costs by the certificates, at `delta` (0 for pure noise)."""
-        return float("inf") if self.plan is None else self.plan.statement().curve.epsilon(delta)
+        return float("inf") if self.plan is None else self.plan.account().curve.epsilon(delta)
 
     def certified_course(self, delta: float, rounds: Sequence[int]) -> list[float]:
         """Return the certified epsilon after each of these rounds."""
         if self.plan is None:
             raise InputError(f"The trial {self.curve!r} has no noise, so no epsilon.")
-        return [statement(self.plan.through(k)).curve.epsilon(delta) for k in rounds]
+        return [account_for(self.plan.through(k)).curve.epsilon(delta) for k in rounds]
 
 
 class TrialNoise(OneNoise):
@@ -74,12 +74,12 @@ class TrialNoise(OneNoise):
         self.replicas = first
         self.last: dict[int, Floats] = {}
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Return `values` (agents, d, R), each trial's columns with its own noise."""
         out = values.copy()
         for columns, hook, end in zip(self.columns, self._hooks, self._ends, strict=True):
             if hook is not None and k <= end:
-                out[:, :, columns] = hook.perturb(slot, k, agents, np.ascontiguousarray(values[:, :, columns]))
+                out[:, :, columns] = hook.perturb(kind, k, agents, np.ascontiguousarray(values[:, :, columns]))
         if k <= max(self._ends, default=0):
             self.last = {k: out}
         return out

@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dpadmm.core.budget import statement_with
+from dpadmm.core.budget import account_with
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.base import Setting, Topology
 from dpadmm.networks import complete
-from dpadmm.noise.mechanisms import Promise
+from dpadmm.noise.mechanisms import MechanismSpec
 from dpadmm.noise.plan import NoisePlan, calibrated
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
@@ -76,8 +76,8 @@ class Bout:
         """Run all budgets that have a plan; None if there are none, or the noise drives the solver out of range."""
         method, problem = self.entry.build(*values), self.entry.task(self.silos, values[0])
         try:
-            promises = method.promises(Setting(problem, rounds, TOLERANCE, self.network))
-            plans = {epsilon: self.plan(promises, values, rounds, epsilon) for epsilon in epsilons}
+            mechanisms = method.mechanisms(Setting(problem, rounds, TOLERANCE, self.network))
+            plans = {epsilon: self.plan(mechanisms, values, rounds, epsilon) for epsilon in epsilons}
             trials = [
                 Trial(self.entry.name, Reading.CERTIFIED, e, plan) for e, plan in plans.items() if plan is not None
             ]
@@ -88,19 +88,19 @@ class Bout:
             return None
 
     def plan(
-        self, promises: Sequence[Promise], values: tuple[float, ...], rounds: int, epsilon: float
+        self, mechanisms: Sequence[MechanismSpec], values: tuple[float, ...], rounds: int, epsilon: float
     ) -> NoisePlan | None:
         """Return the noise that keeps (epsilon, DELTA) together with the profile; None where none suffices."""
         key = (rounds, epsilon, self.entry.noise_key(values))
         if key not in self._plans:
-            self._plans[key] = self._calibrated(promises, epsilon)
+            self._plans[key] = self._calibrated(mechanisms, epsilon)
         return self._plans[key]
 
-    def _calibrated(self, promises: Sequence[Promise], epsilon: float) -> NoisePlan | None:
+    def _calibrated(self, mechanisms: Sequence[MechanismSpec], epsilon: float) -> NoisePlan | None:
         own = epsilon if self.entry.is_pure else self._left(epsilon)
         try:
             while own > 0:
-                plan = calibrated(promises, PureTarget(own) if self.entry.is_pure else Target(own, DELTA))
+                plan = calibrated(mechanisms, PureTarget(own) if self.entry.is_pure else Target(own, DELTA))
                 excess = self.cost(plan) - epsilon
                 if excess <= 0:
                     return plan
@@ -116,7 +116,7 @@ class Bout:
 
     def cost(self, plan: NoisePlan | None) -> float:
         """Return the certified epsilon at DELTA of a plan and the profile together."""
-        return math.inf if plan is None else statement_with(plan, self.board.profile).curve.epsilon(DELTA)
+        return math.inf if plan is None else account_with(plan, self.board.profile).curve.epsilon(DELTA)
 
     def numbers(self, choice: Choice) -> dict[str, float]:
         """Return everything that was chosen by its name, the rounds among it."""

@@ -5,15 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.cells import ScreenedCells
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner.carrying import PlanOutcome, carry_out
-from dpadmm.planner.plan import Plan
-from dpadmm.planner.planner import plan
+from dpadmm.planner.planner import Plan, plan
 from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
@@ -51,7 +50,7 @@ def planned_name(view: View) -> str:
 class Read(NamedTuple):
     """The rows as they were read: those of every silo, of all silos, and the test rows."""
 
-    silos: RawSilos
+    silos: Dataset
     train: ScreenedCells
     test: ScreenedCells
 
@@ -61,7 +60,7 @@ class Read(NamedTuple):
         tables = [data.train_table, data.test_table]
         tables += [part for _, part in data.train_table.groupby(data.silo_of_train)]
         train, test, *parts = (screen_cells(PUBLIC.columns, PUBLIC.label, t, "Adult", Screening()) for t in tables)
-        return cls(RawSilos(PUBLIC, parts, [[part.labels for part in parts]]), train, test)
+        return cls(Dataset(PUBLIC, parts), train, test)
 
 
 def default_plan(sizes: tuple[int, ...], view: View, epsilon: float) -> Plan:
@@ -96,7 +95,7 @@ def compute_planned(view: View, order: Order) -> Table:
         scores = {TRAIN: train.mean(axis=1), TEST: test.mean(axis=1), ERROR: (test >= np.log(2)).mean(axis=1)}
         for metric, values in scores.items():
             rows.add(**facts, metric=metric, values=values)
-        cost = done[0].statement.curve.epsilon(DELTA)
+        cost = done[0].account.curve.epsilon(DELTA)
         single = {CERTIFIED_EPS: cost, ROUND_COUNT: made.rounds, SECONDS: seconds, METHOD + made.method: 1.0}
         for metric, value in single.items():
             rows.fact(**facts, metric=metric, value=float(value))

@@ -69,8 +69,8 @@ def fixed(bench: Bench, curve: str, epsilon: float, rounds: int) -> tuple[Consen
         reading = Reading.CLAIMED if curve == PAPER else Reading.CERTIFIED
         return bench.method, bench.plan(reading, epsilon, rounds + 1)
     method = ConsensusDPADMM(bench.star.rho, LinearTermsDiffer(bench.gradient_distance))
-    promises = method.promises(Setting(bench.problem, rounds, TOLERANCE))
-    return method, calibrated(promises, PureTarget(epsilon), CaoOptimal(bench.beta))
+    mechanisms = method.mechanisms(Setting(bench.problem, rounds, TOLERANCE))
+    return method, calibrated(mechanisms, PureTarget(epsilon), CaoOptimal(bench.beta))
 
 
 def planned(bench: Bench, curve: str, epsilon: float) -> tuple[ConsensusDPADMM, NoisePlan, int]:
@@ -81,8 +81,8 @@ def planned(bench: Bench, curve: str, epsilon: float) -> tuple[ConsensusDPADMM, 
         Setting(bench.problem, 1, TOLERANCE), FunctionsDiffer(bench.gradient_distance), target, radius=bench.radius,
         gradient_radius=float(np.sqrt(np.square(slope).sum(axis=1).mean())),
     )  # fmt: skip
-    promises = plan.method.promises(Setting(bench.problem, plan.rounds, TOLERANCE))
-    return plan.method, calibrated(promises, target, plan.schedule), plan.rounds
+    mechanisms = plan.method.mechanisms(Setting(bench.problem, plan.rounds, TOLERANCE))
+    return plan.method, calibrated(mechanisms, target, plan.schedule), plan.rounds
 
 
 @dataclass(frozen=True)

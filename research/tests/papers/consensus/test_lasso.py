@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.data.random_quadratics import Entries
+from dpadmm.data.examples import Entries
 from dpadmm_research.claims.bounds import Version
 from dpadmm_research.papers.consensus import fig2d
 from dpadmm_research.papers.consensus.draws import near

@@ -44,7 +44,7 @@ H = 9.24427191e-3
 def quadratic_setting(n_agents, dimension, low, high):
     curvatures = np.tile(high * np.eye(dimension), (n_agents, 1, 1))
     agents = QuadraticAgents(curvatures, np.zeros((n_agents, dimension)), bounds=(low, high))
-    return Setting(Problem.of(agents, Weighting.EQUAL), 1, None)
+    return Setting(Problem.of(agents, Weighting.EQUAL), 1, 0.0)
 
 
 FACTS = quadratic_setting(10_000, 5, 1.0, 2.0)
@@ -142,7 +142,7 @@ class TestAgainstRuns:
     def measured(self, problem, rho, levels, place, optimum):
         method = ConsensusDPADMM(rho, FunctionsDiffer(1.0), Family.GAUSSIAN, place)
         engine = LocalEngine(replicas=self.REPLICAS, progress=False, threads=1, recording=Recording(every=0))
-        plan = at_levels(method.promises(Setting(problem, len(levels), 1e-9)), [levels])
+        plan = at_levels(method.mechanisms(Setting(problem, len(levels), 1e-9)), [levels])
         run = engine.run(
             method,
             problem,

@@ -130,7 +130,7 @@ class TestTheorem1:
         values = []
 
         class Normal:
-            def perturb(self, slot, k, agents, v):
+            def perturb(self, kind, k, agents, v):
                 return v + std * rng.standard_normal(v.shape)
 
         for _ in range(1 if q == 1 else 60):

@@ -77,7 +77,7 @@ class Course:
     def __init__(self, course, seed=0):
         self.course, self.rng, self.x, self.y = course, np.random.default_rng(seed), [], []
 
-    def perturb(self, slot, k, agents, values):
+    def perturb(self, kind, k, agents, values):
         stds = np.sqrt(np.array(self.course.first_variances) * self.course.decay ** (k - 1))
         self.x.append(values.copy())
         self.y.append(values + stds[agents][:, None, None] * self.rng.standard_normal(values.shape))

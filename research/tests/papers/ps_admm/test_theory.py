@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.data.generators import logistic_table
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.ps_admm import CORRECTION, FULL, PSADMM, Averaging, Output
-from dpadmm.noise import SimulatedSampler, Slot
+from dpadmm.noise import MessageKind, SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
@@ -136,7 +136,7 @@ class TestCorrected:
         silent = replace(engine, replicas=1).run(replace(method, output=Output.LAST), problem, Stopping(rounds=150))
         optimum = silent.estimate
         values = criterion(problem, done.run.models, done.run.estimate, float(problem.objective(optimum)[0]), tau)
-        stds = [done.plan.of(Slot(name), 1, np.array([0]))[0].noise_std for name in (FULL, CORRECTION)]
+        stds = [done.plan.of(MessageKind(name), 1, np.array([0]))[0].noise_std for name in (FULL, CORRECTION)]
         bound = theorem_3_corrected(
             facts(
                 rounds=6,

@@ -51,7 +51,7 @@ def test_rates_and_cost_are_those_of_the_plan(reading):
     for epsilon, k in ((0.3, 5), (7.0, 5), (0.3, 12)):
         plan = bench.plan(reading, epsilon, k)
         np.testing.assert_allclose(bench.rates(reading, epsilon, k), [release.rate for release in plan], rtol=1e-9)
-        assert bench.cost(reading, epsilon, k) == pytest.approx(plan.statement().curve.epsilon(0.0), rel=1e-9)
+        assert bench.cost(reading, epsilon, k) == pytest.approx(plan.account().curve.epsilon(0.0), rel=1e-9)
 
 
 def test_best_by_finds_the_least_mean_and_flags_the_edge():

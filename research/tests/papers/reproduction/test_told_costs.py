@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.methods.ps_admm import CORRECTION, FULL
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm_research.claims.base import linear_renyi_of_epsilon
 from dpadmm_research.comparison.adult import adult
 from dpadmm_research.papers.fixed_point import runs as fixed_point
@@ -77,7 +77,7 @@ def test_ps_admm_draws_theorem_2s_noise_and_pays_for_it(monkeypatch):
     asked = ps_admm.theorem_2_std(method, problem, rounds, ps_admm.SETTING.epsilons[-1])
     assert paid == [pytest.approx(asked, rel=1e-12)]
     plan = ps_admm.ps_trial(method, problem, rounds, Reading.CLAIMED, ps_admm.SETTING.epsilons[-1]).plan
-    first, second = (plan.of(Slot(name), 1, np.array([0]))[0].noise_std for name in (FULL, CORRECTION))
+    first, second = (plan.of(MessageKind(name), 1, np.array([0]))[0].noise_std for name in (FULL, CORRECTION))
     assert math.hypot(first, second) == pytest.approx(asked, rel=1e-12)
     assert second < 1e-4 * first
 

@@ -53,7 +53,7 @@ def test_the_profile_is_paid_within_epsilon(name):
     choice = here.tuned((0.5,))[0.5]
     plan = here.run(choice.values, choice.rounds, [0.5], 1, 0).trials[0].plan
     assert 0.5 * (1 - 2e-3) <= here.cost(plan) <= 0.5
-    alone = plan.statement().curve.epsilon(DELTA)
+    alone = plan.account().curve.epsilon(DELTA)
     assert alone < here.cost(plan)
     if name == "p-admm":  # squares add up (C0)
         assert m_of(alone, DELTA) ** 2 + here.board.profile_m**2 == pytest.approx(m_of(0.5, DELTA) ** 2, rel=1e-3)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Screening
-from dpadmm.data.table_format import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
@@ -129,7 +129,7 @@ class Guest:
 
         What they cost is for the owner, and `approve`, to see.
         """
-        asked, protection = self.invitation, agreed_run(terms).plan.statement().protection
+        asked, protection = self.invitation, agreed_run(terms).plan.account().protection
         if not asked.protection.is_covered_by(protection):
             raise Refusal(
                 f"The terms are {protection.words()}, but the study was announced {asked.protection.words()}."

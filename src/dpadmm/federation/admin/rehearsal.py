@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Screening
-from dpadmm.data.table_format import TableFormat
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.federation.admin.watch import watch
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges, write_federation
@@ -202,9 +202,9 @@ def rehearsal_tables(
     if data is None:
         from sklearn import datasets
 
-        from dpadmm.data.breast_cancer import SCHEMA
+        from dpadmm.data.examples import BREAST_CANCER_SCHEMA
 
-        frame, public = datasets.load_breast_cancer(as_frame=True).frame, SCHEMA
+        frame, public = datasets.load_breast_cancer(as_frame=True).frame, BREAST_CANCER_SCHEMA
     else:
         if schema is None:
             raise InputError("A table needs its public schema: give --schema FILE.")

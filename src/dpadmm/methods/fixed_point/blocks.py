@@ -25,7 +25,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, row_unit
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Promise, Row
+from dpadmm.noise.mechanisms import AgentReleases, Family, MechanismSpec
 from dpadmm.privacy.certificates.hidden_state import fixed_point_block_record, fixed_point_block_user
 from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.protection import Certificate, Unit
@@ -148,7 +148,7 @@ class BlockADMM(BlockMethod):
         mean = inbox[1:] + messages.sum(axis=0, keepdims=True) / problem.n_agents
         return with_prox(problem.regulariser, self.gamma, mean)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """C5: `2 (x_i - z)` leaves with Gaussian noise, once per participation, enough for whoever takes part most.
 
         Agents that take part in every round under the same certificate share one row.
@@ -159,12 +159,12 @@ class BlockADMM(BlockMethod):
         if self.participation is not None:
             taken = self.participation.rounds_of(setting.rounds)
         elif len(kinds) == 1 and setting.protection.silos_per_person == 1:
-            common = Row(0, every, (certificates[0],) * len(every))
-            return (Promise(MESSAGE, Family.GAUSSIAN, (common,), is_common=True),)
+            common = AgentReleases(0, every, (certificates[0],) * len(every))
+            return (MechanismSpec(MESSAGE, Family.GAUSSIAN, (common,), is_common=True),)
         else:
             taken = [every] * setting.problem.n_agents
-        rows = [Row(i, when, (certificates[kind_of[i]],) * len(when)) for i, when in enumerate(taken) if when]
-        return (Promise(MESSAGE, Family.GAUSSIAN, tuple(rows), is_noise_shared=True),)
+        rows = [AgentReleases(i, when, (certificates[kind_of[i]],) * len(when)) for i, when in enumerate(taken) if when]
+        return (MechanismSpec(MESSAGE, Family.GAUSSIAN, tuple(rows), is_noise_shared=True),)
 
     def _certificate(self, setting: Setting, size: int, weight: float) -> Certificate:
         """C5 for an agent with `size` records and weight w_i: how far `2 (x_i - z)` can move."""
@@ -213,7 +213,7 @@ def inside_prox(setting: Setting, slope: float, size: int, weight: float, silos:
         n_records=size,
         weight=n * weight,
         strong_convexity=constants.strong_convexity,
-        solver_tolerance=None if setting.tolerance is None else n * setting.tolerance,
+        solver_tolerance=n * setting.tolerance or None,
         records_per_person=setting.protection.records_per_person,
         silos_per_person=silos,
         unit=row_unit(setting.protection),

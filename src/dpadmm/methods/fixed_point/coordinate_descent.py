@@ -18,7 +18,7 @@ from dpadmm.methods.batches import within_reach
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, everywhere
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Promise
+from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import coordinate_gradient
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
@@ -108,8 +108,8 @@ class CoordinateDescent(BroadcastMethod):
         after[:, active] = problem.regulariser.prox(moved, self.step)[:, active]
         return after
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """C9: one Gaussian release per silo and round."""
         self.blocks.covers(setting.rounds)
-        rows = setting.rows(lambda i: coordinate_gradient(setting.evaluated(i)))
-        return (Promise(MESSAGE, Family.GAUSSIAN, rows),)
+        rows = setting.rows(lambda i: coordinate_gradient(setting.local_gradient(i)))
+        return (MechanismSpec(MESSAGE, Family.GAUSSIAN, rows),)

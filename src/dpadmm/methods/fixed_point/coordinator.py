@@ -25,7 +25,7 @@ from dpadmm.methods.fixed_point.blocks import (
 )
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import COORDINATOR, Custom, Family, Promise, Row
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Custom, Family, MechanismSpec
 from dpadmm.privacy.accounting import optimal_gaussian_shape
 from dpadmm.privacy.certificates.hidden_state import fixed_point_mean_record, fixed_point_mean_user, relaxation_of
 from dpadmm.privacy.certificates.local import for_silos
@@ -112,7 +112,7 @@ class CoordinatorADMM(PlannedBlocks):
         """The noisy mean, then the prox: post-processing that keeps sparsity and feasibility."""
         return problem.regulariser.prox(noise.total(BROADCAST, k, messages), self.gamma)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """C6: `mean u` leaves with Gaussian noise, once a round, under the certificate of the agent that moves it most.
 
         Agent i has made as many updates as it took part so far. A person in s silos moves one released value with all
@@ -130,11 +130,15 @@ class CoordinatorADMM(PlannedBlocks):
             reach = bounds[kind_of, updates]
             worst = float(reach.max() if silos == 1 else np.partition(reach, -silos)[-silos:].sum())
             certificates.append(for_silos(by_kind[0][0], bound=worst, silos=silos))
-        return (Promise(BROADCAST, Family.GAUSSIAN, (Row(COORDINATOR, tuple(rounds), tuple(certificates)),)),)
+        return (
+            MechanismSpec(
+                BROADCAST, Family.GAUSSIAN, (AgentReleases(COORDINATOR, tuple(rounds), tuple(certificates)),)
+            ),
+        )
 
     def _certificates(self, setting: Setting, size: int, weight: float) -> tuple[Certificate, ...]:
         """C6 for an agent: how far the mean of all blocks can move after its 1st, 2nd, ... update."""
-        # For one silo: `promises` adds up those of a person.
+        # For one silo: `mechanisms` adds up those of a person.
         local = inside_prox(setting, setting.gradient_bound, size, weight, silos=1)
         constants, n = setting.problem.functions.constants, setting.problem.n_agents
         if self.unit is Unit.USER:
@@ -162,6 +166,6 @@ class CoordinatorADMM(PlannedBlocks):
 
         The sensitivities grow from round to round, so `s_k^2 ~ D_k/sqrt(weights_k)` does too.
         """
-        (promise,) = self.promises(setting)
-        bounds = np.array([certificate.bound for certificate in promise.rows[0].certificates])
+        (mechanism,) = self.mechanisms(setting)
+        bounds = np.array([certificate.bound for certificate in mechanism.rows[0].certificates])
         return Custom(tuple(optimal_gaussian_shape(bounds, weights).tolist()))

@@ -21,7 +21,7 @@ from dpadmm import checks
 from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.base import MESSAGE, About, Agents, Method, NoiseHook, Residuals, Setting, Topology
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Family, Promise
+from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import general_constraint
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -192,12 +192,12 @@ class GeneralADMM(Method):
         dual = np.linalg.norm(self.constraint.b @ (after[1][0] - before[1][0]), axis=0) / self.gamma
         return Residuals(primal=primal, dual=dual)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """C9: `2 (Ax + Bz - c)` with Gaussian noise, once a round."""
-        tolerance = None if setting.tolerance is None else 2 * setting.tolerance
+        tolerance = 2 * setting.tolerance or None
         local, omega = setting.local(0, tolerance=tolerance), self.constraint.omega
         certificate = general_constraint(local, step=self.gamma, smallest_singular_value=omega)
-        return (Promise(MESSAGE, Family.GAUSSIAN, setting.rows(lambda _: certificate)),)
+        return (MechanismSpec(MESSAGE, Family.GAUSSIAN, setting.rows(lambda _: certificate)),)
 
 
 def _majorised(

@@ -20,7 +20,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import About, Agents, Setting
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import Promise
+from dpadmm.noise.mechanisms import MechanismSpec
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Squared
@@ -70,11 +70,11 @@ class LassoADMM(BlockADMM):
         users = cast(EmpiricalRisk, agents.functions)
         return lasso_block(users.rows, users.shifts, v, self.gamma * agents.number * agents.weights)
 
-    def promises(self, setting: Setting) -> tuple[Promise, ...]:
+    def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """C5, by clipping alone."""
         if np.isinf(self.clip):
             raise InputError("The squared loss has no bounded slope: a private LASSO needs a finite clip.")
-        return super().promises(setting)
+        return super().mechanisms(setting)
 
 
 def lasso_block(a: Matrix, b: Floats, v: Floats, step: Floats) -> Floats:

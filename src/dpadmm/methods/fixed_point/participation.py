@@ -15,7 +15,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
-from dpadmm.networks.walks import WalkKind, participations, random_walk, uniform_walk
+from dpadmm.networks.walks import WalkKind, check_generator, participations, random_walk, uniform_walk
 from dpadmm.problems.arrays import Ints
 
 
@@ -56,7 +56,7 @@ class Participation:
     def permuted(cls, n_agents: int, rounds: int, rng: np.random.Generator) -> "Participation":
         """One block a round; every N rounds go through a fresh random permutation."""
         n, k = checks.count("n_agents", n_agents), checks.count("rounds", rounds)
-        sweeps = [_generator(rng).permutation(n) for _ in range(-(-k // n))]
+        sweeps = [check_generator(rng).permutation(n) for _ in range(-(-k // n))]
         return cls(n, np.concatenate(sweeps)[:k, None])
 
     @classmethod
@@ -70,7 +70,7 @@ class Participation:
         n = checks.count("n_agents", n_agents)
         if checks.count("m", m) > n:
             raise InputError(f"At most all {n} agents can take part in a round, got m = {m}.")
-        draw = _generator(rng).choice
+        draw = check_generator(rng).choice
         return cls(n, np.stack([draw(n, size=m, replace=False) for _ in range(checks.count("rounds", rounds))]))
 
     @classmethod
@@ -145,9 +145,3 @@ class Participation:
     def __hash__(self) -> int:
         """Return the hash of the fingerprint."""
         return hash(repr(self))
-
-
-def _generator(rng: np.random.Generator) -> np.random.Generator:
-    if not isinstance(rng, np.random.Generator):
-        raise InputError(f"rng must be a numpy.random.Generator, got {type(rng).__name__}; see default_rng.")
-    return rng

@@ -115,7 +115,7 @@ def check_persons(data: Sequence[SiloColumns], protection: Protection) -> None:
 
 
 @dataclass
-class Account:
+class LedgerState:
     """All entries read so far, folded together."""
 
     piles: Piles
@@ -131,8 +131,8 @@ class Account:
     is_whole: bool = True
 
     @classmethod
-    def opened_by(cls, first: Entry | None) -> "Account":
-        """Return the empty account that the first entry describes."""
+    def opened_by(cls, first: Entry | None) -> "LedgerState":
+        """Return the empty state that the first entry describes."""
         content = {} if first is None else first.content()
         if first is None or Kind(content["event"]) is not Kind.CREATED:
             raise LedgerError("The ledger has no first entry, so it is damaged. Restore it from a backup.")
@@ -217,32 +217,32 @@ def _readable(seq: int) -> Iterator[None]:
         ) from error
 
 
-_KEPT: dict[Path, Account] = {}
+_KEPT: dict[Path, LedgerState] = {}
 _MOST_KEPT = 8
 
 
-def keep(path: Path, account: Account) -> None:
-    """Remember the account of a ledger that was closed, for whoever opens the file next in this process."""
-    if account.is_whole:
+def keep(path: Path, state: LedgerState) -> None:
+    """Remember the state of a ledger that was closed, for whoever opens the file next in this process."""
+    if state.is_whole:
         _KEPT.pop(path, None)
-        _KEPT[path] = account
+        _KEPT[path] = state
         for earlier in list(_KEPT)[:-_MOST_KEPT]:
             _KEPT.pop(earlier, None)
 
 
-def read_account(connection: sqlite3.Connection, path: Path | None = None) -> Account:
-    """Return the account of all entries, checking the chain from the first.
+def read_state(connection: sqlite3.Connection, path: Path | None = None) -> LedgerState:
+    """Return the state of all entries, checking the chain from the first.
 
-    Entries of which this process has kept an account under `path` are not decoded again. They are still read and
-    hashed, all of them: a chain that leads to the digest at which the account ends is the one that it is about.
+    Entries of which this process has kept a state under `path` are not decoded again. They are still read and
+    hashed, all of them: a chain that leads to the digest at which the state ends is the one that it is about.
     """
     kept = None if path is None else _KEPT.pop(path, None)
     if kept is not None and _leads_to(connection, kept.reader):
-        account = kept
+        state = kept
     else:
-        account = Account.opened_by(store.read_entry(connection, 1))
-    account.absorb(store.read_entries(connection, account.reader.seq))
-    return account
+        state = LedgerState.opened_by(store.read_entry(connection, 1))
+    state.absorb(store.read_entries(connection, state.reader.seq))
+    return state
 
 
 def _leads_to(connection: sqlite3.Connection, end: Reader) -> bool:
@@ -254,23 +254,23 @@ def _leads_to(connection: sqlite3.Connection, end: Reader) -> bool:
     return reader == end
 
 
-def check_keys(connection: sqlite3.Connection, path: Path, account: Account) -> None:
+def check_keys(connection: sqlite3.Connection, path: Path, state: LedgerState) -> None:
     """Raise `LedgerError` unless there is a key for every release: a lost one would let it be paid for twice."""
     (number,) = connection.execute("SELECT COUNT(*) FROM keys").fetchone()
-    if number != account.piles.releases:
+    if number != state.piles.releases:
         raise LedgerError(f"{path}: the table of keys does not match the entries. Restore the ledger from a backup.")
 
 
-def read_again(connection: sqlite3.Connection, path: Path) -> Account:
-    """Return the account of all entries once pages, chain and every single key are found sound."""
+def read_again(connection: sqlite3.Connection, path: Path) -> LedgerState:
+    """Return the state of all entries once pages, chain and every single key are found sound."""
     store.validate(connection, path)
-    account = read_account(connection)
+    state = read_state(connection)
     keys = Counter(key_of(entry) for entry in store.read_entries(connection))
     del keys[None]
     listed = connection.execute("SELECT run, round, agent, slot FROM keys").fetchall()
     if keys != Counter(listed):
         raise LedgerError(f"{path}: the table of keys does not match the entries. Restore the ledger from a backup.")
-    return account
+    return state
 
 
 def check_history(
@@ -327,8 +327,8 @@ def outdated(connection: sqlite3.Connection, newest: DataVersion, run: str, conf
     )
 
 
-def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, Account]:
-    """Return a connection for writing and the account, once the file, its chain and its anchor are found sound."""
+def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, LedgerState]:
+    """Return a connection for writing and the state, once the file, its chain and its anchor are found sound."""
     store.inspect(path, timeout)
     with store.clear_errors(path):
         with store.undisturbed(path, timeout) as anchor:
@@ -337,29 +337,29 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
                     f"The anchor file {store.anchor_path(path)} is missing, so an older copy of the ledger could not "
                     "be told from the current one. Restore the file, or pass expected_head from the last statement."
                 )
-            account = _read_current(path, anchor, expected_head, timeout)
+            state = _read_current(path, anchor, expected_head, timeout)
         connection = store.open_for_writing(path, timeout)
         try:
             if anchor is None:
-                store.write_new(store.anchor_path(path), store.anchor_text(account.reader.seq, account.reader.digest))
+                store.write_new(store.anchor_path(path), store.anchor_text(state.reader.seq, state.reader.digest))
         except BaseException:
             connection.close()
             raise
-    return connection, account
+    return connection, state
 
 
-def _read_current(path: Path, anchor: tuple[int, str] | None, expected_head: str | None, timeout: float) -> Account:
-    """Return the account of a file, once it is found sound."""
+def _read_current(path: Path, anchor: tuple[int, str] | None, expected_head: str | None, timeout: float) -> LedgerState:
+    """Return the state of a file, once it is found sound."""
     with closing(store.connect_for_reading(path, timeout)) as reading, store.transaction(reading, "BEGIN"):
         store.validate(reading, path)
-        account = read_account(reading, path)
-        check_keys(reading, path, account)
+        state = read_state(reading, path)
+        check_keys(reading, path, state)
         check_history(reading, path, anchor, expected_head)
-    return account
+    return state
 
 
-def open_read_only(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, Account]:
-    """Return a connection that writes nothing and the account, checked like `open_checked`.
+def open_read_only(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, LedgerState]:
+    """Return a connection that writes nothing and the state, checked like `open_checked`.
 
     No lock is left, no side file made. SQLite's read lock keeps writers away for the moment of reading.
     """
@@ -369,16 +369,16 @@ def open_read_only(path: Path, expected_head: str | None, timeout: float) -> tup
         connection = store.connect_for_reading(path, timeout)
         try:
             with store.transaction(connection, "BEGIN"):
-                account = _checked(connection, path, anchor, expected_head)
+                state = _checked(connection, path, anchor, expected_head)
         except BaseException:
             connection.close()
             raise
-    return connection, account
+    return connection, state
 
 
 def _checked(
     connection: sqlite3.Connection, path: Path, anchor: tuple[int, str] | None, expected_head: str | None
-) -> Account:
+) -> LedgerState:
     found = int(connection.execute("PRAGMA application_id").fetchone()[0])
     if found != store.APPLICATION_ID:
         raise LedgerError(f"{path} is not a ledger (application id {found:#x}). Give the path of one.")
@@ -388,22 +388,23 @@ def _checked(
             "from the current one. Restore the file, or give the head of the last statement as the expected head."
         )
     store.validate(connection, path)
-    account = read_account(connection, path)
+    state = read_state(connection, path)
     check_history(connection, path, anchor, expected_head)
-    return account
+    return state
 
 
 class OpenHistory:
     """An open log with all that was read of it so far; its one way to write is `_writing`."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, account: Account, timeout: float) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, state: LedgerState, timeout: float) -> None:
         """Belongs to the running thread and process, and to the file that is at `path` now."""
         self._timeout = timeout
         self._path = path
         self._connection = connection
-        self._account = account
+        self._state = state
         self._owner = os.getpid(), threading.get_ident()
         self._file = store.identity(path)
+        self._is_busy = False
 
     def _guard(self) -> None:
         """Refuse to work across a fork (SQLite cannot) or on a file that is no longer the one at the path."""
@@ -411,6 +412,8 @@ class OpenHistory:
             raise LedgerError("This ledger was opened by the parent process; open it again in this process.")
         if threading.get_ident() != self._owner[1]:
             raise LedgerError("This ledger was opened by another thread; open it again in this thread.")
+        if self._is_busy:
+            raise LedgerError("A transaction of this ledger is open: end it, or ask the transaction.")
         if store.identity(self._path) != self._file:
             raise LedgerError(
                 f"{self._path} was moved, removed or replaced while it was open. Put it back and open it again."
@@ -419,12 +422,12 @@ class OpenHistory:
     def _refresh(self) -> None:
         """Read what other processes appended; the entry read last must still be there."""
         self._guard()
-        reader = self._account.reader
+        reader = self._state.reader
         with store.clear_errors(self._path):
             last = store.read_entry(self._connection, reader.seq)
             if last is None or last.digest != reader.digest:
                 raise LedgerError(f"{self._path} was edited while it was open. Restore it from a backup.")
-            self._account.absorb(store.read_entries(self._connection, reader.seq))
+            self._state.absorb(store.read_entries(self._connection, reader.seq))
 
     @contextmanager
     def _writing(self) -> Iterator[Writer]:
@@ -435,6 +438,6 @@ class OpenHistory:
                 self._refresh()
                 # A log that lacks what the anchor remembers lacks another process's entries.
                 check_history(self._connection, self._path, store.read_anchor(anchor), None)
-                writer = Writer(self._account.reader.seq, self._account.reader.digest)
+                writer = Writer(self._state.reader.seq, self._state.reader.digest)
                 yield writer
             store.write_anchor(anchor, writer.seq, writer.digest)

@@ -6,7 +6,8 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -16,11 +17,11 @@ from typing import Any, Self
 from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.codec import decode, encode
-from dpadmm.errors import BudgetError, DpadmmError, InputError, LedgerError, ResumeError
+from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import history, store
-from dpadmm.privacy.ledger.entries import Ask, Entry, Kind, check_text, encode_release
+from dpadmm.privacy.ledger.entries import Ask, Entry, Kind, Writer, check_text, encode_release
 from dpadmm.privacy.ledger.fingerprints import SiloColumns, SiloMatch, match_newest
-from dpadmm.privacy.ledger.history import Account, AnsweredRound, BudgetChange, OpenHistory
+from dpadmm.privacy.ledger.history import AnsweredRound, BudgetChange, LedgerState, OpenHistory
 from dpadmm.privacy.ledger.profiles import (
     KeptProfile,
     ProfiledColumns,
@@ -78,12 +79,12 @@ class Ledger(OpenHistory):
         self,
         path: Path,
         connection: sqlite3.Connection,
-        account: Account,
+        state: LedgerState,
         compose: Composer | None,
         timeout: float = 30.0,
     ) -> None:
         """Not for callers: use `create` or `open`."""
-        super().__init__(path, connection, account, timeout)
+        super().__init__(path, connection, state, timeout)
         self._compose = compose
         self._measure: Meter | None = None
         self._is_closed = False
@@ -123,9 +124,9 @@ class Ledger(OpenHistory):
         """
         place = Path(os.path.realpath(path))
         timeout = checks.positive("timeout_seconds", timeout_seconds)
-        connection, account = history.open_checked(place, expected_head, timeout)
+        connection, state = history.open_checked(place, expected_head, timeout)
         try:
-            ledger = cls(place, connection, account, compose, timeout)
+            ledger = cls(place, connection, state, compose, timeout)
             ledger._refresh()
         except BaseException:
             connection.close()
@@ -137,7 +138,7 @@ class Ledger(OpenHistory):
         if os.getpid() == self._owner[0]:
             self._connection.close()
             if not self._is_closed:
-                history.keep(self._path, self._account)
+                history.keep(self._path, self._state)
             self._is_closed = True
 
     def __enter__(self) -> Self:
@@ -181,24 +182,24 @@ class Ledger(OpenHistory):
     @property
     def protection(self) -> Protection:
         """What the budget is about."""
-        return self._account.piles.protection
+        return self._state.piles.protection
 
     @property
     def silos(self) -> tuple[str, ...]:
         """The names under which the ledger knows its silos."""
-        return tuple(silo.name for silo in self._account.newest.data.silos)
+        return tuple(silo.name for silo in self._state.newest.data.silos)
 
     @property
     def budget(self) -> Budget:
         """The budget in force."""
         self._refresh()
-        return self._account.budget
+        return self._state.budget
 
     @property
     def head(self) -> str:
         """The digest of the last entry: note it down, and give it to `open` later."""
         self._refresh()
-        return self._account.reader.digest
+        return self._state.reader.digest
 
     def confirm(self, data: Sequence[SiloColumns]) -> "ConfirmedLedger":
         """Check that `data` are the newest version of the ledger's, and return what reserves for them.
@@ -209,18 +210,18 @@ class Ledger(OpenHistory):
         key = self._key()
         history.check_persons(data, self.protection)
         try:
-            match = match_newest(self._account.versions, data, key)
+            match = match_newest(self._state.versions, data, key)
         except LedgerError as problem:
             words = _OTHER_PERSONS if self._has_other_persons(data, key) else problem
             raise LedgerError(f"{self._path}: {words}") from None
-        return ConfirmedLedger(self, match, tuple(each.size for each in data), self._account.newest.number)
+        return ConfirmedLedger(self, match, tuple(each.size for each in data), self._state.newest.number)
 
     def _has_other_persons(self, data: Sequence[SiloColumns], key: bytes) -> bool:
         """Return whether data that are not the ledger's would be, were rows not told to be other persons'."""
         if self.protection.unit is not Unit.PERSON:
             return False
         try:
-            match_newest(self._account.versions, [replace(each, persons=None) for each in data], key)
+            match_newest(self._state.versions, [replace(each, persons=None) for each in data], key)
         except LedgerError:
             return False
         return True
@@ -237,18 +238,18 @@ class Ledger(OpenHistory):
             _ = each.digests  # computed before the file is locked
         key = self._key()
         with self._writing() as writer:
-            newest = self._account.newest
+            newest = self._state.newest
             if not newest.is_of(data, key):
                 store.append(self._connection, [writer.next(Kind.VERSION, newest.next(data, key))])
 
     def is_newest(self, data: Sequence[SiloColumns]) -> bool:
         """Return whether these tables are the newest version, with all its columns."""
         self._refresh()
-        return self._account.newest.is_of(data, self._key())
+        return self._state.newest.is_of(data, self._key())
 
     def _key(self) -> bytes:
         key = store.read_key(store.key_path(self._path))
-        if not store.is_same(store.key_check(key), self._account.key_check):
+        if not store.is_same(store.key_check(key), self._state.key_check):
             raise LedgerError(f"{store.key_path(self._path)} is the key of another ledger. Restore the right one.")
         return key
 
@@ -263,35 +264,47 @@ class Ledger(OpenHistory):
         """Return whether any of these tables looks like one of the ledger's: half of its columns, of any version."""
         self._refresh()
         key = store.read_key(store.key_path(self._path))
-        return any(version.is_like(each, key) for version in self._account.versions for each in data)
+        return any(version.is_like(each, key) for version in self._state.versions for each in data)
 
-    def _reserve(self, asks: Sequence[Ask], version: int) -> Receipt:
-        refusal: DpadmmError | None = None
-        rows: list[tuple[Entry, bool]] = []
+    @contextmanager
+    def transaction(self, data: "ConfirmedLedger | None" = None) -> Iterator["Transaction"]:
+        """Commit reservations and rows of further tables together, in this file: all of it or none, then the anchor.
+
+        `data` is needed to reserve. Any error inside the block undoes all of it. A refused reservation is logged
+        besides, and raised at the end even where the block has caught it. Until the block ends, nothing else can be
+        asked of the ledger.
+        """
+        self._meter()  # imported before the file is locked
         with self._writing() as writer:
-            found = store.find_keys(self._connection, [ask.key for ask in asks])
-            new = [ask for ask, entry in zip(asks, found, strict=True) if entry is None]
-            run, algorithm = asks[0].run, asks[0].algorithm
-            refusal = self._outdated(run, version) or history.conflict(asks, found) or self._overspend(new)
-            if refusal is None:
-                for ask, entry in zip(asks, found, strict=True):
-                    rows.append((entry or writer.next(Kind.RELEASE, ask), entry is None))
-                store.append(self._connection, [entry for entry, is_new in rows if is_new])
+            start, work = (writer.seq, writer.digest), Transaction(self, self._connection, writer, data)
+            self._connection.execute("SAVEPOINT block")
+            self._is_busy = True
+            try:
+                yield work
+            except BaseException as error:
+                work.failure = error
+                if work.refused is None:
+                    raise
+            finally:
+                work.is_open = self._is_busy = False
+            if work.refused is None:
+                if work.failure is not None:  # the block has caught it
+                    raise work.failure
             else:
-                content = {"run": run, "algorithm": algorithm, "releases": len(asks), "detail": str(refusal)}
-                if history.what_was_refused(content) not in self._account.refused:  # asked in vain, it fills no disk
-                    store.append(self._connection, [writer.next(Kind.REFUSAL, content)])
-        if refusal is not None:
-            raise refusal
-        for ask, (entry, is_new) in zip(asks, rows, strict=True):
-            if is_new:
-                self._account.take(entry, ask, writer.time)
-        return Receipt(
-            run=run,
-            entries=tuple(entry.seq for entry, _ in rows),
-            digests=tuple(entry.digest for entry, _ in rows),
-            fresh=tuple(is_new for _, is_new in rows),
-        )
+                self._connection.execute("ROLLBACK TO block")
+                writer.seq, writer.digest = start
+                if history.what_was_refused(work.refused) not in self._state.refused:  # asked in vain, it fills no disk
+                    store.append(self._connection, [writer.next(Kind.REFUSAL, work.refused)])
+        if work.failure is not None:
+            raise work.failure
+        for ask, entry in work.recorded:
+            self._state.take(entry, ask, writer.time)
+
+    def select(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return rows of further tables of the file, as last committed."""
+        self._guard()
+        with store.clear_errors(self._path):
+            return store.execute_beside(self._connection, sql, parameters, is_reading=True)
 
     def _check_room(self, asks: Sequence[Ask], version: int) -> None:
         self._refresh()
@@ -303,7 +316,7 @@ class Ledger(OpenHistory):
             raise refusal
 
     def _outdated(self, run: str, version: int) -> ResumeError | None:
-        return history.outdated(self._connection, self._account.newest, run, version)
+        return history.outdated(self._connection, self._state.newest, run, version)
 
     def _keep_profile(self, profile: KeptProfile, version: int) -> None:
         check_text("run", profile.run)
@@ -311,7 +324,7 @@ class Ledger(OpenHistory):
             refusal = self._outdated(profile.run, version)
             if refusal is not None:
                 raise refusal
-            check_paid(profile, self._profile_releases(profile.run), self._account.profiles)
+            check_paid(profile, self._profile_releases(profile.run), self._state.profiles)
             store.append(self._connection, [writer.next(Kind.PROFILE, profile)])
 
     def _profile_releases(self, run: str) -> list[GaussianRelease]:
@@ -321,7 +334,7 @@ class Ledger(OpenHistory):
     def profiles(self) -> tuple[KeptProfile, ...]:
         """Return the column profiles of the newest version of the data that were released and kept, in order."""
         self._refresh()
-        return tuple(self._account.profiles)
+        return tuple(self._state.profiles)
 
     def newest_round(self, run: str) -> int | None:
         """Return the last round of a run that anything was reserved for, None if there is none."""
@@ -333,7 +346,7 @@ class Ledger(OpenHistory):
     def answers(self) -> dict[str, dict[int, str]]:
         """Return, by run and round, the digest of the message with which a round was answered (`mark_answer`)."""
         self._refresh()
-        return {run: dict(marks) for run, marks in self._account.answers.items()}
+        return {run: dict(marks) for run, marks in self._state.answers.items()}
 
     def mark_answer(self, run: str, round_: int, digest: str) -> None:
         """Record that a round of a run is answered with the message of this digest, before it leaves.
@@ -343,7 +356,7 @@ class Ledger(OpenHistory):
         """
         check_text("run", run)
         with self._writing() as writer:
-            known = self._account.answers.get(run, {}).get(round_)
+            known = self._state.answers.get(run, {}).get(round_)
             if known is None:
                 answer = AnsweredRound(run, checks.count("round", round_, least=0), digest)
                 store.append(self._connection, [writer.next(Kind.ANSWER, answer)])
@@ -359,7 +372,7 @@ class Ledger(OpenHistory):
         check_text("reason", reason)
         self._meter()
         with self._writing() as writer:
-            refusal = below_spent(self._account.piles, budget, self._meter())
+            refusal = below_spent(self._state.piles, budget, self._meter())
             change = BudgetChange(budget, reason)
             if refusal is None:
                 entry = writer.next(Kind.BUDGET, change)
@@ -372,7 +385,7 @@ class Ledger(OpenHistory):
     def statement(self) -> LedgerStatement:
         """Return what was spent, what is left and the head of the chain."""
         self._refresh()
-        return draw_statement(self._account, self._meter())
+        return draw_statement(self._state, self._meter())
 
     def runs(self) -> tuple[RunSpending, ...]:
         """Return what each run has spent, in order of their first release.
@@ -380,8 +393,8 @@ class Ledger(OpenHistory):
         Epsilons of runs do not simply add up to the total of the statement, which composes all releases together.
         """
         self._refresh()
-        account, meter = self._account, self._meter()
-        return tuple(run.spending(meter, account.budget) for run in account.runs.values())
+        state, meter = self._state, self._meter()
+        return tuple(run.spending(meter, state.budget) for run in state.runs.values())
 
     def verify(self) -> str:
         """Read everything again from the file, check pages, chain and keys, and return the head."""
@@ -406,8 +419,8 @@ class Ledger(OpenHistory):
         store.write_new(Path(path), text.encode() + b"\n")
 
     def _overspend(self, asks: list[Ask]) -> BudgetError | None:
-        account = self._account
-        return overspend(account.piles, asks, account.budget, self._meter(), n_silos=len(self.silos))
+        state = self._state
+        return overspend(state.piles, asks, state.budget, self._meter(), n_silos=len(self.silos))
 
     def _meter(self) -> Meter:
         """Return the meter; made on first use, since a ledger that is only checked or exported needs none."""
@@ -430,8 +443,8 @@ def open_for_reading(
     made, nothing written.
     """
     place = Path(os.path.realpath(path))
-    connection, account = history.open_read_only(place, expected_head, timeout_seconds)
-    return Ledger(place, connection, account, None)
+    connection, state = history.open_read_only(place, expected_head, timeout_seconds)
+    return Ledger(place, connection, state, None)
 
 
 @dataclass(frozen=True)
@@ -502,20 +515,20 @@ class ConfirmedLedger:
         key, or if the run was started with an earlier version of the data (all logged); `InputError` for simulated
         noise or a certificate for other terms, `LedgerError` if the file cannot be written.
         """
-        return self.intend(releases, run=run, algorithm=algorithm, origin=origin, slot=slot).reserve()
+        asks = self._asks(releases, run, algorithm, origin, slot)
+        with self.ledger.transaction(self) as work:
+            return work.reserve_asks(asks)
 
     def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
         """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
 
         To check before the first round whether a whole run fits. Only `reserve` permits sending.
         """
-        self.intend(releases, run=run, algorithm=algorithm, origin=origin).check_room()
+        self.ledger._check_room(self._asks(releases, run, algorithm, origin, 0), self.version)
 
-    def intend(
-        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
-    ) -> "Intent":
-        """Return releases that are checked against the ledger's terms, as `reserve` takes them; records nothing."""
-        return Intent(self.ledger, tuple(self._asks(releases, run, algorithm, origin, slot)), self.version)
+    def transaction(self) -> AbstractContextManager["Transaction"]:
+        """Return a transaction that can reserve for these data; see `Ledger.transaction`."""
+        return self.ledger.transaction(self)
 
     def keep_profile(self, subject: ProfiledColumns, run: str, counts: Iterable[float], noise_std: float) -> None:
         """Record the noisy counts of all silos together that `run` has just drawn, for later fits to reuse at no cost.
@@ -635,18 +648,67 @@ class ConfirmedLedger:
         return asks
 
 
-@dataclass(frozen=True)
-class Intent:
-    """Releases that a run is about to make: checked once, then asked for, `version` of the data being used."""
+class Transaction:
+    """What `Ledger.transaction` lends: reservations and statements that one commit makes durable."""
 
-    ledger: "Ledger"
-    asks: tuple[Ask, ...]
-    version: int
+    def __init__(
+        self, ledger: Ledger, connection: sqlite3.Connection, writer: Writer, data: ConfirmedLedger | None
+    ) -> None:
+        """Not for callers."""
+        self._ledger, self._connection, self._writer, self._data = ledger, connection, writer, data
+        self.recorded: list[tuple[Ask, Entry]] = []
+        self.refused: dict[str, Any] | None = None
+        self.failure: BaseException | None = None
+        self.is_open = True
 
-    def check_room(self) -> None:
-        """As `ConfirmedLedger.check_room`."""
-        self.ledger._check_room(self.asks, self.version)
+    def reserve(
+        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
+    ) -> Receipt:
+        """Record releases as spent, as `ConfirmedLedger.reserve` does; they are when the block has ended."""
+        with self._ending_at_errors():
+            if self._data is None:
+                raise InputError("Only a transaction of confirmed data can reserve: use ledger.confirm(data).")
+            return self.reserve_asks(self._data._asks(releases, run, algorithm, origin, slot))
 
-    def reserve(self) -> Receipt:
-        """As `ConfirmedLedger.reserve`."""
-        return self.ledger._reserve(self.asks, self.version)
+    def reserve_asks(self, asks: Sequence[Ask]) -> Receipt:
+        """Record what was checked against the ledger's terms."""
+        with self._ending_at_errors():
+            ledger, version = self._ledger, self._data.version if self._data is not None else 0
+            found = store.find_keys(self._connection, [ask.key for ask in asks])
+            new = [ask for ask, entry in zip(asks, found, strict=True) if entry is None]
+            run, algorithm = asks[0].run, asks[0].algorithm
+            refusal = (
+                ledger._outdated(run, version)
+                or history.conflict(asks, found)
+                or ledger._overspend([*(ask for ask, _ in self.recorded), *new])
+            )
+            if refusal is not None:
+                self.refused = {"run": run, "algorithm": algorithm, "releases": len(asks), "detail": str(refusal)}
+                raise refusal
+            entries = [entry or self._writer.next(Kind.RELEASE, ask) for ask, entry in zip(asks, found, strict=True)]
+            fresh = tuple(entry is None for entry in found)
+            added = [pair for pair, is_new in zip(zip(asks, entries, strict=True), fresh, strict=True) if is_new]
+            store.append(self._connection, [entry for _, entry in added])
+            self.recorded += added
+        return Receipt(
+            run=run,
+            entries=tuple(entry.seq for entry in entries),
+            digests=tuple(entry.digest for entry in entries),
+            fresh=fresh,
+        )
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement on further tables of the file, or make one; the ledger's own tables cannot be changed."""
+        with self._ending_at_errors(), store.clear_errors(self._ledger.path):
+            return store.execute_beside(self._connection, sql, parameters)
+
+    @contextmanager
+    def _ending_at_errors(self) -> Iterator[None]:
+        """Refuse to go on after an error, or after the block."""
+        if not self.is_open:
+            raise LedgerError("This transaction has ended; nothing more can be done in it.")
+        try:
+            yield
+        except BaseException as error:
+            self.failure, self.is_open = error, False
+            raise

@@ -22,7 +22,7 @@ from dpadmm.privacy.releases import GaussianRelease, NoisyRelease, Release
 
 if TYPE_CHECKING:
     from dpadmm.privacy.curves import Curve
-    from dpadmm.privacy.ledger.history import Account
+    from dpadmm.privacy.ledger.history import LedgerState
 
 # Keeps the shortcut below on the safe side of rounding; the accountant decides what is closer.
 _MARGIN = 1e-9
@@ -446,9 +446,9 @@ class LedgerStatement:
         }
 
 
-def draw_statement(account: "Account", meter: Meter) -> LedgerStatement:
-    """Return the statement of an account."""
-    piles, budget = account.piles, account.budget
+def draw_statement(state: "LedgerState", meter: Meter) -> LedgerStatement:
+    """Return the statement of a state."""
+    piles, budget = state.piles, state.budget
     spent = _worst(piles, meter, budget)
     reached = ((silo, pile + piles.everyone) for silo, pile in sorted(piles.silos.items()))
     return LedgerStatement(
@@ -457,9 +457,9 @@ def draw_statement(account: "Account", meter: Meter) -> LedgerStatement:
         spent_epsilon=spent,
         left_epsilon=max(0.0, budget.epsilon - spent),
         releases=piles.releases,
-        refusals=account.refusals,
-        head=account.reader.digest,
-        entries=account.reader.seq,
+        refusals=state.refusals,
+        head=state.reader.digest,
+        entries=state.reader.seq,
         strengths=tuple(strength for strength in FROM_STRONG_TO_WEAK if piles.strengths[strength]),
         holds_adaptively=piles.is_gaussian() or budget.delta == 0,
         silos=tuple(
@@ -467,9 +467,9 @@ def draw_statement(account: "Account", meter: Meter) -> LedgerStatement:
             for silo, pile in reached
         ),
         declared=tuple(sorted(piles.declared)),
-        profiles=len(account.profiles),
-        version=account.newest.number,
-        version_since=account.newest.since,
+        profiles=len(state.profiles),
+        version=state.newest.number,
+        version_since=state.newest.since,
     )
 
 

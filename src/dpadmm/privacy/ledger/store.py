@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from io import FileIO
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from filelock import lock_descriptor
@@ -93,6 +94,7 @@ _WHAT_TO_DO = {
     sqlite3.SQLITE_NOTADB: "This is not a ledger. Give the path of one, or create one under a new name.",
     sqlite3.SQLITE_READONLY: "The ledger or its directory is read-only. Give the process write permission.",
     sqlite3.SQLITE_CANTOPEN: "The ledger and its directory must be readable and writable.",
+    sqlite3.SQLITE_AUTH: "Only the ledger itself writes its tables, begins and commits; nothing was recorded.",
     sqlite3.SQLITE_CONSTRAINT: "The entry contradicts an existing one; nothing was recorded.",
 }
 
@@ -263,6 +265,41 @@ def append(connection: sqlite3.Connection, entries: Iterable[Entry]) -> None:
     connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", [(each.seq, each.body, each.digest) for each in new])
     keys = [(*key, each.seq) for each in new if (key := key_of(each)) is not None]
     connection.executemany("INSERT INTO keys VALUES (?, ?, ?, ?, ?)", keys)
+
+
+def execute_beside(
+    connection: sqlite3.Connection, sql: str, parameters: Sequence[Any], *, is_reading: bool = False
+) -> list[tuple[Any, ...]]:
+    """Run one statement on tables beside the ledger's own, which it may read and cannot change."""
+    connection.set_authorizer(_may_read if is_reading else _may_write)
+    try:
+        return connection.execute(sql, parameters).fetchall()
+    finally:
+        connection.set_authorizer(None)
+
+
+_READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+_CHANGING = _READING | {
+    sqlite3.SQLITE_INSERT,
+    sqlite3.SQLITE_UPDATE,
+    sqlite3.SQLITE_DELETE,
+    sqlite3.SQLITE_CREATE_TABLE,
+    sqlite3.SQLITE_CREATE_INDEX,
+    sqlite3.SQLITE_REINDEX,
+}
+_OWN_TABLES = {"entries", "keys"}
+
+
+def _may_read(action: int, *_: object) -> int:
+    return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
+
+
+def _may_write(action: int, first: str | None, second: str | None, *_: object) -> int:
+    """Allow what neither changes the ledger's tables or their schema, nor ends the transaction."""
+    if action in _READING:
+        return sqlite3.SQLITE_OK
+    table = str(second if action == sqlite3.SQLITE_CREATE_INDEX else first).lower()
+    return sqlite3.SQLITE_OK if action in _CHANGING and table not in _OWN_TABLES else sqlite3.SQLITE_DENY
 
 
 def anchor_text(seq: int, digest: str) -> bytes:

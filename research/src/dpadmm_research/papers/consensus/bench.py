@@ -13,7 +13,7 @@ import numpy as np
 
 from dpadmm.methods.base import Setting
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer
-from dpadmm.noise.mechanisms import CaoOptimal, Promise
+from dpadmm.noise.mechanisms import CaoOptimal, MechanismSpec
 from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
 from dpadmm.privacy.accounting import PureTarget
 from dpadmm.privacy.releases import SphericalLaplaceRelease
@@ -70,17 +70,17 @@ class Bench:
         slopes = self.problem.functions.gradient(self.optimum[None, :, None])[:, :, 0]
         return self.star.initial_potential(self.radius, float(np.sqrt(np.square(slopes).sum(axis=1).mean())))
 
-    def promises(self, iterations: int) -> tuple[Promise, ...]:
+    def mechanisms(self, iterations: int) -> tuple[MechanismSpec, ...]:
         """Return the releases of K iterations: K - 1 broadcasts (C3)."""
-        return self.method.promises(Setting(self.problem, iterations - 1, TOLERANCE))
+        return self.method.mechanisms(Setting(self.problem, iterations - 1, TOLERANCE))
 
     def plan(self, reading: Reading, epsilon: float, iterations: int) -> NoisePlan:
         """Return the noise for pure epsilon: by (21) and Lemma 3, or the same shape by certificate C3."""
-        promises = self.promises(iterations)
+        mechanisms = self.mechanisms(iterations)
         if reading is Reading.CERTIFIED:
-            return calibrated(promises, PureTarget(epsilon), CaoOptimal(self.beta))
+            return calibrated(mechanisms, PureTarget(epsilon), CaoOptimal(self.beta))
         rates = claims.theorem_3_schedule(self.claimed, epsilon=epsilon, rounds=iterations, beta=self.beta)
-        return at_levels(promises, [rates.values])
+        return at_levels(mechanisms, [rates.values])
 
     def rates(self, reading: Reading, epsilon: float, iterations: int) -> Floats:
         """Return the K - 1 rates of `plan`; in both readings they are proportional to epsilon, so one plan does."""
@@ -96,7 +96,7 @@ class Bench:
         if key not in self._units:
             plan = self.plan(reading, 1.0, iterations)
             rates = [release.rate for release in plan if isinstance(release, SphericalLaplaceRelease)]
-            self._units[key] = np.array(rates), plan.statement().curve.epsilon(0.0)
+            self._units[key] = np.array(rates), plan.account().curve.epsilon(0.0)
         return self._units[key]
 
     @cached_property

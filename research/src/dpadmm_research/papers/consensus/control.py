@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpadmm.data.control import ControlProblem, random_control
+from dpadmm.data.examples import ControlProblem, random_control
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem, Weighting

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, OneNoise
-from dpadmm.noise.mechanisms import Slot
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.solvers.solver import one_blas_thread
 from dpadmm_research.papers.consensus.bench import TOLERANCE, Bench
@@ -28,7 +28,7 @@ _KICK = 1e-3
 class _OneKick(OneNoise):
     """Adds a small multiple of e_m to the first broadcast of replica m + 1; replica 0 goes without."""
 
-    def perturb(self, slot: Slot, k: int, agents: Ints, values: Floats) -> Floats:
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
         """Return the values, kicked in round 1 only."""
         out = values.copy()
         if k == 1:

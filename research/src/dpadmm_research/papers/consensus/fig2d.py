@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.data.random_quadratics import Entries
+from dpadmm.data.examples import Entries
 from dpadmm_research.claims.bounds import Version
 from dpadmm_research.papers.consensus.bench import ERROR, Bench
 from dpadmm_research.papers.consensus.expectation import response

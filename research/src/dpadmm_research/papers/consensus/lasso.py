@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.data.random_quadratics import Entries, random_quadratics, random_spd
+from dpadmm.data.examples import Entries, random_quadratics, random_spd
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents

@@ -53,11 +53,11 @@ def scores(entrant: Entrant, world: World, runs: int, seed: int) -> list[Score]:
     best: dict[float, tuple[float, Score]] = {}
     for point in entrant.points:
         method, problem = entrant.build(world, *point)
-        promises = method.promises(Setting(problem, s.certified_rounds, TOLERANCE))
-        if promises != promised:  # noise on sampled batches takes a long search, which the step does not matter to
-            plans = [(epsilon, calibrated(promises, Target(epsilon, s.delta))) for epsilon in s.epsilons]
+        mechanisms = method.mechanisms(Setting(problem, s.certified_rounds, TOLERANCE))
+        if mechanisms != promised:  # noise on sampled batches takes a long search, which the step does not matter to
+            plans = [(epsilon, calibrated(mechanisms, Target(epsilon, s.delta))) for epsilon in s.epsilons]
             trials = [Trial(entrant.curve, Reading.CERTIFIED, epsilon, plan) for epsilon, plan in plans]
-            promised = promises
+            promised = mechanisms
         batch = run_trials(method, problem, s.certified_rounds, trials, runs=runs, seed=seed, every=0)
         for trial, columns in batch:
             models = batch.run.estimate[:, columns]

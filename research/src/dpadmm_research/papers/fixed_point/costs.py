@@ -20,9 +20,9 @@ def admm_cost(world: World, noise_std: float, participations: int) -> float:
     """
     s = world.setting
     method = LassoADMM(s.gamma, s.relaxation, clip=s.admm_clip, unit=Unit.USER)
-    promises = method.promises(Setting(world.problem(), participations, TOLERANCE))
-    plan = at_levels(promises, [np.full(participations, noise_std)])
-    return plan.statement().curve.epsilon(s.delta)
+    mechanisms = method.mechanisms(Setting(world.problem(), participations, TOLERANCE))
+    plan = at_levels(mechanisms, [np.full(participations, noise_std)])
+    return plan.account().curve.epsilon(s.delta)
 
 
 def sgd_cost(world: World, noise_std: float) -> float:

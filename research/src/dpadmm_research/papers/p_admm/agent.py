@@ -87,7 +87,7 @@ def broadcast_claims(algorithm: PADMM | RecycledPADMM, setting: Setting) -> Broa
     constants = setting.problem.functions.constants
     return BroadcastClaims(
         eta=algorithm.eta,
-        degree=int(setting.graph.degrees[0]),
+        degree=int(setting.degrees[0]),
         whole_gradient_bound=float(setting.problem.weights[0]) * constants.record_gradient,
         l2_weight=constants.strong_convexity / 2,
         is_about_one=is_about_one(setting),

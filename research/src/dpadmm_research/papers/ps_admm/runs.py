@@ -136,9 +136,9 @@ def theorem_2_std(method: PSADMM, problem: Problem, rounds: int, epsilon: float)
 
 def split_plan(method: PSADMM, problem: Problem, rounds: int, std: float, full_share: float) -> NoisePlan:
     """Return the plan with a share of the variance `std^2` on the full gradient and the rest on the correction."""
-    promises = method.promises(Setting(problem, rounds, TOLERANCE))
-    shares = (full_share, 1 - full_share)[: len(promises)]
-    return at_levels(promises, [np.full((1, rounds), std * np.sqrt(share)) for share in shares])
+    mechanisms = method.mechanisms(Setting(problem, rounds, TOLERANCE))
+    shares = (full_share, 1 - full_share)[: len(mechanisms)]
+    return at_levels(mechanisms, [np.full((1, rounds), std * np.sqrt(share)) for share in shares])
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ def ps_trial(method: PSADMM, problem: Problem, rounds: int, reading: Reading, ep
     next to nothing on the correction.
     """
     if reading is Reading.CERTIFIED:
-        promises = method.promises(Setting(problem, rounds, TOLERANCE))
-        return Trial(PS, reading, epsilon, calibrated(promises, Target(epsilon, SETTING.delta)))
+        mechanisms = method.mechanisms(Setting(problem, rounds, TOLERANCE))
+        return Trial(PS, reading, epsilon, calibrated(mechanisms, Target(epsilon, SETTING.delta)))
     std = theorem_2_std(method, problem, rounds, epsilon)
     return Trial(PS, reading, epsilon, split_plan(method, problem, rounds, std, 1 - 1e-9))
 

@@ -90,7 +90,7 @@ def _objectives(setting: Setting, penalties: Sequence[float]) -> tuple[Objective
     return tuple(
         Objective(
             records=int(setting.problem.functions.sizes[0]),
-            degree=int(setting.graph.degrees[0]),
+            degree=int(setting.degrees[0]),
             eta=penalty,
             ridge=weight * constants.strong_convexity,
             curvature=constants.record_curvature,

@@ -7,9 +7,16 @@ import pytest
 
 pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
 
-from dpadmm.data.cluster import dask_workers
-from dpadmm.data.cluster.dask_workers import DaskWorkers, connected, pieces
-from dpadmm.data.cluster.errands import Complaint, Errand, differing, perform, versions
+from dpadmm.data import cluster
+from dpadmm.data.cluster import (
+    ClusterTask,
+    DaskWorkers,
+    connect,
+    cut_evenly,
+    describe_difference,
+    run_task,
+    versions,
+)
 from dpadmm.errors import ClusterError, InputError
 
 CELL = "a-private-cell"
@@ -23,11 +30,11 @@ def refused(item):
 
 
 def test_results_come_in_the_order_of_the_items():
-    assert perform(Errand(abs, (-2, 1, -3), versions())).get() == (2, 1, 3)
+    assert run_task(ClusterTask(abs, (-2, 1, -3), versions())).get() == (2, 1, 3)
 
 
 def test_an_error_of_ours_is_raised_by_its_words_alone():
-    answer = perform(Errand(refused, (CELL,), versions()))
+    answer = run_task(ClusterTask(refused, (CELL,), versions()))
     assert CELL.encode() not in pickle.dumps(answer)
     with pytest.raises(InputError, match="The table is no good") as raised:
         answer.get()
@@ -36,31 +43,30 @@ def test_an_error_of_ours_is_raised_by_its_words_alone():
 
 
 def test_of_other_errors_the_kind_and_the_place_are_told_and_not_the_text():
-    answer = perform(Errand(int, (CELL,), versions()))
-    assert isinstance(answer, Complaint)
+    answer = run_task(ClusterTask(int, (CELL,), versions()))
     assert CELL.encode() not in pickle.dumps(answer)
-    with pytest.raises(ClusterError, match=r"ValueError at line \d+ of errands\.py.*stays spent"):
+    with pytest.raises(ClusterError, match=r"ValueError at line \d+ of cluster\.py.*stays spent"):
         answer.get()
 
 
-def test_an_errand_says_nothing_of_what_it_carries():
-    errand = Errand(int, (CELL,), versions())
-    assert CELL not in repr(errand) + str(errand) + repr(perform(errand)) + repr(perform(Errand(str, (CELL,), ())))
+def test_a_task_says_nothing_of_what_it_carries():
+    work = ClusterTask(int, (CELL,), versions())
+    assert CELL not in repr(work) + str(work) + repr(run_task(work)) + repr(run_task(ClusterTask(str, (CELL,), ())))
 
 
 def test_a_worker_with_other_versions_does_nothing():
     known = tuple((name, "0" if name in ("dpadmm", "numpy") else number) for name, number in versions())
-    answer = perform(Errand(pytest.fail, ("it was called",), known))
+    answer = run_task(ClusterTask(pytest.fail, ("it was called",), known))
     with pytest.raises(ClusterError, match=r"dpadmm .* instead of 0, numpy .* instead of 0\. Install"):
         answer.get()
-    assert differing(versions(), versions()) == ""
-    assert "pandas missing" in differing(versions(), versions()[:3])
+    assert describe_difference(versions(), versions()) == ""
+    assert "pandas missing" in describe_difference(versions(), versions()[:3])
     assert {"dpadmm", "Python", "numpy", "pandas", "pyarrow", "numba"} <= {name for name, _ in versions()}
 
 
 @pytest.mark.parametrize(("number", "most"), [(1, 4), (7, 1), (7, 2), (8, 3), (80, 16), (5, 5)])
 def test_pieces_are_all_items_in_order_and_even(number, most):
-    cut = pieces(range(number), most)
+    cut = cut_evenly(range(number), most)
     assert [item for piece in cut for item in piece] == list(range(number))
     assert len(cut) == min(number, most)
     assert max(map(len, cut)) - min(map(len, cut)) <= 1
@@ -101,22 +107,22 @@ class Deserted:
 
 
 def test_a_pass_without_workers_ends(monkeypatch):
-    monkeypatch.setattr(dask_workers, "_MOST_ALONE", 0.0)
+    monkeypatch.setattr(cluster, "_MOST_ALONE", 0.0)
     gone = Deserted([{"one": 1}, {"one": 1}, {}])
     with pytest.raises(ClusterError, match=r"lost all of its workers.*stays spent"):
-        DaskWorkers(gone)._answer(gone)
+        DaskWorkers(gone)._wait_for(gone)
     assert not list(gone.workers)  # and not before they were
 
 
 @pytest.mark.parametrize(
-    ("cluster", "words"),
+    ("address", "words"),
     [
         (5, "must be the address of a Dask scheduler"),
         ("tcp://127.0.0.1:1", "No Dask scheduler answers"),
         ("smoke://127.0.0.1:1", "No Dask scheduler answers"),
     ],
 )
-def test_what_is_no_cluster_is_refused(cluster, words, monkeypatch):
-    monkeypatch.setattr(dask_workers, "_CONNECT", 0.3)
-    with pytest.raises(InputError, match=words), connected(cluster):
+def test_what_is_no_cluster_is_refused(address, words, monkeypatch):
+    monkeypatch.setattr(cluster, "_CONNECT", 0.3)
+    with pytest.raises(InputError, match=words), connect(address):
         pytest.fail("connected")

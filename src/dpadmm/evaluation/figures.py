@@ -13,86 +13,15 @@ them. The *population interval* holds all three and covers the figure of the pop
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from dpadmm.evaluation.score_bins import BINS, RESOLUTIONS, ScoreBins, least_squares
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.score_bins import BINS, RESOLUTIONS, ScoreBins, least_squares
-
-DEVIATIONS = 1.959963984540054
-"""Half of a 95 % interval, in standard deviations."""
-
-_WIDEST = 0.3
-"""How much of what is possible a noise interval may take for its figure to be determined."""
+from dpadmm.reporting.measurement import EvaluatedFigure
 
 _VISIBLE = 4.0  # deviations of noise by which what a figure is divided by must exceed 0
 _STEPS = 16  # per bin, where a function of the score is averaged over it
-
-
-@dataclass(frozen=True)
-class EvaluatedFigure:
-    """A figure with two intervals of 95 %; NaN, with all that is possible, if the noise hides it.
-
-    noise_error: standard deviation of what noise and bins add. error: of that and of the sampling of the records.
-    least, most: what is possible.
-
-    >>> figure = EvaluatedFigure(0.9, 0.01, 0.02, 0.0, 1.0)
-    >>> print(figure, [round(end, 3) for end in figure.population_interval])
-    0.900 (0.880 to 0.920) [0.861, 0.939]
-    """
-
-    value: float
-    noise_error: float
-    error: float
-    least: float = 0.0
-    most: float = 1.0
-
-    @property
-    def is_visible(self) -> bool:
-        """Whether the counts say anything about it."""
-        return not math.isnan(self.value)
-
-    @property
-    def is_determined(self) -> bool:
-        """Whether noise leaves open at most three tenths of what is possible; an AUC of .44 to 1 says nothing.
-
-        >>> EvaluatedFigure(0.85, 0.21, 0.21).is_determined, EvaluatedFigure(0.85, 0.05, 0.05).is_determined
-        (False, True)
-        """
-        low, high = self.noise_interval
-        return self.is_visible and high - low <= _WIDEST * (self.most - self.least)
-
-    @property
-    def noise_interval(self) -> tuple[float, float]:
-        """What covers the exact figure on these records."""
-        return self._interval(self.noise_error)
-
-    @property
-    def population_interval(self) -> tuple[float, float]:
-        """What covers the figure of the population that these records were drawn from."""
-        return self._interval(self.error)
-
-    def _interval(self, error: float) -> tuple[float, float]:
-        if not self.is_visible:
-            return self.least, self.most
-        reach = DEVIATIONS * error
-        return max(self.value - reach, self.least), min(self.value + reach, self.most)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as plain values, null for what is hidden or has no bound."""
-        intervals = {"noise_interval": self.noise_interval, "population_interval": self.population_interval}
-        shown = {name: [end if math.isfinite(end) else None for end in ends] for name, ends in intervals.items()}
-        return {"value": self.value if self.is_visible else None} | shown
-
-    def __str__(self) -> str:
-        """Return value and noise interval."""
-        if not self.is_visible:
-            return "not visible above the noise"
-        low, high = self.noise_interval
-        if not self.is_determined:
-            return f"not determined (noise interval {low:.3g} to {high:.3g})"
-        return f"{self.value:.3f} ({low:.3f} to {high:.3f})"
 
 
 @dataclass(frozen=True)

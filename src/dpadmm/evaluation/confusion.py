@@ -1,26 +1,24 @@
 """A private confusion matrix: which class is predicted as which, of any number of classes, in one release of counts."""
 
 import math
-from dataclasses import dataclass, field, replace
+import os
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import silo_columns
-from dpadmm.estimators.ledger_file import opened
-from dpadmm.estimators.metrics import compared_answers, labels_of
-from dpadmm.estimators.noisy_sums import Asked, measured, noisy_sum
-from dpadmm.estimators.owners import Owners
-from dpadmm.privacy.certificates.sums import cell_counts
-from dpadmm.privacy.protection import Unit
-from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.evaluation_figures import EvaluatedFigure
+from dpadmm.evaluation.release import CountedRows, FigureRequest, chosen_model, first_rows, release_counts
+from dpadmm.evaluation.score import labels_of, predictions_and_labels
+from dpadmm.privacy.accounting import Target
+from dpadmm.privacy.ledger import Ledger
+from dpadmm.problems.arrays import Floats, Ints
+from dpadmm.reporting.measurement import EvaluatedFigure
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import Guarantee
+from dpadmm.settings import Privacy
 
 _VISIBLE = 4.0  # deviations of noise by which what a share is divided by must exceed 0
 
@@ -79,10 +77,8 @@ def private_confusion(
     groups: Any = None,
     persons: Any = None,
     view: str = "eavesdropper",
-    colluders: int | None = None,
-    records_per_person: int | None = None,
-    silos_per_person: int | None = None,
-    ledger: Any = None,
+    privacy: Privacy | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
     random_state: Any = None,
 ) -> PrivateConfusion:
     """Return the confusion matrix of a classifier on private records, with noise (C10).
@@ -93,7 +89,7 @@ def private_confusion(
     Parameters
     ----------
     model: a fitted classifier of this package, a search that was fitted, or a `ReleasedModel`. persons: as in
-        `private_evaluation`. The others as in `private_accuracy`.
+        `private_evaluation`. The others as in `private_score`.
 
     >>> from dpadmm.estimators import PrivateLogisticRegression
     >>> rng = np.random.default_rng(0)
@@ -104,7 +100,7 @@ def private_confusion(
     >>> found.accuracy().value > 0.7, found.counts.shape, found.privacy.epsilon <= 1.0
     (True, (2, 2), True)
     """
-    model = measured(model)
+    model = chosen_model(model)
     if not isinstance(model, PrivateLinearModel | ReleasedModel):
         raise InputError(
             f"private_confusion takes a classifier of this package or its ReleasedModel, got {type(model).__name__}."
@@ -113,21 +109,13 @@ def private_confusion(
     classes = tuple(schema.label.classes)
     if not classes:
         raise InputError("A confusion matrix is for classes, but this model predicts a number.")
-    labels = labels_of(model, X, y)
-    people = (view, records_per_person, silos_per_person, colluders)
-    unit = Unit.RECORD if persons is None else Unit.PERSON
-    asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone=False, unit=unit)
-    found, wanted = compared_answers(model, X, labels)
+    labels, target = labels_of(model, X, y), Target(epsilon, delta)
+    request = FigureRequest.of(model, target, view, privacy, ledger, random_state, has_persons=persons is not None)
+    found, wanted = predictions_and_labels(model, X, labels)
+    rows, kept = first_rows(X, labels, groups, persons, request.protection)
     # Where the labels are a column of a table, predictions and labels are encoded; else they are the classes.
-    known = encoded_classes(classes) if isinstance(schema, Schema) else classes
-    if persons is None:
-        return replace(buy_confusion(found, wanted, known, asked, X, labels), classes=classes)
-    used = Owners(groups, persons, 1, asked.protection.silos_per_person).layout(len(labels))
-    first, silos = np.concatenate(used.rows), np.repeat(used.names, [len(part) for part in used.rows])
-    found, wanted = found[first], wanted[first]  # from here on nothing knows how many rows there are
-    with opened(ledger, silo_columns(X, labels, groups, persons)) as book:
-        asked = replace(asked, ledger=book, groups=silos)
-        return replace(buy_confusion(found, wanted, known, asked, found, wanted), classes=classes)
+    known = classes if schema.is_array else encoded_classes(classes)
+    return release_confusion(found[kept], wanted[kept], known, classes, request, rows)
 
 
 def encoded_classes(classes: tuple[Any, ...]) -> tuple[float, ...]:
@@ -139,32 +127,31 @@ def encoded_classes(classes: tuple[Any, ...]) -> tuple[float, ...]:
     return (-1.0, 1.0) if len(classes) == 2 else tuple(float(place) for place in range(len(classes)))
 
 
-def buy_confusion(
-    found: NDArray[Any], wanted: NDArray[Any], classes: tuple[Any, ...], asked: Asked, X: Any, y: NDArray[Any]
+def release_confusion(
+    found: NDArray[Any],
+    wanted: NDArray[Any],
+    known: tuple[Any, ...],
+    classes: tuple[Any, ...],
+    request: FigureRequest,
+    rows: CountedRows,
 ) -> PrivateConfusion:
-    """Release the counts of predictions by class: recorded in the ledger of X and y, then drawn.
+    """Release the counts of predictions by class; known: the classes as predictions and labels have them.
 
     A record whose prediction or label is no class, since it was blanked, is wrong, and in no cell of the matrix.
     """
-    n, number = len(wanted), len(classes)
-    places = {name: place for place, name in enumerate(classes)}
-    rows, columns = (np.array([places.get(each, -1) for each in part.tolist()]) for part in (wanted, found))
-    is_right, cells = (rows == columns) & (rows >= 0), np.where((rows < 0) | (columns < 0), -1, number * rows + columns)
-    certificate = cell_counts(
-        n_records=n,
-        histograms=2,
-        unit=asked.protection.unit,
-        records_per_person=asked.protection.records_per_person,
-        silos_per_person=asked.protection.silos_per_person,
-    )
-    parts = []
-    for part in asked.parts(n):
+    places, number = {name: place for place, name in enumerate(known)}, len(known)
+    truths, answers = (np.array([places.get(each, -1) for each in part.tolist()]) for part in (wanted, found))
+    is_right = (truths == answers) & (truths >= 0)
+    cells = np.where((truths < 0) | (answers < 0), -1, number * truths + answers)
+
+    def counts(part: Ints) -> Floats:
         matrix = np.bincount(cells[part][cells[part] >= 0], minlength=number**2)
-        parts.append(np.concatenate([[is_right[part].sum(), (~is_right[part]).sum()], matrix]).astype(np.float64))
-    drawn = noisy_sum(np.array(parts), certificate, asked, X, y, "the confusion matrix")
+        return np.concatenate([[is_right[part].sum(), (~is_right[part]).sum()], matrix]).astype(np.float64)
+
+    drawn = release_counts(counts, 2, request, rows, "the confusion matrix")
     return PrivateConfusion(
         classes=classes,
-        records=n,
+        records=rows.n,
         right=(float(drawn.values[0]), float(drawn.values[1])),
         counts=drawn.values[2:].reshape(number, number),
         noise_std=drawn.noise_std,

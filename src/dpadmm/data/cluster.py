@@ -1,27 +1,41 @@
-"""Passes by plain futures on a Dask cluster: few tasks, answered in order, and repeated by Dask if a worker is lost.
+"""Passes over streamed tables on the workers of a Dask cluster, all of them inside one silo's trust.
 
-What is repeated is a sum over rows that are read again; noise is drawn in this process alone, after the sums are here,
-so that nothing is drawn or spent twice.
+The same tasks are called on the same parts as in one process, and what they return is added up in the same order, so a
+model has the same bits wherever its sums were made. Tasks are few plain futures, answered in order, and repeated by
+Dask if a worker is lost. What is repeated is a sum over rows that are read again; noise is drawn in this process alone,
+after the sums are here, so that nothing is drawn or spent twice.
+
+Whatever a task raises is an answer too. Raised to Dask, it would be logged on the worker with its text, and sent with
+its traceback; the texts of other packages' errors may quote the cells that they stumble over.
 """
 
+import hashlib
 import logging
+import platform
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
 from itertools import pairwise
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from distributed import CancelledError, Client, Future, KilledWorker
 from distributed.client import ClosedClientError
 
+import dpadmm
 from dpadmm.checks import setting, shown
-from dpadmm.data.cluster.errands import SAME_VERSIONS, SPENT, Errand, differing, perform, unlike, versions
-from dpadmm.data.parquet import ParquetTable
-from dpadmm.errors import ClusterError, InputError, raise_alone
+from dpadmm.data.parquet import FileStamp, ParquetTable
+from dpadmm.errors import ClusterError, DpadmmError, InputError, raise_alone
+
+SAME_VERSIONS = "Install the same versions of all of them on every machine of the cluster."
+SPENT = "If the run had begun, what was reserved for it stays spent."
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -31,6 +45,100 @@ _LOOK = 5.0  # seconds between looks whether there is still somebody at work
 _MOST_ALONE = 60.0  # seconds without any worker: a supervisor would have started one again
 _CHATTY = ("asyncio", "distributed.client", "distributed.comm", "distributed.core", "tornado.application")
 _MOST_TOLD = 3  # workers that are named in an error
+
+_DECISIVE = ("numba", "numpy", "pandas", "pyarrow", "scipy")
+
+Versions: TypeAlias = tuple[tuple[str, str], ...]
+"""Of dpadmm, of Python, and of the packages that decide what cells say and how sums are rounded."""
+
+
+@cache
+def versions() -> Versions:
+    """Return what is installed here.
+
+    The package is named with a digest of its code: two checkouts of one version may clip rows differently, and noise is
+    for one of them.
+    """
+    home, digest = Path(dpadmm.__file__).parent, hashlib.blake2b(digest_size=4)
+    for file in sorted(home.rglob("*.py")):
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(home).as_posix()} {len(content)}\n".encode() + content)
+    found = [
+        ("dpadmm", f"{dpadmm.__version__} (code {digest.hexdigest()})"),
+        ("Python", ".".join(platform.python_version_tuple()[:2])),
+    ]
+    for name in _DECISIVE:
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError:
+            found.append((name, "missing"))
+    return tuple(found)
+
+
+def describe_difference(here: Versions, there: Versions) -> str:
+    """Return in words what is not the same there, '' if everything is."""
+    found = dict(there)
+    pairs = [(name, own, found.get(name, "missing")) for name, own in here]
+    return ", ".join(f"{name} {other} instead of {own}" for name, own, other in pairs if own != other)
+
+
+def find_changed_files(files: Sequence[tuple[Path, FileStamp]]) -> list[str]:
+    """Return in words which of these files are not here, or not the same here."""
+    found = []
+    for path, stamp in files:
+        try:
+            if FileStamp.of(path) != stamp:
+                found.append(f"has another file at {path} (size, time of change or footer differ)")
+        except OSError:
+            found.append(f"cannot read {path}")
+    return found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClusterTask:
+    """A task to be called on some items, by those who have the same versions.
+
+    Its text does not show what it carries, since Dask logs that of a task that fails: a point of a local solve is not
+    noisy.
+    """
+
+    task: Callable[[Any], Any]
+    items: tuple[Any, ...]
+    known: Versions
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TaskResult:
+    """What a task returned for its items, in their order; or the error that ended it, without where it came from."""
+
+    values: tuple[Any, ...] = ()
+    error: DpadmmError | None = None
+
+    def get(self) -> tuple[Any, ...]:
+        """Return the values, or raise the error here."""
+        if self.error is not None:
+            raise self.error
+        return self.values
+
+
+def run_task(work: ClusterTask) -> TaskResult:
+    """Call the task on all items; the first that fails ends it."""
+    other = describe_difference(work.known, versions())
+    if other:
+        return TaskResult(error=ClusterError(f"A worker on {platform.node()} has {other}. {SAME_VERSIONS}"))
+    try:
+        return TaskResult(tuple(work.task(item) for item in work.items))
+    except DpadmmError as error:
+        return TaskResult(error=type(error)(*error.args))
+    except Exception as fault:  # noqa: BLE001 - whatever it is, its text may quote a cell
+        place = traceback.extract_tb(fault.__traceback__)[-1]
+        return TaskResult(
+            error=ClusterError(
+                f"A worker on {platform.node()} failed with a {type(fault).__name__} at line {place.lineno} of "
+                f"{Path(place.filename).name}. Its message stays there, because it may quote a cell. {SPENT} If it "
+                "happens again, try the same without the cluster."
+            )
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +151,7 @@ class DaskWorkers:
     def warning(self) -> str | None:
         """What to say about a connection that others may listen to, or speak on."""
         place = urlsplit(self.client.scheduler.address)
-        if place.scheme not in ("tcp", "ws") or _is_here(place.hostname or ""):
+        if place.scheme not in ("tcp", "ws") or _is_local(place.hostname or ""):
             return None
         return (
             f"The cluster at {self.client.scheduler.address} is reached without encryption, and whoever reaches it can "
@@ -53,7 +161,7 @@ class DaskWorkers:
 
     def check(self) -> None:
         """Refuse a cluster without workers, and one whose machines have other versions than this one."""
-        with self._told():
+        with self._reword_errors():
             with suppress(TimeoutError):
                 self.client.wait_for_workers(1, timeout=_CONNECT)
             found: dict[str, Any] = self.client.run(versions, on_error="return")
@@ -62,17 +170,20 @@ class DaskWorkers:
                     f"The cluster at {self._place} has no workers. Start some: dask worker {self._place} on every "
                     "machine that reads the files."
                 )
-            with_scheduler = {"The scheduler": self._of_scheduler()} | {f"Worker {k}": v for k, v in found.items()}
-        _refuse([f"{who} {_unlike(other)}" for who, other in with_scheduler.items() if _unlike(other)], SAME_VERSIONS)
+            with_scheduler = {"The scheduler": self._ask_scheduler()} | {f"Worker {k}": v for k, v in found.items()}
+        _refuse(
+            [f"{who} {_describe_other(other)}" for who, other in with_scheduler.items() if _describe_other(other)],
+            SAME_VERSIONS,
+        )
 
-    def _of_scheduler(self) -> Any:
+    def _ask_scheduler(self) -> Any:
         """Return what the scheduler has, which reads tasks before it passes them on; what it raises, if it cannot."""
         try:
             return self.client.run_on_scheduler(versions)
         except (ImportError, AttributeError) as problem:
             return problem
 
-    def checked(self, tables: Sequence[ParquetTable]) -> list[ParquetTable]:
+    def check_tables(self, tables: Sequence[ParquetTable]) -> list[ParquetTable]:
         """Return the tables under paths that hold in any folder; refuse files that not every worker sees as they are.
 
         A worker that comes later looks at its files too, before and after it reads a part.
@@ -82,8 +193,8 @@ class DaskWorkers:
             for table in tables
         ]
         files = tuple({part.path: part.stamp for table in known for part in table.parts}.items())
-        with self._told():
-            found: dict[str, list[str]] = self.client.run(unlike, files)
+        with self._reword_errors():
+            found: dict[str, list[str]] = self.client.run(find_changed_files, files)
         _refuse(
             [f"Worker {worker} {what}" for worker, others in found.items() for what in others],
             "Every worker needs the same files under the same paths: share the folder, or copy it with its times "
@@ -91,36 +202,34 @@ class DaskWorkers:
         )
         return known
 
-    def results(self, task: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
+    def run(self, task: Callable[[Item], Done], items: Sequence[Item]) -> Iterator[Done]:
         """Yield the results in order; tasks of a pass that is given up are cancelled."""
         if not items:
             return
         futures: list[Future] = []
         try:
-            with self._told():
+            with self._reword_errors():
                 threads = sum(self.client.nthreads().values())
-                errands = [Errand(task, tuple(piece), versions()) for piece in pieces(items, max(threads, 1))]
-                futures = self._submitted(errands)
+                work = [ClusterTask(task, tuple(piece), versions()) for piece in cut_evenly(items, max(threads, 1))]
+                with warnings.catch_warnings():
+                    # Points of many dimensions go to every task, which is what a pass is for.
+                    warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+                    futures = list(self.client.map(run_task, work, pure=False))
             for future in futures:
-                with self._told():
-                    answer = self._answer(future)
+                with self._reword_errors():
+                    answer = self._wait_for(future)
                 yield from answer.get()
         finally:
             for future in futures:  # ends what is under way, and exact sums do not stay in the cluster
                 future.release()
 
-    def _submitted(self, errands: Sequence[Errand]) -> list[Future]:
-        with warnings.catch_warnings():
-            # Points of many dimensions go to every task, which is what a pass is for.
-            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            return list(self.client.map(perform, errands, pure=False))
-
-    def _answer(self, future: Future) -> Any:
+    def _wait_for(self, future: Future) -> TaskResult:
         """Wait for an answer as long as there is somebody who could give it."""
         alone_since: float | None = None
         while True:
             try:
-                return future.result(timeout=_LOOK)
+                result: TaskResult = future.result(timeout=_LOOK)
+                return result
             except TimeoutError:
                 if self.client.nthreads():
                     alone_since = None
@@ -136,7 +245,7 @@ class DaskWorkers:
         return str(self.client.scheduler.address)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reword_errors(self) -> Iterator[None]:
         """Say what happened to the cluster in words of ours."""
         try:
             if self.client.status == "closed":
@@ -159,7 +268,7 @@ class DaskWorkers:
 
 
 @contextmanager
-def connected(cluster: Any) -> Iterator[DaskWorkers]:
+def connect(cluster: Any) -> Iterator[DaskWorkers]:
     """Yield the workers of a cluster, by the address of its scheduler or by a client of it; the latter stays open."""
     if isinstance(cluster, Client):
         if cluster.asynchronous or cluster.status != "running":
@@ -173,7 +282,7 @@ def connected(cluster: Any) -> Iterator[DaskWorkers]:
             f"{setting('cluster')} must be the address of a Dask scheduler, such as tcp://10.0.0.1:8786, or a "
             f"dask.distributed.Client; got {shown(cluster)}."
         )
-    with _quietly(), _client(cluster) as client:
+    with _silence_dask(), _client(cluster) as client:
         workers = DaskWorkers(client)
         workers.check()
         yield workers
@@ -204,7 +313,7 @@ def _client(address: str) -> Client:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _silence_dask() -> Iterator[None]:
     """Keep Dask from telling of a lost connection of ours in tracebacks; it is told once, in an error."""
     loggers = [logging.getLogger(name) for name in _CHATTY]
     levels = [each.level for each in loggers]
@@ -217,10 +326,10 @@ def _quietly() -> Iterator[None]:
             each.setLevel(level)
 
 
-def pieces(items: Sequence[Item], number: int) -> list[Sequence[Item]]:
+def cut_evenly(items: Sequence[Item], number: int) -> list[Sequence[Item]]:
     """Cut items into at most so many runs of about the same length.
 
-    >>> pieces("abcde", 2)
+    >>> cut_evenly("abcde", 2)
     ['ab', 'cde']
     """
     number = min(number, len(items))
@@ -228,7 +337,7 @@ def pieces(items: Sequence[Item], number: int) -> list[Sequence[Item]]:
     return [items[first:last] for first, last in pairwise(bounds)]
 
 
-def _is_here(host: str) -> bool:
+def _is_local(host: str) -> bool:
     """Return whether a host is this machine."""
     try:
         return ip_address(host).is_loopback
@@ -236,11 +345,11 @@ def _is_here(host: str) -> bool:
         return host == "localhost"
 
 
-def _unlike(found: Any) -> str:
+def _describe_other(found: Any) -> str:
     """Return in words what a machine has that differs; whatever it raises, it has no such dpadmm."""
     if isinstance(found, Exception):
         return f"cannot load this version of dpadmm ({type(found).__name__})"
-    other = differing(versions(), found)
+    other = describe_difference(versions(), found)
     return f"has {other}" if other else ""
 
 

@@ -1,4 +1,4 @@
-"""A private evaluation: noisy counts of scores, bought once, and every figure that follows from them for free."""
+"""A private evaluation: noisy counts of scores, paid for once, and every figure that follows from them for free."""
 
 import json
 import math
@@ -11,11 +11,12 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError
+from dpadmm.evaluation.figures import CalibrationPart, Confusion, RocCurve, SeenCounts
+from dpadmm.evaluation.score_bins import BINS, WIDTH, ScoreBins, least_squares
 from dpadmm.files import parse_json, read_bytes
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.evaluation_figures import CalibrationPart, Confusion, EvaluatedFigure, RocCurve, SeenCounts
 from dpadmm.reporting.files import digest_of, write_or_keep
-from dpadmm.reporting.score_bins import BINS, WIDTH, ScoreBins, least_squares
+from dpadmm.reporting.measurement import EvaluatedFigure
 from dpadmm.reporting.statement import Guarantee
 
 FORMAT, VERSION = "dpadmm-evaluation", 1

@@ -1,5 +1,6 @@
-"""Buying a private evaluation: one accounted release of counts of scores, from which all figures follow."""
+"""The release of a private evaluation: counts of scores, accounted once, from which all figures follow."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,28 +10,27 @@ from numpy.typing import NDArray
 
 from dpadmm.checks import shown
 from dpadmm.data.columns import Categorical
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import labelled, own_words, silo_columns
-from dpadmm.estimators.ledger_file import opened
-from dpadmm.estimators.metrics import labels_of
-from dpadmm.estimators.noisy_sums import Asked, ScoresRowsAlone, measured, noisy_sum
-from dpadmm.estimators.owners import Owners
-from dpadmm.privacy.certificates.sums import cell_counts
-from dpadmm.privacy.protection import Unit
+from dpadmm.estimators.data import labelled, own_words
+from dpadmm.evaluation.release import CountedRows, FigureRequest, chosen_model, first_rows, release_counts
+from dpadmm.evaluation.score import labels_of
+from dpadmm.evaluation.score_bins import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
+from dpadmm.evaluation.score_counts import PrivateEvaluation
+from dpadmm.privacy.accounting import Target
+from dpadmm.privacy.ledger import Ledger
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.evaluation import PrivateEvaluation
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
-from dpadmm.reporting.score_bins import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
+from dpadmm.settings import Privacy
 
 NONE_LISTED = "none of them"
 """The group of records whose cell is empty or not listed, where such cells are let through."""
 
 
 @dataclass(frozen=True)
-class ScoredRows(ScoresRowsAlone):
+class ScoredRows:
     """Scores and labels -1/+1 of records, which were blanked, and the number of each record's group.
 
     is_screened: rows may have been blanked, or be in no listed group; known before the rows are looked at.
@@ -106,7 +106,7 @@ def check_two_classes(model: ReleasedModel) -> None:
     if model.schema.label.is_real or model.rows.problems > 1:
         raise InputError(
             "Private evaluations are for models of two classes. Use private_confusion for more classes, "
-            "private_absolute_error for a number."
+            "private_score for a number."
         )
 
 
@@ -131,10 +131,8 @@ def private_evaluation(
     groups: Any = None,
     persons: Any = None,
     view: str = "eavesdropper",
-    colluders: int | None = None,
-    records_per_person: int | None = None,
-    silos_per_person: int | None = None,
-    ledger: Any = None,
+    privacy: Privacy | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
     random_state: Any = None,
 ) -> PrivateEvaluation:
     """Return noisy counts of a model's scores on private records: AUC, log-loss, calibration and more, paid once (C10).
@@ -146,7 +144,7 @@ def private_evaluation(
     by: a column whose values the model's schema lists; all figures are then also had for each of them. Noise grows by
         at most sqrt(2) for that, however many groups there are.
     persons: (n,), the person of each row, where people have several: each is protected with all their rows, and counted
-        by the first of them in a silo. The others as in `private_accuracy`.
+        by the first of them in a silo. The others as in `private_score`.
 
     >>> from dpadmm.estimators import PrivateLogisticRegression
     >>> rng = np.random.default_rng(0)
@@ -157,51 +155,38 @@ def private_evaluation(
     >>> found.roc_auc().value > 0.8, found.log_loss().is_visible, found.privacy.epsilon <= 1.0
     (True, True, True)
     """
-    model = measured(model)
+    model = chosen_model(model)
     if not isinstance(model, PrivateLinearModel | ReleasedModel):
         raise InputError(
             f"private_evaluation takes a classifier of this package or its ReleasedModel, got {type(model).__name__}."
         )
-    people = (view, records_per_person, silos_per_person, colluders)
-    unit = Unit.RECORD if persons is None else Unit.PERSON
-    asked = Asked.of(model, epsilon, delta, people, ledger, random_state, groups, scores_rows_alone=False, unit=unit)
-    rows, labels = _scored(model, X, y, by), labels_of(model, X, y)
-    if persons is None:
-        return buy(rows, asked, X, labels)
-    used = Owners(groups, persons, 1, asked.protection.silos_per_person).layout(len(labels))
-    silos = np.repeat(used.names, [len(part) for part in used.rows])
-    counted = rows.take(np.concatenate(used.rows))  # from here on nothing knows how many rows there are
-    with opened(ledger, silo_columns(X, labels, groups, persons)) as book:
-        return buy(counted, replace(asked, ledger=book, groups=silos), counted.scores, counted.labels)
+    target = Target(epsilon, delta)
+    request = FigureRequest.of(model, target, view, privacy, ledger, random_state, has_persons=persons is not None)
+    scored, labels = _scored(model, X, y, by), labels_of(model, X, y)
+    rows, kept = first_rows(X, labels, groups, persons, request.protection)
+    return release_evaluation(scored.take(kept), request, rows)
 
 
-def buy(rows: ScoredRows, asked: Asked, X: Any, y: Any, on: str = "") -> PrivateEvaluation:
-    """Release the counts: recorded in the ledger of X and y, then drawn."""
-    n, parts = len(rows.labels), asked.parts(len(rows.labels))
-    certificate = cell_counts(
-        n_records=n,
-        histograms=rows.histograms,
-        unit=asked.protection.unit,
-        records_per_person=asked.protection.records_per_person,
-        silos_per_person=asked.protection.silos_per_person,
-    )
-    counts = np.array([rows.counts(part) for part in parts])
-    found = noisy_sum(counts, certificate, asked, X, y, "the evaluation")
-    label = rows.model.schema.label
+def release_evaluation(
+    scored: ScoredRows, request: FigureRequest, rows: CountedRows, on: str = ""
+) -> PrivateEvaluation:
+    """Release the counts of scores. on: which records these are, in words."""
+    found = release_counts(scored.counts, scored.histograms, request, rows, "the evaluation")
+    label = scored.model.schema.label
     negative, positive = map(str, label.classes)
     return PrivateEvaluation(
-        model=rows.model.run,
+        model=scored.model.run,
         label=label.name,
         classes=(negative, positive),
-        records=n,
+        records=rows.n,
         counts=tuple(found.values.tolist()),
         noise_std=found.noise_std,
         privacy=found.privacy,
-        limit=rows.bins.limit,
-        has_probabilities=rows.model.has_probabilities,
-        by=rows.by,
-        groups=rows.groups,
-        has_blank=rows.is_screened,
+        limit=scored.bins.limit,
+        has_probabilities=scored.model.has_probabilities,
+        by=scored.by,
+        groups=scored.groups,
+        has_blank=scored.is_screened,
         time=now(),
         on=on,
     )
@@ -211,9 +196,8 @@ def _scored(model: Any, X: Any, y: Any, by: str | None) -> ScoredRows:
     """Return the rows as the model scores them."""
     released = model.released_ if isinstance(model, PrivateLinearModel) else model
     check_two_classes(released)
-    if isinstance(released.schema, Schema):
-        is_own = isinstance(model, PrivateLinearModel)
-        screening = model.screening if is_own else Screening()
+    if not released.schema.is_array:
+        screening = model.screening if isinstance(model, PrivateLinearModel) else Screening()
         with own_words(model):
             table = labelled(model, X, y, released.schema.label.name)
             return ScoredRows.of(released, [(table, "X")], screening, by)

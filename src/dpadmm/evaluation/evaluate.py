@@ -1,0 +1,333 @@
+"""How good a saved model is on tables: exactly where the data are public, else by noisy figures that are accounted."""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from dpadmm import checks
+from dpadmm.checks import setting
+from dpadmm.core.dataset import ledger_columns
+from dpadmm.data.cells import Screened
+from dpadmm.data.persons import Persons
+from dpadmm.data.schema import Screening
+from dpadmm.data.tables import SiloTable, check_split
+from dpadmm.errors import InputError
+from dpadmm.estimators.ledger_file import LedgerFile
+from dpadmm.estimators.notices import NoLedgerWarning
+from dpadmm.evaluation.confusion import PrivateConfusion, encoded_classes, release_confusion
+from dpadmm.evaluation.release import CountedRows, FigureRequest
+from dpadmm.evaluation.score import release_mean
+from dpadmm.evaluation.score_counts import PrivateEvaluation
+from dpadmm.evaluation.scored_rows import ScoredRows, group_column, release_evaluation
+from dpadmm.front.planning import check_person, persons_of
+from dpadmm.privacy.accounting import Target
+from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.privacy.protection import Protection
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import log_loss_of
+from dpadmm.problems.silos import stacked
+from dpadmm.reporting.files import check_apart, check_writable
+from dpadmm.reporting.measurement import Basis, Measurement, OtherFigure
+from dpadmm.reporting.model import ReleasedModel
+from dpadmm.reporting.outcome import now
+from dpadmm.settings import CellRules, EvaluationSettings, Privacy
+
+_DECLARED = {
+    "held-out": "Declared by the evaluator: none of these rows was used to train the model.",
+    "published": "Declared by the evaluator: all of these rows are published, including any training rows.",
+}
+_OWN_RECORDS = "These records have trained the model, by their ledger: others may be predicted less well."
+_ERROR = "mean absolute error (half ranges)"
+_MOST_ERROR = 2.0  # of a prediction, where labels are encoded from -1 to 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What was measured, and where it is kept.
+
+    measurement: what the model's file keeps of it; None where an earlier evaluation is asked again. counts, matrix:
+    what was released. place: of the counts; wanted: where they were to be, if it could be written.
+    """
+
+    measurement: Measurement | None = None
+    counts: PrivateEvaluation | None = None
+    matrix: PrivateConfusion | None = None
+    place: Path | None = None
+    wanted: Path | None = None
+    recorded_in: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableEvaluation:
+    """What is asked about a model and its tables, checked before any row is read. request: None on public data."""
+
+    model: ReleasedModel
+    path: Path
+    settings: EvaluationSettings
+    screening: Screening
+    request: FigureRequest | None
+    protection: Protection
+
+    @classmethod
+    def of(
+        cls, path: Path, files: Sequence[Path], settings: EvaluationSettings, privacy: Privacy, cells: CellRules
+    ) -> Self:
+        """Load the model; refuse what could not be answered or written, before anything is spent."""
+        model, is_private = ReleasedModel.load(path), settings.public is None
+        if settings.record:
+            check_writable(path, may_replace=True)
+        outputs = {"MODEL": path if settings.record else None, "plot": settings.plot, "out": settings.out}
+        check_apart(outputs, files if settings.record else [*files, path], settings.ledger)
+        check_questions(model, settings)
+        check_split(settings.split_by, model.schema.columns, model.schema.label)
+        request = None
+        if is_private:
+            ledger = LedgerFile(path=settings.ledger, budget=settings.budget)
+            ledger.check(settings.epsilon or 0.0)
+            has_persons, target = settings.person is not None, Target(settings.epsilon or 0.0, settings.delta or 0.0)
+            if has_persons and model.schema.label.is_real:
+                raise InputError(
+                    f"{setting('person')} is for models of classes. Nothing was spent. Give one row per person."
+                )
+            request = FigureRequest.of(model, target, settings.view, privacy, ledger, has_persons=has_persons)
+            check_person(settings.person, None, request.protection, None, settings.split_by)
+        return cls(
+            model=model,
+            path=path,
+            settings=settings,
+            screening=Screening.of(**vars(cells)),
+            request=request,
+            protection=Protection(silos_per_person=privacy.silos_per_person or 1)
+            if not request
+            else request.protection,
+        )
+
+    def run(self, tables: Mapping[str, SiloTable]) -> Evaluation:
+        """Measure; what was paid for is written before anything else is done with it."""
+        model, settings, ledger = self.model, self.settings, self.settings.ledger
+        if self.request is None:
+            _check_not_trained_on(model, tables, ledger)
+            measured = public_measurement(model, tables.values(), self.screening, settings.public, settings.declare)
+            found = Evaluation(measurement=measured)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NoLedgerWarning)  # the command has options for it, and says so
+                found = self._private(tables, self.request)
+        if settings.record and found.measurement is not None:
+            kept = replace(model, measurements=(*model.measurements, found.measurement))
+            found = replace(found, recorded_in=kept.save(self.path))
+        return found
+
+    def _private(self, tables: Mapping[str, SiloTable], request: FigureRequest) -> Evaluation:
+        """Read the rows, of persons the first in each silo; record, and draw."""
+        declaration = _trained_on(self.model, self.settings.ledger)
+        persons, counted = None, list(tables.values())
+        if self.settings.person is not None:
+            persons = persons_of(tables, self.settings.person)
+            persons.check_silos(request.protection.silos_per_person)
+            counted = first_of_each(tables, persons)
+        silos = [name for name, table in zip(tables, counted, strict=True) for _ in range(table.rows)]
+        rows = CountedRows(len(silos), silos, lambda _: ledger_columns(tables, persons))
+        kind, counts, matrix, place, wanted = self.model.schema.label, None, None, None, None
+        if has_counts(self.model):
+            parts = [(table.frame, table.where) for table in counted]
+            scored = ScoredRows.of(self.model, parts, self.screening, self.settings.by)
+            counts = release_evaluation(scored, request, rows, request.describe())
+            wanted = self.settings.out or _new_place(self.path)
+            place, found, privacy = counts.save(wanted), accuracy_of(counts), counts.privacy
+        else:
+            read = labelled_rows(self.model, counted, self.screening)
+            answers = self.model.rows.encoded_answers(self.model.rows.scores(self.model.weights, read.features))
+            if kind.is_real:
+                errors = np.abs(answers - read.labels)
+                error = release_mean(errors, _MOST_ERROR, request, rows, "the mean absolute error")
+                found, privacy = (OtherFigure(_ERROR, error.value, error.standard_error), ()), error.privacy
+            else:
+                names, answers = tuple(kind.classes), np.where(read.blank, np.nan, answers)
+                matrix = release_confusion(answers, read.labels, encoded_classes(names), names, request, rows)
+                found, privacy = _recalls_of(matrix), matrix.privacy
+        figure, others = found
+        measured = Measurement(
+            score=figure.score,
+            value=figure.value,
+            records=rows.n,
+            on=request.describe(),
+            basis=Basis.ACCOUNTED,
+            epsilon=privacy.epsilon,
+            delta=privacy.delta,
+            time=now(),
+            uncertainty=figure.uncertainty,
+            others=others,
+            declaration=declaration,
+            is_recorded=request.ledger.is_wanted,
+        )
+        return Evaluation(measurement=measured, counts=counts, matrix=matrix, place=place, wanted=wanted)
+
+
+def ask_again(path: Path, settings: EvaluationSettings) -> Evaluation:
+    """Answer from an evaluation that was released before; reads no data and costs nothing."""
+    assert settings.earlier is not None
+    model, found = ReleasedModel.load(path), PrivateEvaluation.load(settings.earlier)
+    if found.model != model.run:
+        raise InputError(
+            f"{settings.earlier} is an evaluation of another model, not of {path}. Give the model that was evaluated."
+        )
+    check_apart({"plot": settings.plot}, [path, settings.earlier])
+    check_questions(model, settings)
+    return Evaluation(counts=found, place=settings.earlier, wanted=settings.earlier)
+
+
+def has_counts(model: ReleasedModel) -> bool:
+    """Whether scores of this model can be counted: it has one for two classes."""
+    return not model.schema.label.is_real and model.rows.problems == 1
+
+
+def check_questions(model: ReleasedModel, settings: EvaluationSettings) -> None:
+    """Refuse what the model cannot answer, and places that cannot be written."""
+    strange = settings.stated("threshold", "by", "plot", "out")
+    if strange and not has_counts(model):
+        raise InputError(f"{setting(strange[0])} is for models of two classes. Leave it out.")
+    if settings.threshold is not None and model.has_probabilities:
+        checks.open_unit("threshold", settings.threshold)
+    if settings.by is not None:
+        group_column(model, settings.by)
+    for place in (settings.plot, settings.out):
+        if place is not None:
+            check_writable(place, may_replace=settings.force)
+
+
+def public_measurement(
+    model: ReleasedModel, tables: Iterable[SiloTable], screening: Screening, why: str | None, declared: str | None
+) -> Measurement:
+    """Return accuracy, or R^2 for a number, of data that are public; reads every label. Blank rows are left out.
+
+    why: they are public. declared: how they relate to the training, `held-out` or `published`.
+    """
+    rows = labelled_rows(model, tables, screening)
+    kept = ~rows.blank
+    scores, labels = model.rows.scores(model.weights, rows.features)[kept], rows.labels[kept]
+    found = model.rows.encoded_answers(scores)
+    others: tuple[OtherFigure, ...] = ()
+    if model.schema.label.is_real:
+        spread = float(((labels - labels.mean()) ** 2).sum())
+        if spread == 0:
+            raise InputError("R^2 needs labels that differ; all labels of these rows are equal.")
+        name, value, baseline = "R^2", 1 - float(((labels - found) ** 2).sum()) / spread, 0.0
+    else:
+        counts = np.unique(labels, return_counts=True)[1]
+        name, value, baseline = "accuracy", float((found == labels).mean()), float(counts.max() / len(labels))
+        if has_counts(model) and len(counts) == 2:
+            others = _ranked(model, scores[:, 0], labels)
+    return Measurement(
+        score=name,
+        value=value,
+        records=len(labels),
+        on=(why or "").strip(),
+        basis=Basis.PUBLIC,
+        epsilon=0.0,
+        delta=0.0,
+        time=now(),
+        baseline=baseline,
+        declaration=_DECLARED[declared or "held-out"],
+        others=others,
+    )
+
+
+def _ranked(model: ReleasedModel, scores: Floats, labels: Floats) -> tuple[OtherFigure, ...]:
+    """Return AUC and, if there are probabilities, log-loss of two classes."""
+    from sklearn.metrics import roc_auc_score  # late: slow to load
+
+    linked = model.linked
+    if linked is None:
+        return (OtherFigure("AUC", float(roc_auc_score(labels, scores))),)
+    area = float(roc_auc_score(labels, linked.log_odds(scores)))
+    return OtherFigure("AUC", area), OtherFigure("log-loss", float(log_loss_of(linked, scores, labels).mean()))
+
+
+def labelled_rows(model: ReleasedModel, tables: Iterable[SiloTable], screening: Screening) -> Screened:
+    """Return the rows of all tables, one after the other, as the model reads them."""
+    parts = [model.rows.read(table.frame, table.where, screening, is_labelled=True) for table in tables]
+    labels, blank = np.concatenate([part.labels for part in parts]), np.concatenate([part.blank for part in parts])
+    return Screened(stacked([part.features for part in parts]), labels, blank, ())
+
+
+def first_of_each(tables: Mapping[str, SiloTable], persons: Persons) -> list[SiloTable]:
+    """Return the first row of each person in each silo."""
+    kept = zip(tables.values(), replace(persons, keep=1).rows(), strict=True)
+    return [replace(table, frame=table.frame.iloc[own.kept]) for table, own in kept]
+
+
+def _new_place(model: Path) -> Path:
+    """Return a new name beside the model's, so that no evaluation that was paid for is replaced."""
+    names = (model.with_suffix(f".evaluation{number}.json") for number in ("", *(f"-{k}" for k in range(2, 10**6))))
+    return next(name for name in names if not name.exists())
+
+
+def accuracy_of(found: PrivateEvaluation) -> tuple[OtherFigure, tuple[OtherFigure, ...]]:
+    """Return the accuracy, and beside it AUC and log-loss, as far as they are visible.
+
+    A log-loss that noise leaves open is left out; an AUC is said to be open.
+    """
+    accuracy, others = found.confusion().accuracy, {"AUC": found.roc_auc()}
+    if found.has_probabilities:
+        others["log-loss"] = found.log_loss()
+    seen = {name: each for name, each in others.items() if each.is_determined or (each.is_visible and name == "AUC")}
+    first = (accuracy.value, accuracy.noise_error) if accuracy.is_visible else (0.5, 0.5)
+    return OtherFigure("accuracy", *first), tuple(OtherFigure(n, e.value, e.noise_error) for n, e in seen.items())
+
+
+def _recalls_of(found: PrivateConfusion) -> tuple[OtherFigure, tuple[OtherFigure, ...]]:
+    """Return the accuracy, and beside it the recalls that are visible."""
+    accuracy, recalls = found.accuracy(), {each: found.recall(each) for each in found.classes}
+    seen = {f"recall of {name}": each for name, each in recalls.items() if each.is_visible}
+    others = tuple(OtherFigure(name, each.value, each.noise_error) for name, each in seen.items())
+    return OtherFigure("accuracy", accuracy.value, accuracy.noise_error), others
+
+
+def _trained_on(model: ReleasedModel, ledger: Path | None) -> str:
+    """Say that the records measured have trained the model, where their ledger shows that; else nothing."""
+    if ledger is None or model.spending is None or not ledger.exists():
+        return ""
+    with open_for_reading(ledger) as book:
+        return _OWN_RECORDS if book.has_head(model.spending.head) else ""
+
+
+def _check_not_trained_on(model: ReleasedModel, tables: Mapping[str, SiloTable], ledger: Path | None) -> None:
+    """Refuse tables that the training ledger knows as its own, split or not; it knows no other parts and orders."""
+    if ledger is None:
+        return
+    if model.has_ledgers_of_silos:
+        model.verify(ledger=ledger)
+    elif model.spending is None:
+        raise InputError(
+            f"The model was trained without a ledger, so there is none to compare with. Leave out {setting('ledger')}."
+        )
+    with open_for_reading(ledger) as book:
+        if model.spending is not None and not book.has_head(model.spending.head):
+            raise InputError(f"{ledger} is not the ledger that the model was trained with ({model.spending.ledger}).")
+        if any(book.is_about(ledger_columns(each)) for each in _arrangements(model, tables)):
+            raise InputError(
+                "These are training records: they are in the ledger. Exact figures would not be covered by the budget. "
+                f"Measure them with {setting('epsilon')} and {setting('delta')}."
+            )
+
+
+def _arrangements(model: ReleasedModel, tables: Mapping[str, SiloTable]) -> Iterator[Mapping[str, SiloTable]]:
+    """Yield the tables as they came, put together, and split by any column that names the silos of the training."""
+    import pandas as pd
+
+    yield tables
+    frames = [table.frame for table in tables.values()]
+    where = next(iter(tables.values())).where
+    if len(frames) > 1:  # parts of one file keep its numbers of rows
+        yield {"": SiloTable(pd.concat(frames).sort_index(kind="stable"), where)}
+    names = {silo.name for silo in model.silos}
+    for frame in frames if len(names) > 1 else []:
+        for column in frame.columns:
+            texts = frame[column].astype(str).str.strip()
+            if names <= set(texts):
+                yield {name: SiloTable(frame[texts == name].drop(columns=column), where) for name in names}
