@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from dpadmm.core.dataset import Dataset
-from dpadmm.data.columns import BinaryLabel, Categorical, Column, Numeric, ThresholdLabel
+from dpadmm.data.columns import BinaryLabel, Categorical, Column, Label, Numeric, ThresholdLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema, Screening
@@ -164,8 +164,8 @@ def acs() -> Table:
     return _table("ACS", columns, ThresholdLabel(INCOME, 50_000), read_nist_acs())
 
 
-def _table(name: str, columns: tuple[Column, ...], label: object, frame: pd.DataFrame) -> Table:
-    found = screen_cells(columns, label, frame, name, Screening.of("fill", "zero"))  # type: ignore[arg-type]
+def _table(name: str, columns: tuple[Column, ...], label: Label, frame: pd.DataFrame) -> Table:
+    found = screen_cells(Schema(columns, label), frame, name, Screening.of("fill", "zero"))
     numbers = np.column_stack([each.codes if each.is_category else each.values for each in found.cells])
     return Table(name, columns, numbers.astype(float), found.labels)
 

@@ -7,8 +7,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.data.reading import TableFormat
-from dpadmm.data.tables import read_table
+from dpadmm.data.reading import TableFormat, read_file
 from dpadmm.federation.agreement import Agreement, Participant, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.keys import SigningKey, fingerprint
@@ -207,7 +206,7 @@ def test_a_silo_keeps_how_its_table_is_written(cli, place, terms):
     policy = Policy.load(place / "west" / "policy.toml")
     assert policy.written == TableFormat(sep=";", decimal=",", encoding="utf-8", na_values=("?",))
     assert 'decimal = ","' in (place / "west" / "policy.toml").read_text()
-    read_table(place / "next.csv", policy.written).to_parquet(place / "next.parquet")
+    read_file(place / "next.csv", policy.written).frame.to_parquet(place / "next.parquet")
     done = cli.run("silo", "new-data", "west", "--data", "next.parquet")
     assert done.exit_code == 0, done.output
     assert "already uses version 2" in done.stdout  # the same data, whatever the file

@@ -129,7 +129,7 @@ def test_a_rehearsal_encodes_as_the_planner_would(cli, place, monkeypatch):
         built.append(build(people, "a" * 64, "b" * 64))
         raise InputError("Enough.")
 
-    monkeypatch.setattr("dpadmm.federation.admin.rehearsal.prepared", stop)
+    monkeypatch.setattr("dpadmm.federation.admin.rehearsal.prepare_rehearsal", stop)
     many = "age,dose,result\n" + "".join(f"{20 + i % 60},{i % 7},{(-1) ** i}\n" for i in range(4000))
     (place / "many.csv").write_text(many)
     for table in ("north.csv", "many.csv"):
@@ -235,7 +235,7 @@ def test_a_rehearsal_refuses_awkward_cells_unless_told_otherwise(cli, place, mon
         policies.append(policy("north", Path("north.csv"), Path("schema.json")))
         raise InputError("Enough.")
 
-    monkeypatch.setattr("dpadmm.federation.admin.rehearsal.prepared", stop)
+    monkeypatch.setattr("dpadmm.federation.admin.rehearsal.prepare_rehearsal", stop)
     (place / "north.csv").write_text((place / "north.csv").read_text().replace("23,3,", "23,,"))
     words = ("federate", "--local", "2", "--data", "north.csv", "--schema", "schema.json")
     assert "north.csv, row 4, column 'dose': the cell is empty." in cli.run(*words).stderr

@@ -17,9 +17,10 @@ from dpadmm.data.columns import BinaryLabel, Categorical, ClassLabel, Numeric, R
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.parquet import ParquetTable, ThreadWorkers
 from dpadmm.data.profile import ProfileForm
+from dpadmm.data.reading import read_file
 from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
 from dpadmm.data.streamed import BatchReader, CountPart, StreamedRows, StreamedTable, SumPart
-from dpadmm.data.tables import read_table, screen_cells
+from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.losses import Huber, Logistic, Softmax
@@ -69,7 +70,7 @@ def streamed(
 
 
 def in_memory(frames: list[pd.DataFrame], schema: Schema, screening=FILLED) -> Dataset:
-    parts = [screen_cells(schema.columns, schema.label, frame, "t", screening) for frame in frames]
+    parts = [screen_cells(schema, frame, "t", screening) for frame in frames]
     return Dataset(schema, parts, [f"s{i}" for i in range(len(frames))])
 
 
@@ -206,7 +207,7 @@ def test_awkward_cells_are_reported_as_in_memory(tmp_path, screening):
     with pytest.raises(InputError) as ours:
         found.rows[0].check()
     with pytest.raises(InputError) as theirs:
-        screen_cells(schema.columns, schema.label, read_table(path), str(path), screening)
+        screen_cells(schema, read_file(path).frame, str(path), screening)
     assert str(ours.value) == str(theirs.value)
     assert "rows 100, 101" in str(ours.value)
     assert "secret" not in str(ours.value)
@@ -217,7 +218,7 @@ def test_notes_add_up_and_blank_rows_are_counted_once(tmp_path):
     path = write_groups(tmp_path / "a.parquet", frame, [60])
     for screening in (FILLED, Screening(missing=EmptyCells.BLANK, unlisted=UnlistedCells.BLANK)):
         found, schema = streamed([path], (*NUMBERS, *WORDS), screening=screening)
-        notes = screen_cells(schema.columns, schema.label, read_table(path), str(path), screening).notes
+        notes = screen_cells(schema, read_file(path).frame, str(path), screening).notes
         assert found.rows[0].check() == notes
         assert notes
     nothing = write_groups(tmp_path / "b.parquet", frame.assign(x=np.nan), [60])
@@ -277,5 +278,5 @@ def test_a_column_that_is_not_there_is_named_and_names_are_stripped(tmp_path):
         streamed([path])
     columns = (Numeric("x", -2, 3), Numeric("y.1", -2, 3))
     found, schema = streamed([path], columns)
-    wanted = in_memory([read_table(path)], schema)
+    wanted = in_memory([read_file(path).frame], schema)
     np.testing.assert_array_equal(found.counts(per_user=False), wanted.counts(per_user=False))

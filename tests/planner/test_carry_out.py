@@ -73,7 +73,7 @@ class TestProfiles:
             )
             for n in sizes
         ]
-        parts = [screen_cells(schema.columns, schema.label, table, "a silo", Screening()) for table in tables]
+        parts = [screen_cells(schema, table, "a silo", Screening()) for table in tables]
         return Dataset(schema, parts, own=own)
 
     def planned(self, rows):

@@ -89,10 +89,7 @@ def test_breast_cancer_at_four_hospitals():
 def raw_silos(schema, table, silo):
     """Return rows as a plan encodes them, with an intercept; nothing is typed in but public bounds and categories."""
     schema = schema.with_constant(CONSTANT)
-    parts = [
-        screen_cells(schema.columns, schema.label, table[silo == name], "table", Screening.of())
-        for name in np.unique(silo)
-    ]
+    parts = [screen_cells(schema, table[silo == name], "table", Screening.of()) for name in np.unique(silo)]
     return Dataset(schema, parts)
 
 

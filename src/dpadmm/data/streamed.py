@@ -13,14 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm.data.cells import ScreenedCells
-from dpadmm.data.columns import Column, Label, weights_by_class
+from dpadmm.data.columns import weights_by_class
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.parquet import ParquetTable, TablePart, ThreadWorkers, Workers
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.tables import Findings, conclude, lacks, read_cells
+from dpadmm.data.tables import Findings, ScreenedCells, check_present, conclude, read_cells
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.fingerprints import column_digest
@@ -33,29 +32,25 @@ from dpadmm.problems.streams import BatchTask, SiloStream
 class BatchReader:
     """Reads parts of a table by a schema. stored: what the file calls the columns, and last the label."""
 
-    columns: tuple[Column, ...]
-    label: Label
+    schema: Schema
     screening: Screening
     stored: tuple[str, ...]
 
     @classmethod
     def of(cls, schema: Schema, table: ParquetTable, screening: Screening) -> "BatchReader":
-        """Return the reader of a table; refuse one that lacks columns."""
+        """Return the reader of a table; refuse one that check_present columns."""
         needed = [*schema.column_names, schema.label.name]
-        if any(name not in table.names for name in needed):
-            raise InputError(
-                f"{lacks(table.where, needed, table.names)} Rename them in the file, or correct the schema."
-            )
+        check_present(table.where, needed, table.names)
         called = dict(zip(table.names, table.stored, strict=True))
-        return cls(tuple(schema.columns), schema.label, screening, tuple(called[name] for name in needed))
+        return cls(schema, screening, tuple(called[name] for name in needed))
 
     def batches(self, part: TablePart) -> Iterator[tuple[ScreenedCells, Findings]]:
         """Yield the screened rows of a part and what is awkward in them, a batch at a time."""
-        names = dict(zip(self.stored, [*(column.name for column in self.columns), self.label.name], strict=True))
+        names = dict(zip(self.stored, [*self.schema.column_names, self.schema.label.name], strict=True))
         for frame in part.frames(self.stored):
             numbers = np.asarray(frame.index, dtype=np.int64) + 1
             read = frame.set_axis([names[stored] for stored in frame.columns], axis=1)
-            yield read_cells(self.columns, self.label, read, numbers, str(part.path), self.screening)
+            yield read_cells(self.schema, read, numbers, str(part.path), self.screening)
 
 
 @dataclass(frozen=True)
@@ -154,7 +149,7 @@ class StreamedRows:
             for part in parts:
                 files[-1].add(part)
         reader = self.reader
-        return conclude(files, reader.columns, reader.label, reader.screening, self.table.where)
+        return conclude(files, reader.schema, reader.screening, self.table.where)
 
     def counts(self, form: ProfileForm, row_weights: Floats | None = None) -> Floats:
         """Return the counts of all rows, each of which counts one."""

@@ -215,7 +215,7 @@ def table_dataset(schema: Schema, screening: Screening, table: pd.DataFrame, own
     layout, places = owners.layout(len(table)), [str(name).strip() for name in table.columns]
     return Dataset(
         schema,
-        [screen_cells(schema.columns, schema.label, table.iloc[part], "X", screening) for part in layout.rows],
+        [screen_cells(schema, table.iloc[part], "X", screening) for part in layout.rows],
         columns=tuple(f"X[{places.index(name)}]" for name in schema.column_names),  # as `ledger_data` has them
         ledger_columns=lambda is_whole: ledger_data(table, None, None if is_whole else owners.groups, owners.persons),
         people=layout.people,

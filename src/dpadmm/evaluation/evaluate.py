@@ -11,10 +11,9 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import setting
 from dpadmm.core.dataset import ledger_columns
-from dpadmm.data.cells import Screened
 from dpadmm.data.persons import Persons
 from dpadmm.data.schema import Screening
-from dpadmm.data.tables import SiloTable, check_split
+from dpadmm.data.tables import Screened, SiloTable, check_split
 from dpadmm.errors import InputError
 from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.notices import NoLedgerWarning
@@ -83,7 +82,7 @@ class TableEvaluation:
         outputs = {"MODEL": path if settings.record else None, "plot": settings.plot, "out": settings.out}
         check_apart(outputs, files if settings.record else [*files, path], settings.ledger)
         check_questions(model, settings)
-        check_split(settings.split_by, model.schema.columns, model.schema.label)
+        check_split(settings.split_by, model.schema)
         request = None
         if is_private:
             ledger = LedgerFile(path=settings.ledger, budget=settings.budget)

@@ -21,8 +21,8 @@ from dpadmm.federation.refusal import Refusal
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:
-    from dpadmm.data.cells import ScreenedCells
     from dpadmm.data.schema import Schema, Screening
+    from dpadmm.data.tables import ScreenedCells
     from dpadmm.privacy.ledger import SiloColumns
 
 APPLICATION = 0x64704131
@@ -223,5 +223,5 @@ def read_records(
 
     public = Schema.load(schema)
     read = read_file(data, written)
-    cells = screen_cells(public.columns, public.label, read.frame, str(data), screening, may_be_empty=may_be_empty)
+    cells = screen_cells(public, read.frame, str(data), screening, may_be_empty=may_be_empty)
     return Records(public, cells, SiloColumns.of_frame("this silo", known_cells(read.frame, data)), read.written)

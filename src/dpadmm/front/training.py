@@ -82,7 +82,7 @@ class Training:
             raise InputError(f"{own[0]} is for estimators.{instead} Leave it out.")
         schema = public_schema(said.schema, said.target, is_real=said.training.loss == "huber")
         schema = schema.with_intercept(said.training.fit_intercept)
-        check_split(said.split_by, schema.columns, schema.label)
+        check_split(said.split_by, schema)
         check_person(said.person, said.privacy.keep, settings.protection, schema, said.split_by)
         check_outputs(out.model, out.report, may_replace=out.force)
         settings.class_weights(schema)

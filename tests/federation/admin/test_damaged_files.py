@@ -10,11 +10,11 @@ from tests.contracts import damage
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.status import coordinator_status, silo_status
 from dpadmm.federation.agreement import Agreement, read_federation, write_federation
-from dpadmm.federation.https.notice import CoordinatorNotice, SiloNotice
-from dpadmm.federation.invitations import Invitation
+from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.studies import Invitation
 from dpadmm.federation.vouching import Session
 
 CELL = "73.125"
@@ -22,11 +22,11 @@ NUMBER = [25, pytest.param(500, marks=pytest.mark.slow)]
 STATUS = {
     "pid": 1,
     "started": "2026-01-01T00:00:00+00:00",
-    "log": None,
     "host": "127.0.0.1",
     "port": 5,
-    "silos": [{"key": "k", "is_connected": True, "seen": None}],
-    "runs": [{"file": "x", "joined": ["a"], "absent": []}],
+    "connected": ["k"],
+    "seen": {"k": "2026-01-01T00:00:00+00:00"},
+    "joined": {"x": ["a"]},
 }
 
 
@@ -88,8 +88,8 @@ def test_sessions_and_status(tmp_path, number):
     path.write_text(Session(answers={("terms", 1): "digest"}).as_json())
     checked(lambda path: Session.from_json(path.read_bytes().decode(errors="replace")), path, number, damage.of_json)
     path.write_text(json.dumps(STATUS))
-    for kind in (SiloNotice, CoordinatorNotice):  # None where a process tells nothing that can be read
-        checked(kind.read, path, number, damage.of_json, damage.of_bytes, least=0)
+    for kind in (SiloProcess, CoordinatorProcess):  # None where a process tells nothing that can be read
+        checked(lambda path, kind=kind: read_status(path, kind), path, number, damage.of_json, damage.of_bytes, least=0)
 
 
 def at_rest(path):

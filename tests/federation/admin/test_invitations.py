@@ -20,19 +20,19 @@ from dpadmm.data import Numeric, Schema, Screening, ThresholdLabel
 from dpadmm.data.reading import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.admin.joining import Guest, OwnRules, check_silo, make_silo
+from dpadmm.federation.admin.joining import InvitedSilo, OwnerRules, check_silo, create_silo
 from dpadmm.federation.agreement import read_federation, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.https import app
-from dpadmm.federation.https.line import dialled
-from dpadmm.federation.https.service import free_port, serving
-from dpadmm.federation.https.trouble import CutOff
-from dpadmm.federation.invitations import Invitation, Studies
+from dpadmm.federation.https import server
+from dpadmm.federation.https.client import Address, open_client
+from dpadmm.federation.https.connection_errors import CoordinatorUnavailable
+from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.keys import SigningKey, open_envelope
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.policy import FULLY_CERTIFIED, Policy, SiloEntry
 from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.studies import Invitation, Studies
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, Relation, View
@@ -70,8 +70,8 @@ class World:
     def silo(self, name: str, budget: float = 2.0) -> Silo:
         if not (self.place / name).exists():
             data = table(self.place / f"{name}.csv", len(name))
-            rules = OwnRules(data=data, budget_epsilon=budget, screening=Screening())
-            make_silo(self.invitation(name), self.place / name, rules)
+            rules = OwnerRules(data=data, budget_epsilon=budget, screening=Screening())
+            create_silo(self.invitation(name), self.place / name, rules)
         return Silo(self.place / name)
 
     def told(self, silo: Silo, /, **others) -> bytes:
@@ -246,20 +246,20 @@ def test_what_the_owner_and_the_study_say_stands_in_the_rules(tmp_path):
     (tmp_path / "bare.csv").write_text("30,1,1\n40,2,-1\n")
     schema = Schema((Numeric("column1", 0, 120), Numeric("column2", 0, 10)), ThresholdLabel("column3", 0))
     invitation = replace(world.invitation("north"), schema=schema.to_json())
-    rules = OwnRules(
+    rules = OwnerRules(
         data=tmp_path / "bare.csv",
         budget_epsilon=1.0,
         screening=screening,
         written=TableFormat(has_header=False),
         least_noise=0.25,
     )
-    make_silo(invitation, tmp_path / "north", rules)
+    create_silo(invitation, tmp_path / "north", rules)
     policy = Silo(tmp_path / "north").policy
     assert (policy.screening, policy.written.has_header, policy.least_noise) == (screening, False, 0.25)
     assert policy.protection == world.invitation("north").protection
     assert "noisy-gradients" in policy.methods
     plain = changed(invitation, view=View.EAVESDROPPER)
-    make_silo(plain, tmp_path / "plain", rules)
+    create_silo(plain, tmp_path / "plain", rules)
     assert Silo(tmp_path / "plain").policy.methods == FULLY_CERTIFIED
 
 
@@ -280,11 +280,11 @@ def test_a_damaged_invitation_is_left_aside_and_told(world, caplog):
 def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
     world = World(tmp_path, view=View.PUBLIC)
     data = table(tmp_path / "north.csv", 1)
-    rules = OwnRules(data=data, budget_epsilon=2.0, screening=Screening())
+    rules = OwnerRules(data=data, budget_epsilon=2.0, screening=Screening())
     with pytest.raises(InputError, match="--trust-coordinator"):
-        make_silo(world.invitation("north"), tmp_path / "north", rules)
+        create_silo(world.invitation("north"), tmp_path / "north", rules)
     assert not (tmp_path / "north").exists()
-    make_silo(world.invitation("north"), tmp_path / "north", replace(rules, trusts_coordinator=True))
+    create_silo(world.invitation("north"), tmp_path / "north", replace(rules, trusts_coordinator=True))
     assert Silo(tmp_path / "north").policy.trusts_coordinator
 
 
@@ -292,13 +292,13 @@ def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
 def served(world: World, port: int):
     """Serve the coordinator's port, and look for studies again and again."""
     stop = threading.Event()
-    with serving(world.files, "127.0.0.1", port) as service:
+    with serve_coordinator(world.files, "127.0.0.1", port) as service:
 
         def look():
             while not stop.wait(0.02):
-                service.look()
+                service.check_runs()
 
-        service.look()
+        service.check_runs()
         looking = threading.Thread(target=look, daemon=True)
         looking.start()
         yield service
@@ -316,7 +316,7 @@ def open_world(tmp_path_factory):
 
 
 def test_over_tls_a_guest_registers_and_fetches_what_the_coordinator_has_signed(open_world):
-    guests = {name: Guest(open_world.invitation(name), open_world.silo(name)) for name in NAMES}
+    guests = {name: InvitedSilo(open_world.invitation(name), open_world.silo(name)) for name in NAMES}
     for guest in guests.values():
         assert guest.terms() is None
         guest.register()
@@ -335,7 +335,7 @@ def test_over_tls_a_guest_registers_and_fetches_what_the_coordinator_has_signed(
 
 def request(world: World, key: SigningKey, method: str, path: str, content: bytes = b"") -> httpx.Response:
     where = world.invitation("north").address
-    with dialled(where, key, world.place / "probe.pem", [world.key.public]) as client:
+    with open_client(Address.parse(where), key, world.place / "probe.pem", [world.key.public]) as client:
         return client.request(method, path, content=content)
 
 
@@ -351,19 +351,19 @@ def test_an_invitation_opens_nothing_else(open_world):
 
 
 def test_who_was_not_invited_is_sent_away_before_anything_is_read(open_world):
-    with pytest.raises((httpx.HTTPError, CutOff)):
+    with pytest.raises((httpx.HTTPError, CoordinatorUnavailable)):
         request(open_world, SigningKey.new(), "GET", "/terms")
 
 
 def test_a_silos_own_key_is_no_invitation(open_world):
-    with pytest.raises((httpx.HTTPError, CutOff)):
+    with pytest.raises((httpx.HTTPError, CoordinatorUnavailable)):
         request(open_world, open_world.silo("north").key, "GET", "/terms")
 
 
 def test_a_guest_talks_to_the_coordinator_of_its_invitation_alone(open_world):
     asked_by = replace(open_world.invitation("north"), coordinator=SigningKey.new().public)
     with pytest.raises(httpx.HTTPError):
-        Guest(asked_by, open_world.silo("north")).register()
+        InvitedSilo(asked_by, open_world.silo("north")).register()
 
 
 def test_new_invitations_are_let_in_while_the_port_is_open(tmp_path):
@@ -371,9 +371,9 @@ def test_new_invitations_are_let_in_while_the_port_is_open(tmp_path):
     world = World(tmp_path, address=f"127.0.0.1:{port}")
     with served(world, port) as service:
         world.studies.invite(asked(world.key, study="second", address=f"127.0.0.1:{port}"), ["north", "south", "west"])
-        service.look()
+        service.check_runs()
         invitation = Invitation.load(world.studies.find("second").invitation("north"))
-        Guest(invitation, world.silo("north")).register()
+        InvitedSilo(invitation, world.silo("north")).register()
         assert world.studies.find("second").absent() == ["south", "west"]
         assert world.study.absent() == list(NAMES)
 
@@ -386,18 +386,18 @@ def test_a_withdrawn_invitation_opens_nothing_any_more_and_its_successor_does(tm
     world = World(tmp_path, address=f"127.0.0.1:{port}")
     stolen, silo = world.invitation("north"), world.silo("north")
     with served(world, port) as service:
-        Guest(stolen, silo).register()
+        InvitedSilo(stolen, silo).register()
         world.study.entry("north").unlink()
         world.study.invitation("north").unlink()
-        service.look()
+        service.check_runs()
         with pytest.raises(Refusal, match="no longer knows this invitation"):
-            Guest(stolen, silo).register()
+            InvitedSilo(stolen, silo).register()
         world.studies.invite(asked(world.key, address=f"127.0.0.1:{port}"), ["north"])
-        service.look()
+        service.check_runs()
         with pytest.raises(Refusal, match="no longer knows this invitation"):
-            Guest(stolen, silo).terms()
+            InvitedSilo(stolen, silo).terms()
         assert "north" in world.study.absent()
-        Guest(world.invitation("north"), silo).register()
+        InvitedSilo(world.invitation("north"), silo).register()
         assert "north" not in world.study.absent()
 
 
@@ -421,8 +421,8 @@ def test_names_in_any_script_are_written_as_they_are_read(tmp_path, name):
     study = Studies(files).invite(asked(files.create(), study=name), [name, "north", "south"])
     assert Invitation.load(study.invitation(name)).silo == name
     data = table(tmp_path / f"{name}.csv", 1)
-    rules = OwnRules(data=data, budget_epsilon=2.0, screening=Screening())
-    make_silo(Invitation.load(study.invitation(name)), tmp_path / name, rules)
+    rules = OwnerRules(data=data, budget_epsilon=2.0, screening=Screening())
+    create_silo(Invitation.load(study.invitation(name)), tmp_path / name, rules)
     silo = Silo(tmp_path / name)
     entry = silo.entry()
     assert messages.read(Register(name, name, entry).encode()).entry == entry
@@ -503,7 +503,7 @@ def offered(tmp_path_factory):
         world.register(name)
     terms = draft(world.study.entries(), SCHEMA, asked(world.key).target).terms("asthma", world.key.public)
     with served(world, port):
-        yield world, Guest(world.invitation("north"), world.silo("north")), terms
+        yield world, InvitedSilo(world.invitation("north"), world.silo("north")), terms
 
 
 OTHERWISE = {
@@ -560,10 +560,10 @@ def test_terms_are_written_as_they_are_read_in_any_script(offered, tmp_path):
 
 def test_a_guest_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
     world, _, terms = offered
-    guest, most = world.invitation("south"), int(app.BURST / app.GUEST_PRICE)
+    guest, most = world.invitation("south"), int(server.BURST / server.INVITED_COST)
     world.study.publish(terms)
-    monkeypatch.setattr(app, "RATE", 0.0)
-    with dialled(guest.address, guest.key, world.place / "probe.pem", [world.key.public]) as line:
+    monkeypatch.setattr(server, "RATE", 0.0)
+    with open_client(Address.parse(guest.address), guest.key, world.place / "probe.pem", [world.key.public]) as line:
         said = [line.get("/terms").status_code for _ in range(most + 1)]
     assert said == [200] * most + [429]
 
@@ -571,7 +571,7 @@ def test_a_guest_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
 def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch):
     port = free_port()
     world = World(tmp_path, address=f"127.0.0.1:{port}")
-    guest = Guest(world.invitation("north"), world.silo("north"))
+    guest = InvitedSilo(world.invitation("north"), world.silo("north"))
 
     def full(_):
         raise OSError(28, "No space left on device")
@@ -579,7 +579,7 @@ def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch):
     with served(world, port):
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)  # half of it is written
-            with pytest.raises(CutOff, match="HTTP 503"):
+            with pytest.raises(CoordinatorUnavailable, match="HTTP 503"):
                 guest.register()
         assert [name for name in os.listdir(world.study.directory) if "entry" in name] == []
         guest.register()
@@ -620,14 +620,14 @@ def test_of_two_who_make_the_same_silo_one_does(world, monkeypatch):
 
 
 def test_a_silo_can_be_made_in_a_directory_that_is_there_and_empty(world):
-    rules = OwnRules(data=table(world.place / "t.csv", 1), budget_epsilon=2.0, screening=Screening())
+    rules = OwnerRules(data=table(world.place / "t.csv", 1), budget_epsilon=2.0, screening=Screening())
     place = world.place / "volume"
     place.mkdir()
     kept = place.stat().st_ino
-    make_silo(world.invitation("north"), place, rules)
+    create_silo(world.invitation("north"), place, rules)
     assert place.stat().st_ino == kept
     assert Silo(place).policy.schema == str(place / "schema.json")
     with pytest.raises(InputError, match="is not empty"):
-        make_silo(world.invitation("north"), place, rules)
+        create_silo(world.invitation("north"), place, rules)
     with pytest.raises(InputError, match="cannot be created"):
-        make_silo(world.invitation("north"), world.place / "t.csv", rules)
+        create_silo(world.invitation("north"), world.place / "t.csv", rules)

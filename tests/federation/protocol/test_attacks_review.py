@@ -14,7 +14,7 @@ from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError, SolverError
 from dpadmm.federation import messages
-from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.keys import open_envelope
@@ -309,6 +309,6 @@ def test_a_column_cannot_name_files_elsewhere(worlds, tmp_path, name):
     tables = dict(zip(["a", name], worlds.tables((10, 10)).values(), strict=True))
     build = p_admm_terms(worlds.SCHEMA, 1, 1.0)
     with pytest.raises(InputError, match="cannot keep its name") as refused:
-        prepared(tmp_path / "place" / "in", tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
+        prepare_rehearsal(tmp_path / "place" / "in", tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
     assert repr(name) not in str(refused.value)  # it is a cell
     assert not list(tmp_path.rglob("outside*"))

@@ -10,7 +10,7 @@ import pytest
 
 from dpadmm.errors import LedgerError, ResumeError
 from dpadmm.federation import durable, identity, keys
-from dpadmm.federation.admin.custody import change_data, rotate_coordinator_key, rotate_silo_key
+from dpadmm.federation.admin.maintenance import change_data, rotate_coordinator_key, rotate_silo_key
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles

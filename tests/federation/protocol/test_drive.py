@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpadmm.federation import messages
-from dpadmm.federation.admin.watch import watch
+from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import Missing
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
@@ -213,7 +213,7 @@ def test_a_run_file_that_is_damaged_while_it_is_watched(world, tmp_path):
             other.execute("DROP TABLE IF EXISTS rounds")
 
     with pytest.raises(FederationStopped, match=r"cannot be used: it is damaged; restore it from a backup\."):
-        watch(files, world.agreement, away_seconds=5.0, check=damaged)
+        request_run(files, world.agreement, away_seconds=5.0, check=damaged)
 
 
 def test_a_run_file_that_was_replaced_is_noticed(world, tmp_path):
@@ -227,7 +227,7 @@ def test_a_run_file_that_was_replaced_is_noticed(world, tmp_path):
         (tmp_path / "copy").replace(path)
 
     with pytest.raises(FederationStopped, match="was replaced or removed"):
-        watch(files, world.agreement, away_seconds=float("inf"), check=replaced)
+        request_run(files, world.agreement, away_seconds=float("inf"), check=replaced)
     run = files.open_run(world.agreement)
     (path,) = files.runs()
     path.unlink()

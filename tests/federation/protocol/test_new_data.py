@@ -8,7 +8,7 @@ import pytest
 
 from dpadmm.data.schema import Screening
 from dpadmm.errors import BudgetError, InputError, LedgerError
-from dpadmm.federation.admin.custody import change_data
+from dpadmm.federation.admin.maintenance import change_data
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.messages import Answer, Joined
 from dpadmm.federation.outcome import outcome_of

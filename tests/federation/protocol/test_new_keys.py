@@ -9,7 +9,7 @@ import pytest
 
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.federation import identity, messages
-from dpadmm.federation.admin.custody import open_runs, rotate_coordinator_key, rotate_silo_key
+from dpadmm.federation.admin.maintenance import open_runs, rotate_coordinator_key, rotate_silo_key
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.keys import SigningKey, fingerprint

@@ -166,4 +166,4 @@ def _first_is_one(rows: int, own: int) -> PersonWeights:
 
 def _read(silos: Sequence[Rows]) -> Dataset:
     frames = [pd.DataFrame(rows, columns=list(SCHEMA.column_names), dtype=object) for rows in silos]
-    return Dataset(SCHEMA, [screen_cells(SCHEMA.columns, None, each, "A silo", _LENIENT) for each in frames])
+    return Dataset(SCHEMA, [screen_cells(SCHEMA, each, "A silo", _LENIENT, is_labelled=False) for each in frames])

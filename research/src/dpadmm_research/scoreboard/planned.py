@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpadmm.core.dataset import Dataset
-from dpadmm.data.cells import ScreenedCells
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Screening
-from dpadmm.data.tables import screen_cells
+from dpadmm.data.tables import ScreenedCells, screen_cells
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner.carrying import PlanOutcome, carry_out
 from dpadmm.planner.planner import Plan, plan
@@ -59,7 +58,7 @@ class Read(NamedTuple):
         """Read the cells once for all runs."""
         tables = [data.train_table, data.test_table]
         tables += [part for _, part in data.train_table.groupby(data.silo_of_train)]
-        train, test, *parts = (screen_cells(PUBLIC.columns, PUBLIC.label, t, "Adult", Screening()) for t in tables)
+        train, test, *parts = (screen_cells(PUBLIC, t, "Adult", Screening()) for t in tables)
         return cls(Dataset(PUBLIC, parts), train, test)
 
 

@@ -243,7 +243,7 @@ class Studies:
         """Return whether this is the key of an invitation."""
         return key in self._invited
 
-    def _guest(self, key: str) -> tuple[Study, Invitation]:
+    def _find(self, key: str) -> tuple[Study, Invitation]:
         found = self._invited.get(key)
         if found is None:  # deleted just now, by another thread
             raise Refusal("This invitation has been withdrawn.")
@@ -251,7 +251,7 @@ class Studies:
 
     def register(self, key: str, envelope: bytes) -> None:
         """Keep the entry of the silo that holds an invitation; `Refusal` if it is another's, or there is another."""
-        study, invitation = self._guest(key)
+        study, invitation = self._find(key)
         told = messages.read(split(envelope)[1])
         if not isinstance(told, Register) or (told.study, told.silo) != (invitation.study, invitation.silo):
             raise Refusal(f"The invitation is for {invitation.silo} in the study {invitation.study!r}.")
@@ -280,7 +280,7 @@ class Studies:
 
     def terms(self, key: str) -> bytes | None:
         """Return the terms, signed, for a silo that has registered; None before they are drafted."""
-        study, invitation = self._guest(key)
+        study, invitation = self._find(key)
         terms = study.terms()
         if terms is None or not study.entry(invitation.silo).exists():
             return None
