@@ -39,7 +39,7 @@ def test_a_silo_goes_on_with_new_data_under_the_same_key_and_budget(worlds, star
     assert (done.is_new, done.records, done.closed, done.unfit) == (True, 61, (), ())
     assert star.first.records == 61
     assert star.first.public_key == key
-    assert (done.statement.version, done.account.spent_epsilon) == (2, before.spent_epsilon)
+    assert (done.statement.version, done.statement.spent_epsilon) == (2, before.spent_epsilon)
     entry = SiloEntry.load(star.first.files.entry)
     assert (entry.records, entry.key) == (61, key)
     later = worlds.later_terms(star)
