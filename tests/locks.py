@@ -446,7 +446,7 @@ def commands_and_page(folder: Path) -> Any:
         "fit": command("fit", *files, *budget, "--simulate", "3", "--out", model),
         "evaluate": command("evaluate", model, files[0], "--public", "made up", "--declare", "published", "--json"),
         "schema check": command("schema", "check", str(where), *files, "--json"),
-        "algorithms": command("algorithms", "--json"),
+        "algorithms": command("methods", "--json"),
     }
     command("report", model, "--out", str(page))
     facts = Facts()

@@ -82,7 +82,7 @@ def run(
 
     Parameters
     ----------
-    method: a name that `dpadmm algorithms` lists.
+    method: a name that `dpadmm methods` lists.
     silos: one pair (X, y) per silo, in a list or by name. Every row of X has norm at most `row_norm`, a public promise;
         y is -1 or +1 for the classification losses. A list's silos are called "silo 0", "silo 1", ...
     loss: logistic, smoothed-hinge, huber, ... or a loss. mu: ridge of every silo's function, (mu/2) ||w||^2.
