@@ -365,7 +365,7 @@ class FitSettings(SettingsRecord):
         "inference: ordinary logistic coefficients with confidence intervals, for a part of the budget.",
         panel=MODEL,
     )
-    method: str = setting("auto", "Method: auto, or a name from `dpadmm algorithms`.", panel=MODEL)
+    method: str = setting("auto", "Method: auto, or a name from `dpadmm methods`.", panel=MODEL)
     alpha: float | None = setting(
         None,
         "Weight of the penalty, >= 0. Default: a small ridge, chosen by the planner.",

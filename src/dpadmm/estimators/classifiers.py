@@ -103,7 +103,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         trusted coordinator publishes; who sees sums alone, since messages leave under masks with shares of one noise
         (C12). None: the ledger's, else the eavesdropper. All groups are in this process, from which masks hide nothing.
     method : str
-        "auto", or a method's name from `dpadmm algorithms`.
+        "auto", or a method's name from `dpadmm methods`.
     alpha : float, optional
         Weight of the penalty >= 0; None lets the planner add a small ridge.
     ledger : path or Ledger, optional
