@@ -18,7 +18,7 @@ from dpadmm.methods.base import MESSAGE, About, Agents, Method, NoiseHook, Resid
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.regularisers import ElasticNet, Regulariser
 
 
 class GraphMethod(Method):
@@ -135,6 +135,8 @@ class DecentralisedADMM(EdgePenaltyADMM):
 
 def is_ridge(regulariser: Regulariser, dimension: int) -> bool:
     """Say whether g = (m/2)||x||^2 for some m >= 0: of one curvature in all directions, with its minimum at 0."""
+    if type(regulariser) is ElasticNet:
+        return regulariser.l1 == 0
     origin = np.zeros((dimension, 1))
     is_round = regulariser.is_smooth and regulariser.smoothness == regulariser.strong_convexity
     return is_round and not regulariser.subgradient_residual(origin, origin).any()

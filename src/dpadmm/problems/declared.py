@@ -23,7 +23,7 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Constants, Loss, Softmax, certified_form, check_softmax, linear_constants
+from dpadmm.problems.losses import Constants, Loss, Softmax, certified_form, check_softmax, constants_of
 from dpadmm.problems.problem import EmpiricalRisk, Problem, own_parts
 from dpadmm.problems.regularisers import Regulariser
 
@@ -73,7 +73,7 @@ def _check_constants(functions: Any, constants: Constants) -> None:
         )
     if not isinstance(functions, EmpiricalRisk):
         return
-    true = linear_constants(functions.loss, functions.silos.row_norm, functions.mu)
+    true = constants_of(functions.loss, functions.silos.row_norm, functions.mu)
     for each in _BOUNDS:
         if getattr(constants, each) < getattr(true, each) * (1 - SLACK):
             raise InputError(

@@ -388,10 +388,11 @@ def stacked(parts: Sequence[Matrix]) -> Matrix:
 
     Rows are centred about one point; those that are not centred have factor 0.
     """
+    kinds = set(map(type, parts))
+    if CentredRows not in kinds:
+        is_dense = kinds == {np.ndarray}
+        return np.vstack(parts) if is_dense else sparse.csr_array(sparse.vstack(parts, format="csr"))
     centred = [part for part in parts if isinstance(part, CentredRows)]
-    if not centred:
-        is_sparse = any(sparse.issparse(part) for part in parts)
-        return sparse.csr_array(sparse.vstack(parts, format="csr")) if is_sparse else np.vstack(parts)
     centre, most = centred[0].centre, max(part.most_factor for part in centred)
     whole = [
         part if isinstance(part, CentredRows) else CentredRows(part, np.zeros(part.shape[0]), centre) for part in parts

@@ -122,12 +122,11 @@ def over_blocks(work: Callable[[int, int], None], number: int, block: int, threa
 
     `work` itself must not call this with more than one thread: it would wait for threads that wait for it.
     """
-    bounds = [(first, min(first + block, number)) for first in range(0, number, block)]
-    if threads == 1 or len(bounds) <= 1:
-        for first, last in bounds:
-            work(first, last)
+    if threads == 1 or number <= block:
+        for first in range(0, number, block):
+            work(first, min(first + block, number))
         return
-    tasks = [_pool(threads).submit(work, first, last) for first, last in bounds]
+    tasks = [_pool(threads).submit(work, first, min(first + block, number)) for first in range(0, number, block)]
     wait(tasks)  # also where one fails: the others still write
     for done in tasks:
         done.result()

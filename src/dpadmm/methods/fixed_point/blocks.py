@@ -285,11 +285,6 @@ Error = Callable[[int, Floats], Floats]
 """Maps the round and all blocks to the errors of all blocks."""
 
 
-def relaxed(u: Floats, lam: float, image: Floats) -> Floats:
-    """Return `u + lam (image - u)`: the one line all methods of this package share."""
-    return u + lam * (image - u)
-
-
 @dataclass(frozen=True)
 class FixedPointIteration:
     """Algorithm 1 for any operator.
@@ -324,29 +319,5 @@ class FixedPointIteration:
         if self.error is not None:
             image = image + self.error(k, u)
         after = u.copy()
-        after[blocks] = relaxed(u[blocks], self.lam, noise.perturb(MESSAGE, k, blocks, image[blocks]))
+        after[blocks] = u[blocks] + self.lam * (noise.perturb(MESSAGE, k, blocks, image[blocks]) - u[blocks])
         return after
-
-
-def gradient_operator(gradient: Operator, smoothness: float) -> Operator:
-    """Return `R(u) = u - (2/beta) grad f(u)`, non-expansive if f is convex and beta-smooth."""
-    beta = checks.positive("smoothness", smoothness)
-    return lambda u: u - (2 / beta) * gradient(u)
-
-
-def dp_sgd(gradient: Operator, sampled_gradient: Error | None, smoothness: float, step: float) -> FixedPointIteration:
-    """Return DP-SGD as an instance (Proposition 1): `u <- u - step (grad f(u; batch_k) + (beta/2) noise)`.
-
-    `sampled_gradient(k, u)` is the gradient on round k's batch (None: the full one); step lies in (0, 2/beta].
-    """
-    beta = checks.positive("smoothness", smoothness)
-    lam = checks.positive("step", step) * beta / 2
-    if lam > 1:
-        raise InputError(f"step must be at most 2/smoothness = {2 / beta:g}, got {step:g}: larger steps diverge.")
-    if sampled_gradient is None:
-        return FixedPointIteration(gradient_operator(gradient, beta), lam)
-
-    def error(k: int, u: Floats) -> Floats:
-        return (2 / beta) * (gradient(u) - sampled_gradient(k, u))
-
-    return FixedPointIteration(gradient_operator(gradient, beta), lam, error)

@@ -25,8 +25,7 @@ from dpadmm.methods.fixed_point.blocks import (
 )
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Custom, Family, MechanismSpec
-from dpadmm.privacy.accounting import optimal_gaussian_shape
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
 from dpadmm.privacy.certificates.hidden_state import fixed_point_mean_record, fixed_point_mean_user, relaxation_of
 from dpadmm.privacy.certificates.local import for_silos
 from dpadmm.privacy.protection import Certificate, Unit
@@ -46,7 +45,8 @@ class CoordinatorADMM(PlannedBlocks):
         compute sends the block it has, or the coordinator remembers it.
 
     Guarantees: C6, for the public and the peers; for the coordinator too if the noise is added inside a secure
-    aggregation. The sensitivity starts smaller than its limit, see `schedule`.
+    aggregation. The sensitivity starts smaller than its limit: noise
+    in proportion to `optimal_gaussian_shape` of the bounds spends the same and adds less.
 
     >>> import numpy as np
     >>> from dpadmm.testing import LocalEngine, Stopping
@@ -160,12 +160,3 @@ class CoordinatorADMM(PlannedBlocks):
             n_users=n,
             relaxation=self.lam,
         )
-
-    def schedule(self, setting: Setting, weights: Floats | float = 1.0) -> Custom:
-        """Return the noise over the rounds that minimises `sum weights_k s_k^2` at a given budget (C0).
-
-        The sensitivities grow from round to round, so `s_k^2 ~ D_k/sqrt(weights_k)` does too.
-        """
-        (mechanism,) = self.mechanisms(setting)
-        bounds = np.array([certificate.bound for certificate in mechanism.rows[0].certificates])
-        return Custom(tuple(optimal_gaussian_shape(bounds, weights).tolist()))

@@ -89,7 +89,7 @@ class GeneralADMM(Method):
     Guarantees: C9 (general constraint), record level, against anyone who would see every u: with omega the smallest
     singular value of A, `2 (Ax + Bz - c)` moves by at most `2 gamma (2G/n)/omega`. (Theorem 7 has `||A||/omega`, too
     little where `||A|| < 1`.) The estimate is `x~ = A^+ (c - Bz)`; the history's objective is `w f + g` at that point,
-    not `w f(x~) + g(z)`: see `objective`.
+    not `w f(x~) + g(z)`.
     """
 
     about: ClassVar[About] = About(
@@ -178,11 +178,6 @@ class GeneralADMM(Method):
         """x~ = A^+ (c - Bz)."""
         target = self.constraint.c[:, None] - self.constraint.b @ inbox[0]
         return np.linalg.lstsq(self.constraint.a, target, rcond=None)[0]
-
-    def objective(self, problem: Problem, z: Floats) -> Floats:
-        """Return `w f(x~) + g(z)` per column, z (q, R)."""
-        x = self.estimate(GeneralState(z, z), z[None])
-        return problem.weights @ problem.functions.value(x[None]) + problem.regulariser.value(z)
 
     def residuals(
         self, agents: Agents, before: tuple[GeneralState, Floats], after: tuple[GeneralState, Floats]
