@@ -79,7 +79,7 @@ class RunSpec:
     def __post_init__(self) -> None:
         """Where only sums are seen, the method must read nothing else."""
         if self.facts.shares is not None:
-            object.__setattr__(self, "method", self.method.summed())
+            object.__setattr__(self, "method", self.method.with_noise_in_sum())
 
     @property
     def facts(self) -> ReleaseFacts:

@@ -71,9 +71,9 @@ class DPProxSGD(GradientMethod):
             raise InputError(f"{type(self).__name__} needs batches.")
         return self.batches
 
-    def drawn(self) -> Self:
+    def with_drawn_batches(self) -> Self:
         """Secret batches get the seed of this run."""
-        return replace(self, batches=self.draws.drawn())
+        return replace(self, batches=self.draws.with_drawn_seed())
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The batches must fit the silos."""

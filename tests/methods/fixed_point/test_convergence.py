@@ -9,7 +9,7 @@ from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Silence
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
-from dpadmm.methods.fixed_point.blocks import clipped, with_prox
+from dpadmm.methods.fixed_point.blocks import clip_norms, with_prox
 from dpadmm.networks import complete, path, ring
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
@@ -233,10 +233,10 @@ class TestRefusals:
 
 def test_clipping_shortens_each_vector():
     values = rng().standard_normal((5, 3, 2)) * np.array([0.01, 1, 1, 5, 100])[:, None, None]
-    norms = np.linalg.norm(clipped(values, 1.0), axis=1)
+    norms = np.linalg.norm(clip_norms(values, 1.0), axis=1)
     np.testing.assert_allclose(norms, np.minimum(np.linalg.norm(values, axis=1), 1.0), rtol=1e-12)
     assert norms.max() <= 1.0
-    assert clipped(values, np.inf) is values
+    assert clip_norms(values, np.inf) is values
 
 
 def test_one_record_each_evaluates_as_the_loop_does():

@@ -151,7 +151,9 @@ class GeneralADMM(Method):
         def proximal(lin: Floats, y: Floats) -> Floats:
             return agents.minimise(lin, y, np.full(1, top), y).point
 
-        return _majorised(self.constraint.a, q, self.gamma, top, least, proximal, start, agents.solver.tolerance)
+        return _minimise_majorised(
+            self.constraint.a, q, self.gamma, top, least, proximal, start, agents.solver.tolerance
+        )
 
     def _z_step(self, prox: Callable[[Floats, float], Floats], u: Floats, start: Floats) -> Floats:
         """Return argmin g(z) + ||Bz + u||^2/(2 gamma), in the same way."""
@@ -162,7 +164,7 @@ class GeneralADMM(Method):
             return prox(y - lin / top, 1 / top)
 
         tolerance = _Z_TOLERANCE * top * max(1.0, float(np.abs(u).max()))
-        return _majorised(self.constraint.b, u, self.gamma, top, least, proximal, start, tolerance)
+        return _minimise_majorised(self.constraint.b, u, self.gamma, top, least, proximal, start, tolerance)
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
@@ -195,7 +197,7 @@ class GeneralADMM(Method):
         return (MechanismSpec(MESSAGE, Family.GAUSSIAN, setting.rows(lambda _: certificate)),)
 
 
-def _majorised(
+def _minimise_majorised(
     matrix: Floats,
     q: Floats,
     gamma: float,
