@@ -9,7 +9,7 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MPLBACKEND := Agg
 
-CORE := --extend-exclude 'src/dpadmm/(federation/https|data/cluster.py)' --optional-dependencies-dev-groups cluster,dev,docs,excel,federation
+CORE := --extend-exclude 'src/dpadmm/(federation/(https|admin)/|data/cluster.py)' --optional-dependencies-dev-groups cluster,dev,docs,excel,federation
 # Peers' packages are imported only by workers that run in the peers' own environments.
 ALL := --exclude '\.venv|\.bench|benchmarks/peers/workers/(diffprivlib|opacus)_' --ignore DEP002,DEP004
 

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 from distributed import Client, LocalCluster
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.cluster import DaskWorkers
 from dpadmm.data.columns import BinaryLabel, Numeric
 from dpadmm.data.parquet import ParquetTable, ThreadWorkers, Workers
 from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.streamed import StreamedSilos, StreamedTable
+from dpadmm.data.streamed import StreamedTable
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.streams import StreamedRisk
 from table import Row, seconds
@@ -43,7 +44,7 @@ def _risk(table: ParquetTable, workers: Workers) -> StreamedRisk:
     """Return the mean loss over the table."""
     columns = tuple(Numeric(f"x{j}", 0, 1) for j in range(COLUMNS))
     schema = Schema(columns, BinaryLabel("y", ("yes",), ("no",)))
-    silos = StreamedSilos.of_tables(schema, [StreamedTable(table, workers)], Screening(), ["one"])
+    silos = Dataset.of_tables(schema, {"one": StreamedTable(table, workers)}, Screening())
     (stream,) = silos.silos(silos.encoding(1.0, None))
     return StreamedRisk(stream, Logistic())
 

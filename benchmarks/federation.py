@@ -6,7 +6,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy, rehearsal_tables, running
+from dpadmm.federation.admin.rehearsal import (
+    p_admm_terms,
+    prepare_rehearsal,
+    rehearsal_policy,
+    rehearsal_tables,
+    run_rehearsal,
+)
 from table import Row
 
 ROUNDS = 10
@@ -29,8 +35,8 @@ def _rehearsed(silos: int) -> tuple[float, float, float]:
         place = Path(folder)
         build = p_admm_terms(schema, ROUNDS, 1.0)
         began = time.perf_counter()
-        rehearsal = prepared(place, tables, schema, build, rehearsal_policy, (2.0, 1e-5))
-        with running(rehearsal):
+        rehearsal = prepare_rehearsal(place, tables, schema, build, rehearsal_policy, (2.0, 1e-5))
+        with run_rehearsal(rehearsal):
             outcome = rehearsal.federate()
             whole = time.perf_counter() - began
             most = max(_peak_megabytes(process.popen.pid) for process in rehearsal.nodes.values())

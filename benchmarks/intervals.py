@@ -23,10 +23,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
-from dpadmm.data.columns import BinaryLabel, Categorical, Column, Numeric, ThresholdLabel
+from dpadmm.core.dataset import Dataset
+from dpadmm.data.columns import BinaryLabel, Categorical, Column, Label, Numeric, ThresholdLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.noise.sampler import SimulatedSampler
@@ -164,18 +164,20 @@ def acs() -> Table:
     return _table("ACS", columns, ThresholdLabel(INCOME, 50_000), read_nist_acs())
 
 
-def _table(name: str, columns: tuple[Column, ...], label: object, frame: pd.DataFrame) -> Table:
-    found = screen_cells(columns, label, frame, name, Screening.of("fill", "zero"))  # type: ignore[arg-type]
+def _table(name: str, columns: tuple[Column, ...], label: Label, frame: pd.DataFrame) -> Table:
+    found = screen_cells(Schema(columns, label), frame, name, Screening.of("fill", "zero"))
     numbers = np.column_stack([each.codes if each.is_category else each.values for each in found.cells])
     return Table(name, columns, numbers.astype(float), found.labels)
 
 
 @dataclass(frozen=True)
 class CodedRows:
-    """Rows of one silo, as `RawSilos` takes them."""
+    """Rows of one silo, as `Dataset` takes them."""
 
     columns: tuple[Column, ...]
     numbers: Floats
+    labels: Floats
+    notes: tuple[str, ...] = ()
 
     @property
     def number(self) -> int:
@@ -275,10 +277,10 @@ def measure(cell: Cell, fits: int, seed: int) -> Found:
         rng = np.random.default_rng([seed, number])
         numbers, labels = population.draw(rng, cell.n)
         cuts = np.cumsum(sizes)[:-1]
-        raw = RawSilos(
+        parts = zip(np.split(numbers, cuts), np.split(labels, cuts), strict=True)
+        raw = Dataset(
             schema,
-            [CodedRows(schema.columns, part) for part in np.split(numbers, cuts)],
-            [np.split(labels, cuts)],
+            [CodedRows(schema.columns, *part) for part in parts],
             nominal=None if cell.relation.has_public_sizes else sizes,
         )
         done = carry_out(made, raw, SimulatedSampler(int(rng.integers(2**62))), progress=False)

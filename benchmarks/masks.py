@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from dpadmm.noise import Draw, MessageKind, Recipients, SecureSampler, grid_for
+from dpadmm.noise import Draw, MessageKind, SecureSampler, grid_for
 from dpadmm.noise.masks import MaskKey, PairwiseMasks, masked, to_words
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
@@ -58,11 +58,11 @@ def _share(dimension: int) -> Callable[[], object]:
     certificate = masked_sum(plain, shares=Shares(5, 1), grid=grid, dimension=dimension)
     whole = SummedGaussianRelease(certificate=certificate, noise_std=3.0, silos=5, agent=-1, round=1)
     draw, values, sampler = (
-        Draw(MessageKind("broadcast"), 1, Recipients.one(0)),
+        Draw(MessageKind("broadcast"), 1, [0]),
         np.zeros((1, dimension, 1)),
         SecureSampler(),
     )
-    return lambda: to_words(sampler.perturb(values, [whole.share(0)], draw).values, grid)
+    return lambda: to_words(sampler.perturb(values, [whole.share(0)], draw), grid)
 
 
 def _best(work: Callable[[], object], times: int) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import opendp.prelude as dp
 
-from dpadmm.noise import Draw, MessageKind, Recipients, Sampler, SecureSampler, SimulatedSampler, grid_for
+from dpadmm.noise import Draw, MessageKind, Sampler, SecureSampler, SimulatedSampler, grid_for
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
 from dpadmm.privacy.releases import CoordinateLaplaceRelease, GaussianRelease, SphericalLaplaceRelease
 from table import Row
@@ -44,7 +44,7 @@ def _row(name: str, value: float, unit: str, reference: str = "", base: float | 
 def _normal_rows(label: str, shape: tuple[int, int, int]) -> list[Row]:
     """Measure NumPy and both samplers in turns, so that a busy machine slows all of them alike."""
     values, numbers = np.zeros(shape), shape[0] * shape[1] * shape[2]
-    draw = Draw(MessageKind("message"), 1, Recipients.of(shape[0], shape[2]))
+    draw = Draw(MessageKind("message"), 1, shape[0], shape[2])
     generator = np.random.default_rng(1)
 
     def perturb(sampler: Sampler, release: GaussianRelease | SphericalLaplaceRelease) -> Callable[[], object]:
@@ -82,7 +82,7 @@ def _best(work: list[Callable[[], object]], clock: Callable[[], float]) -> list[
 def _secure(release: GaussianRelease | CoordinateLaplaceRelease | SphericalLaplaceRelease) -> float:
     """Return microseconds a number for the message of five silos, d = 105."""
     values = np.zeros((5, 105, 1))
-    draw = Draw(MessageKind("message"), 1, Recipients.of(5))
+    draw = Draw(MessageKind("message"), 1, 5)
     (best,) = _best([lambda: SecureSampler().perturb(values, release, draw)], time.thread_time)
     return 1e6 * best / values.size
 

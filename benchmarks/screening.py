@@ -38,11 +38,12 @@ for _ in sys.stdin:
 """
 _NOW = f"""{_COLUMNS}
 from dpadmm.data.columns import BinaryLabel
-from dpadmm.data.schema import Screening
-from dpadmm.data.tables import read_table, screen_cells
-frame, label = read_table(Path(sys.argv[1])), BinaryLabel("sick", ("yes",), ("no",))
+from dpadmm.data.reading import read_file
+from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.tables import screen_cells
+frame, schema = read_file(Path(sys.argv[1])).frame, Schema(columns, BinaryLabel("sick", ("yes",), ("no",)))
 def screen():
-    screen_cells(columns, label, frame, "t", Screening())
+    screen_cells(schema, frame, "t", Screening())
 {_TURNS}"""
 _THEN = f"""{_COLUMNS}
 from dpadmm.cli.tables import read_table

@@ -1,6 +1,8 @@
 """Fixtures shared by all rooms."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -18,3 +20,21 @@ def adult():
     if not os.environ.get("DPADMM_DATA"):
         pytest.skip("needs UCI Adult: set DPADMM_DATA to the folder that holds adult/")
     return load_adult()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-snapshots", action="store_true", help="write tests/snapshots anew, to be read in a diff")
+
+
+@pytest.fixture
+def snapshot(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with that of a file in tests/snapshots, by its name there."""
+
+    def compare(name: str, text: str) -> None:
+        place = Path(__file__).parent / "snapshots" / name
+        if request.config.getoption("--update-snapshots"):
+            place.parent.mkdir(exist_ok=True, parents=True)
+            place.write_text(text, encoding="utf-8")
+        assert text == place.read_text(encoding="utf-8")
+
+    return compare

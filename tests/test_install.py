@@ -155,7 +155,7 @@ def test_the_core_brings_no_extra(installed):
 
 
 def test_help_and_version(installed):
-    for words in (["--help"], ["--version"], ["fit", "--help"], ["algorithms"]):
+    for words in (["--help"], ["--version"], ["fit", "--help"], ["methods"]):
         done = installed.dpadmm(*words)
         assert done.returncode == 0, done.stderr
         assert done.stdout

@@ -87,7 +87,7 @@ def test_importing_the_planner_loads_nothing_slow():
 
 def test_a_silo_that_waits_has_loaded_no_tables_and_no_plots():
     pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
-    loaded = loaded_by("import dpadmm.federation.https.line")
+    loaded = loaded_by("import dpadmm.federation.https.client")
     assert not loaded & {"dp_accounting", "jinja2", "matplotlib", "networkx", "pandas", "sklearn", "typer", "uvicorn"}
 
 

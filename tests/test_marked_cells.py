@@ -816,7 +816,7 @@ def test_many_more_awkward_cells_are_not_shown(book: Ledger, fitted: dict[str, A
 
 
 def test_objects_that_hold_records_do_not_print_them() -> None:
-    from dpadmm.data.dataset import Dataset
+    from dpadmm.data.partition import EncodedTable
     from dpadmm.data.schema import Screening
     from dpadmm.data.tables import encode_table
     from dpadmm.estimators.data import Layout
@@ -826,7 +826,9 @@ def test_objects_that_hold_records_do_not_print_them() -> None:
     silos = Silos.from_parts([X[:, :1] / 1e6], [X[:, 0]], row_norm=1e7, names=[SAID])
     held = (
         silos,
-        Dataset(name="d", features=X, labels=T, row_norm=1e19, description="", origin="", groups=np.array([SAID] * N)),
+        EncodedTable(
+            name="d", features=X, labels=T, row_norm=1e19, description="", origin="", groups=np.array([SAID] * N)
+        ),
         encode_table(schema, frame(), "t.csv", Screening()),
         Layout.of([SAID] * N, N),
     )
@@ -837,7 +839,7 @@ def test_objects_that_hold_records_do_not_print_them() -> None:
 
 def test_values_without_noise_are_not_in_messages() -> None:
     """A row above the norm, a value beyond the grid, a table of text: the refusals are told without the value."""
-    from dpadmm.noise import Draw, MessageKind, Recipients
+    from dpadmm.noise import Draw, MessageKind
     from dpadmm.noise.sampler import SecureSampler, grid_for
     from dpadmm.privacy.protection import Certificate, Protection, Unit, View
     from dpadmm.privacy.releases import GaussianRelease
@@ -858,7 +860,7 @@ def test_values_without_noise_are_not_in_messages() -> None:
     column = np.full((1, 2, 1), NUMBER)
     sub = Subproblem(column, column, np.ones(1), column)
     for call in (
-        lambda: SecureSampler().perturb(value, release, Draw(MessageKind("message"), 1, Recipients.one(0))),
+        lambda: SecureSampler().perturb(value, release, Draw(MessageKind("message"), 1, [0])),
         lambda: Silos.from_parts([X], [T], row_norm=1.0),
         lambda: Silos.from_parts([[[SAID]]], [[1.0]], row_norm=1.0),
         lambda: Silos.from_parts([[[1.0]]], [[SAID]], row_norm=1.0),

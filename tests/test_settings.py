@@ -3,12 +3,23 @@
 import inspect
 import re
 from dataclasses import MISSING, fields
+from pathlib import Path
 
 import pytest
 
 import dpadmm
+from dpadmm.checks import settings_called
 from dpadmm.errors import InputError
-from dpadmm.settings import RECORDS, CellRules, FitSettings, OutputFiles, Privacy, TrainingOptions, by_name
+from dpadmm.settings import (
+    RECORDS,
+    CellRules,
+    EvaluationSettings,
+    FitSettings,
+    OutputFiles,
+    Privacy,
+    TrainingOptions,
+    by_name,
+)
 
 ESTIMATORS = (dpadmm.PrivateLogisticRegression, dpadmm.PrivateLinearSVC, dpadmm.PrivateLinearRegression)
 
@@ -35,24 +46,54 @@ def test_a_record_has_an_entry_for_each_setting(record):
     assert documented(record.__doc__) == [each.name for each in fields(record)]
 
 
-@pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        (lambda: Privacy(unit="persn"), "unit must be one of .*Did you mean 'person'"),
-        (lambda: Privacy(keep=0), "keep must be a whole number"),
-        (lambda: CellRules(missing=None), "missing must be one of"),
-        (lambda: TrainingOptions(l1_ratio=2), "l1_ratio must lie between 0"),
-        (lambda: TrainingOptions(fit_intercept="yes"), "fit_intercept must be True or False"),
-        (lambda: TrainingOptions(expected_auc=0.5), "expected_auc must lie strictly between 0.5 and 1"),
-        (lambda: FitSettings(epsilon=0, delta=1e-5), "epsilon must be greater than 0"),
-        (lambda: FitSettings(epsilon=1, delta=1e-5, privacy={}), r"privacy must be a dpadmm\.Privacy\(\.\.\.\)"),
-        (lambda: FitSettings(epsilon=1, delta=1e-5, class_weight={0: 0.0}), "every weight of a class must be greater"),
-    ],
-)
-def test_what_no_data_could_make_right_is_refused_at_once(made, message):
-    with pytest.raises(InputError, match=message):
-        made()
+BUDGET = {"epsilon": 1, "delta": 1e-5}
+PUBLIC = {"public": "a register", "declare": "held-out"}
+REFUSALS = [
+    (Privacy, {"unit": "persn"}, "unit", "value"),
+    (Privacy, {"keep": 0}, "keep", "value"),
+    (CellRules, {"missing": None}, "missing", "value"),
+    (TrainingOptions, {"l1_ratio": 2}, "l1_ratio", "value"),
+    (TrainingOptions, {"fit_intercept": "yes"}, "fit_intercept", "value"),
+    (TrainingOptions, {"expected_auc": 0.5}, "expected_auc", "value"),
+    (FitSettings, BUDGET | {"epsilon": 0}, "epsilon", "value"),
+    (FitSettings, BUDGET | {"privacy": {}}, "privacy", "value"),
+    (FitSettings, BUDGET | {"class_weight": {0: 0.0}}, "every weight of a class", "value"),
+    (EvaluationSettings, {}, "epsilon", "missing"),
+    (EvaluationSettings, {"epsilon": 1}, "delta", "missing"),
+    (EvaluationSettings, {"epsilon": 0, "delta": 1e-5}, "epsilon", "value"),
+    (EvaluationSettings, BUDGET | {"declare": "held-out"}, "declare", "combination"),
+    (EvaluationSettings, BUDGET | {"plot": "curves.gif"}, "plot", "value"),
+    (EvaluationSettings, BUDGET | {"out": "new.txt"}, "out", "value"),
+    (EvaluationSettings, PUBLIC | BUDGET, "epsilon", "combination"),
+    (EvaluationSettings, PUBLIC | {"budget": 1}, "budget", "combination"),
+    (EvaluationSettings, PUBLIC | {"person": "patient"}, "person", "combination"),
+    (EvaluationSettings, PUBLIC | {"by": "sex"}, "by", "combination"),
+    (EvaluationSettings, PUBLIC | {"public": " "}, "public", "value"),
+    (EvaluationSettings, {"public": "a register"}, "declare", "missing"),
+    (EvaluationSettings, PUBLIC | {"declare": "published", "ledger": "l"}, "ledger", "combination"),
+    (EvaluationSettings, {"earlier": "e.json", "ledger": "l"}, "ledger", "combination"),
+    (EvaluationSettings, {"earlier": "e.json", "by": "sex"}, "by", "combination"),
+]
+
+
+@pytest.mark.parametrize(("record", "settings", "setting", "code"), REFUSALS)
+def test_what_no_data_could_make_right_is_refused_at_once(record, settings, setting, code):
+    with pytest.raises(InputError) as refused:
+        record(**settings)
+    assert (refused.value.setting, refused.value.code) == (setting, code)
+    assert setting in str(refused.value)
+
+
+def test_settings_are_called_as_the_user_calls_them():
+    with (
+        settings_called(lambda name, *value: f"--{name}"),
+        pytest.raises(InputError, match="--keep must be") as refused,
+    ):
+        Privacy(keep=0)
+    assert refused.value.setting == "keep"
+    with pytest.raises(InputError, match="'person'"):
+        Privacy(unit="persn")
 
 
 def test_a_path_is_the_model_file():
-    assert FitSettings(epsilon=1, delta=1e-5, out="m.json").out == OutputFiles(model="m.json")
+    assert FitSettings(epsilon=1, delta=1e-5, out="m.json").out == OutputFiles(model=Path("m.json"))

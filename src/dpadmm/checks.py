@@ -1,13 +1,13 @@
 """Checks of plain numbers and words that a user gives; each raises `InputError` or returns the value it checked."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from difflib import get_close_matches
 from enum import Enum
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 from dpadmm.errors import InputError
 
@@ -81,76 +81,74 @@ def nearest(word: object, known: Iterable[str]) -> str:
     return f" Did you mean {found[0]!r}?" if found else ""
 
 
+def refuse(name: str, rule: str, value: object, more: str = "") -> NoReturn:
+    """Raise that a value is not what a setting must be. more: what to add to the sentence."""
+    raise InputError(f"{setting(name)} must {rule}, got {shown(value)}.{more}", setting=name, code="value")
+
+
 def finite(name: str, value: object) -> float:
     """Return `value` as a float if it is a finite real number (booleans are not numbers here)."""
     if type(value) is float and math.isfinite(value):
         return value  # most are; the question whether something is a `Real` takes ten times as long
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputError(f"{setting(name)} must be a finite number, got {shown(value)}.")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
+    number = math.inf
+    if not isinstance(value, bool) and isinstance(value, Real):
+        with suppress(OverflowError):
+            number = float(value)
     if not math.isfinite(number):
-        raise InputError(f"{setting(name)} must be a finite number, got {shown(value)}.")
+        refuse(name, "be a finite number", value)
     return number
 
 
 def positive(name: str, value: float) -> float:
     """Return `value` as a float if it is finite and > 0."""
-    if finite(name, value) <= 0:
-        raise InputError(f"{setting(name)} must be greater than 0, got {shown(value)}.")
-    return float(value)
+    number = finite(name, value)
+    return number if number > 0 else refuse(name, "be greater than 0", value)
 
 
 def non_negative(name: str, value: float) -> float:
     """Return `value` as a float if it is finite and >= 0."""
-    if finite(name, value) < 0:
-        raise InputError(f"{setting(name)} must be 0 or greater, got {shown(value)}.")
-    return float(value)
+    number = finite(name, value)
+    return number if number >= 0 else refuse(name, "be 0 or greater", value)
 
 
 def open_unit(name: str, value: float) -> float:
     """Return `value` as a float if it lies strictly between 0 and 1 (a delta, a sampling rate)."""
-    if not 0 < finite(name, value) < 1:
-        raise InputError(f"{setting(name)} must lie strictly between 0 and 1, got {shown(value)}.")
-    return float(value)
+    number = finite(name, value)
+    return number if 0 < number < 1 else refuse(name, "lie strictly between 0 and 1", value)
 
 
 def half_open_unit(name: str, value: float) -> float:
     """Return `value` as a float if it lies in (0, 1]."""
-    if not 0 < finite(name, value) <= 1:
-        raise InputError(f"{setting(name)} must be greater than 0 and at most 1, got {shown(value)}.")
-    return float(value)
+    number = finite(name, value)
+    return number if 0 < number <= 1 else refuse(name, "be greater than 0 and at most 1", value)
 
 
 def count(name: str, value: int, *, least: int = 1) -> int:
     """Return `value` as an int if it is a whole number of at least `least`."""
     if finite(name, value) != int(value) or value < least:
-        raise InputError(f"{setting(name)} must be a whole number of at least {least}, got {shown(value)}.")
+        refuse(name, f"be a whole number of at least {least}", value)
     return int(value)
 
 
 def boolean(name: str, value: Any) -> bool:
     """Return `value` as a bool if it is True or False, also numpy's."""
-    if type(value).__name__ not in ("bool", "bool_"):
-        raise InputError(f"{setting(name)} must be True or False, got {shown(value)}.")
-    return bool(value)
+    return bool(value) if type(value).__name__ in ("bool", "bool_") else refuse(name, "be True or False", value)
+
+
+def one_of(name: str, value: object, known: Sequence[str]) -> None:
+    """Refuse a word that is none of the known ones."""
+    if not isinstance(value, str) or value not in known:
+        refuse(name, f"be one of {', '.join(map(repr, known))}", value, nearest(value, known))
 
 
 def member(name: str, value: Any, kind: type[Word]) -> Word:
     """Return the enum member that a word (or the member itself) names."""
-    if isinstance(value, kind):
-        return value
-    try:
+    if not isinstance(value, kind):
         if isinstance(value, str):
-            return kind(value)
-    except ValueError:
-        pass
-    known = [each.value for each in kind]
-    raise InputError(
-        f"{setting(name)} must be one of {', '.join(map(repr, known))}, got {shown(value)}.{nearest(value, known)}"
-    )
+            with suppress(ValueError):
+                return kind(value)
+        one_of(name, value, [each.value for each in kind])
+    return cast(Word, value)
 
 
 def plural(number: int, noun: str) -> str:

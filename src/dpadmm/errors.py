@@ -4,7 +4,16 @@ from typing import NoReturn
 
 
 class DpadmmError(Exception):
-    """Base of every error raised on purpose by this package."""
+    """Base of every error raised on purpose by this package.
+
+    setting: the setting that it is about, by its name in `dpadmm.settings`, "" where it is about none. code: what is
+    wrong with it: `value`, `missing`, or `combination` with others. Both are stable; the text is not.
+    """
+
+    def __init__(self, *words: object, setting: str = "", code: str = "") -> None:
+        """Keep the words, and what they are about."""
+        super().__init__(*words)
+        self.setting, self.code = setting, code
 
 
 class InputError(DpadmmError, ValueError):

@@ -7,7 +7,7 @@ flat in `FitSettings`; the rest lies in small frozen records, which the command 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from functools import partial
+from functools import cache, partial
 from inspect import cleandoc
 from pathlib import Path
 from textwrap import indent
@@ -15,7 +15,6 @@ from types import UnionType
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 from dpadmm import checks
-from dpadmm.checks import nearest, shown
 from dpadmm.errors import InputError
 
 CELLS, MODEL, OUTPUT, PRIVACY, TABLES = "Awkward cells", "Model", "Output", "Privacy", "How tables are written"
@@ -90,32 +89,37 @@ def literals(kind: Any) -> tuple[Any, ...]:
     return next((found for each in get_args(kind) if (found := literals(each))), ())
 
 
+@cache
+def _rules(record: Any) -> tuple[tuple["Field[Any]", bool, tuple[str, ...]], ...]:
+    """Return the fields of a record, whether each is a path, and the words that it allows."""
+    return tuple((each, Path in get_args(each.type), literals(each.type)) for each in fields(record))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SettingsRecord:
-    """What records of settings share: every value is checked as soon as it is said."""
+    """What records of settings share: every value is checked as soon as it is said; defaults are right."""
 
     panel: ClassVar[str] = PRIVACY
 
     def __post_init__(self) -> None:
-        """Refuse what no data could make right."""
-        kinds = types_of(type(self))
-        for each in fields(self):
-            value, words = getattr(self, each.name), literals(kinds[each.name])
-            if value is None and each.default is None:
+        """Refuse what no data could make right; take paths as text."""
+        record: Any = type(self)
+        for each, is_path, words in _rules(record):
+            name, value = each.name, getattr(self, each.name)
+            if value is each.default:
                 continue
-            if words and (not isinstance(value, str) or value not in words):
-                listed = ", ".join(map(repr, words))
-                raise InputError(
-                    f"{checks.setting(each.name)} must be one of {listed}, got {shown(value)}.{nearest(value, words)}"
-                )
-            if kinds[each.name] is bool:
-                checks.boolean(each.name, value)
+            if is_path and isinstance(value, str | os.PathLike):
+                object.__setattr__(self, name, Path(value))
+            if words:
+                checks.one_of(name, value, words)
+            if each.type is bool:
+                checks.boolean(name, value)
             if each.metadata.get("check") is not None:
-                each.metadata["check"](each.name, value)
+                each.metadata["check"](name, value)
 
     def stated(self, *names: str) -> list[str]:
         """Return those of these settings that differ from their defaults."""
-        return [name for name in names if getattr(self, name) != by_name(type(self))[name].default]
+        return [name for name in names if getattr(self, name) != getattr(type(self), name, MISSING)]
 
 
 def _count(least: int) -> Check:
@@ -124,23 +128,19 @@ def _count(least: int) -> Check:
 
 def _ratio(name: str, value: Any) -> None:
     if not 0 <= checks.finite(name, value) <= 1:
-        raise InputError(f"{checks.setting(name)} must lie between 0 (ridge) and 1 (lasso), got {shown(value)}.")
+        checks.refuse(name, "lie between 0 (ridge) and 1 (lasso)", value)
 
 
 def _auc(name: str, value: Any) -> None:
     if not 0.5 < checks.finite(name, value) < 1:
-        raise InputError(
-            f"{checks.setting(name)} must lie strictly between 0.5 and 1, got {shown(value)}. It is the AUC that a "
-            "model without privacy reaches on new records."
-        )
+        more = " It is the AUC that a model without privacy reaches on new records."
+        checks.refuse(name, "lie strictly between 0.5 and 1", value, more)
 
 
 def _weights(name: str, value: Any) -> None:
     if not isinstance(value, Mapping) or not value:
-        raise InputError(
-            f"{checks.setting(name)} must be None or {{class: weight}} with public numbers, got {shown(value)}. How "
-            "often classes occur is private: state weights, or frequencies you know without these data."
-        )
+        more = " How often classes occur is private: state weights, or frequencies you know without these data."
+        checks.refuse(name, "be None or {class: weight} with public numbers", value, more)
     for weight in value.values():
         checks.positive("every weight of a class", weight)
 
@@ -329,21 +329,6 @@ class OutputFiles(SettingsRecord):
     contact: str = setting("", "Whom to ask, such as a data-protection officer.", panel=READERS)
     force: bool = setting(False, "Replace existing files.")
 
-    def __post_init__(self) -> None:
-        """Take paths as text."""
-        for name in ("model", "report"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, Path(getattr(self, name)))
-        super().__post_init__()
-
-
-def _nested(kind: type, words: str) -> Any:
-    def check(name: str, value: object) -> None:
-        if not isinstance(value, kind):
-            raise InputError(f"{name} must be a dpadmm.{kind.__name__}(...) or None, got {shown(value)}.")
-
-    return setting(None, words, check=check)
-
 
 @_documented
 @dataclass(frozen=True, kw_only=True)
@@ -380,7 +365,7 @@ class FitSettings(SettingsRecord):
         "inference: ordinary logistic coefficients with confidence intervals, for a part of the budget.",
         panel=MODEL,
     )
-    method: str = setting("auto", "Method: auto, or a name from `dpadmm algorithms`.", panel=MODEL)
+    method: str = setting("auto", "Method: auto, or a name from `dpadmm methods`.", panel=MODEL)
     alpha: float | None = setting(
         None,
         "Weight of the penalty, >= 0. Default: a small ridge, chosen by the planner.",
@@ -406,20 +391,23 @@ class FitSettings(SettingsRecord):
         metavar="SEED",
         check=_count(0),
     )
-    out: OutputFiles = _nested(OutputFiles, "Model file to write, .json or .npz, or an `OutputFiles`.")
-    privacy: Privacy = _nested(Privacy, "Who is protected, and what is assumed about people.")
-    table: TableOptions = _nested(TableOptions, "How tables are written and read.")
-    cells: CellRules = _nested(CellRules, "What to do with awkward cells.")
-    training: TrainingOptions = _nested(TrainingOptions, "What is fitted and how.")
+    out: OutputFiles = setting(None, "Model file to write, .json or .npz, or an `OutputFiles`.")
+    privacy: Privacy = setting(None, "Who is protected, and what is assumed about people.")
+    table: TableOptions = setting(None, "How tables are written and read.")
+    cells: CellRules = setting(None, "What to do with awkward cells.")
+    training: TrainingOptions = setting(None, "What is fitted and how.")
 
     def __post_init__(self) -> None:
         """Take a path for the files to write, and None for records of all defaults."""
         if isinstance(self.out, str | os.PathLike):
             object.__setattr__(self, "out", OutputFiles(model=Path(self.out)))
-        for name, kind in RECORDS.items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, kind())
         super().__post_init__()
+        for name, kind in RECORDS.items():
+            value = getattr(self, name)
+            if value is None:
+                object.__setattr__(self, name, kind())
+            elif not isinstance(value, kind):
+                checks.refuse(name, f"be a dpadmm.{kind.__name__}(...) or None", value)
 
 
 RECORDS: dict[str, type[SettingsRecord]] = {
@@ -500,30 +488,43 @@ class EvaluationSettings(SettingsRecord):
         if basis is None:
             raise InputError(
                 f"Add {checks.setting('public', 'WHY')} if the data are not private, or {checks.setting('epsilon')} "
-                f"and {checks.setting('delta')} for noisy figures of private data."
+                f"and {checks.setting('delta')} for noisy figures of private data.",
+                setting="epsilon",
+                code="missing",
             )
         strange = self.stated(*_NOT_WITH[basis].split())
         if strange:
-            raise InputError(f"{checks.setting(strange[0])} does not go with {checks.setting(basis)}. Leave it out.")
+            raise InputError(
+                f"{checks.setting(strange[0])} does not go with {checks.setting(basis)}. Leave it out.",
+                setting=strange[0],
+                code="combination",
+            )
         if basis == "epsilon" and self.delta is None:
-            raise InputError(f"{checks.setting('epsilon')} needs {checks.setting('delta')} as well, for instance 1e-6.")
+            raise InputError(
+                f"{checks.setting('epsilon')} needs {checks.setting('delta')} as well, for instance 1e-6.",
+                setting="delta",
+                code="missing",
+            )
         if basis == "public":
             self._check_declaration()
         for name, suffixes in (("plot", (".svg", ".png")), ("out", (".json",))):
             place = getattr(self, name)
             if place is not None and place.suffix not in suffixes:
-                raise InputError(f"{checks.setting(name)} must end in {' or '.join(suffixes)}, got {str(place)!r}.")
+                checks.refuse(name, f"end in {' or '.join(suffixes)}", str(place))
 
     def _check_declaration(self) -> None:
+        name, words, code = "declare", "", "missing"
         if not str(self.public).strip():
-            raise InputError(f"{checks.setting('public')} needs a reason, such as 'published by the registry in 2020'.")
-        if self.declare is None:
-            raise InputError(
+            name, code = "public", "value"
+            words = f"{checks.setting('public')} needs a reason, such as 'published by the registry in 2020'."
+        elif self.declare is None:
+            words = (
                 f"Exact figures of training records would reveal something about them. Add "
                 f"{checks.setting('declare', 'held-out')} (no row was used for training) or "
                 f"{checks.setting('declare', 'published')} (all rows are published). The declaration is recorded."
             )
-        if self.declare == "published" and self.ledger is not None:
-            raise InputError(
-                f"Published rows need no ledger. Leave out {checks.setting('ledger')}, or declare them held-out."
-            )
+        elif self.declare == "published" and self.ledger is not None:
+            name, code = "ledger", "combination"
+            words = f"Published rows need no ledger. Leave out {checks.setting('ledger')}, or declare them held-out."
+        if words:
+            raise InputError(words, setting=name, code=code)

@@ -29,7 +29,7 @@ def test_without_research_a_command_says_what_to_install(cli, monkeypatch, name)
 def test_a_command_is_imported_when_it_is_asked_for(cli, monkeypatch):
     entry = EntryPoint("broken", "no_such_module:app", "dpadmm.commands")
     monkeypatch.setattr(main, "added", lambda: {"broken": entry})
-    assert cli.run("algorithms").exit_code == 0
+    assert cli.run("methods").exit_code == 0
     assert isinstance(cli.run("broken").exception, ModuleNotFoundError)
 
 

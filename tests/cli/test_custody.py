@@ -7,15 +7,13 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.data.reading import TableFormat
-from dpadmm.data.tables import read_table
+from dpadmm.data.reading import TableFormat, read_file
 from dpadmm.federation.agreement import Agreement, Participant, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.locks import sole
 from dpadmm.federation.messages import Join
-from dpadmm.federation.policy import Policy
+from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import SiloFiles, schema_digest
 
@@ -55,7 +53,7 @@ def approve(cli, *more):
 def joined(place, terms):
     """Let north join the run."""
     silo = Silo(place / "north")
-    silo.answer(CoordinatorFiles(place / "coordinator").key().seal(Join(terms.as_json()).encode()))
+    silo.answer(CoordinatorFiles(place / "coordinator").key().seal(Join(terms).encode()))
     silo.close()
 
 
@@ -208,7 +206,7 @@ def test_a_silo_keeps_how_its_table_is_written(cli, place, terms):
     policy = Policy.load(place / "west" / "policy.toml")
     assert policy.written == TableFormat(sep=";", decimal=",", encoding="utf-8", na_values=("?",))
     assert 'decimal = ","' in (place / "west" / "policy.toml").read_text()
-    read_table(place / "next.csv", policy.written).to_parquet(place / "next.parquet")
+    read_file(place / "next.csv", policy.written).frame.to_parquet(place / "next.parquet")
     done = cli.run("silo", "new-data", "west", "--data", "next.parquet")
     assert done.exit_code == 0, done.output
     assert "already uses version 2" in done.stdout  # the same data, whatever the file

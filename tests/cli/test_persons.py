@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError
@@ -13,7 +14,6 @@ from dpadmm.evaluation import private_evaluation
 from dpadmm.evaluation.evaluate import TableEvaluation
 from dpadmm.evaluation.scored_rows import ScoredRows
 from dpadmm.front.planning import persons_of
-from dpadmm.front.training import prepare
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy
@@ -100,8 +100,8 @@ def test_the_rows_that_are_kept_are_those_that_are_weighed(clinics):
     """With --keep a person's own first rows: other rows under their weights would let somebody count several times."""
     tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None, protection=None)
     whose = persons_of(tables, "patient", 2)
-    made = prepare(Schema.load(clinics / "schema.json"), tables, Screening(), persons=whose).rows
-    for part, people, table in zip(made.parts, made.people, tables.values(), strict=True):
+    made = Dataset.of_tables(Schema.load(clinics / "schema.json"), tables, Screening(), persons=whose)
+    for part, people, table in zip(made.rows, made.people, tables.values(), strict=True):
         kept = table.frame.groupby("patient", sort=False).head(2)
         np.testing.assert_array_equal(part.cells[0].values, kept["age"].astype(float))
         sums = pd.Series(people.weights).groupby(kept["patient"].to_numpy()).sum()

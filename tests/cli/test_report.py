@@ -26,7 +26,7 @@ def test_facts_for_programs(cli, trained, tmp_path):
     assert said["page"] is None
     assert said["guarantee"] == trained.said["guarantee"]
     assert said["spending"]["budget_epsilon"] == 3.0
-    assert len(said["noise"][0]["values"]) == said["choice"]["rounds"]
+    assert len(said["history"]) == said["choice"]["rounds"]
 
 
 def test_the_ledger_as_it_stands_now(cli, trained, tmp_path):

@@ -140,7 +140,7 @@ def test_a_table_without_a_header_gets_the_right_advice(cli, study, trained, tmp
         assert "use --no-header" in cli.run(*words).stderr
         told = cli.run(*words, "--no-header").stderr
         assert "use --no-header" not in told
-        assert "Add a header line" in told
+        assert "add a header line" in told
         assert "'age'" in told
     pd.read_csv(study.files[0]).drop(columns="age").to_parquet(tmp_path / "t.parquet")
     assert "--no-header" not in cli.run("schema", "check", study.schema, str(tmp_path / "t.parquet")).stderr

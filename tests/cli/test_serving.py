@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
+from dpadmm.data.reading import read_file
 from dpadmm.data.schema import Schema
-from dpadmm.data.tables import read_table
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy, wait_until
-from dpadmm.federation.https.line import Line
+from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy, wait_until
+from dpadmm.federation.https.client import SiloClient
 from dpadmm.federation.https.service import free_port, listen
 from dpadmm.federation.locks import sole
 from dpadmm.reporting.model import ReleasedModel
@@ -30,9 +30,9 @@ def federation(place):
     """A coordinator and the silos north and south, which have approved three rounds with test noise."""
     schema, tables = (
         Schema.load("schema.json"),
-        {name: read_table(place / f"{name}.csv") for name in ("north", "south")},
+        {name: read_file(place / f"{name}.csv").frame for name in ("north", "south")},
     )
-    return prepared(place, tables, schema, p_admm_terms(schema, 3, 1.0), rehearsal_policy, (2.0, 1e-5))
+    return prepare_rehearsal(place, tables, schema, p_admm_terms(schema, 3, 1.0), rehearsal_policy, (2.0, 1e-5))
 
 
 def test_everybody_may_end_at_any_time_and_come_back(federation, programs, cli):
@@ -50,7 +50,7 @@ def test_everybody_may_end_at_any_time_and_come_back(federation, programs, cli):
     wait(north, "no open run")
     watched = start(*federate)
     wait(watched, "round 0/3; waiting for north, south; epsilon: north 0, south 0")
-    wait(north, "TLSv1.3; waiting for requests")
+    wait(north, "TLS 1.3; waiting for requests")
     wait(served, "run 'rehearsal': north has joined")
     wait(watched, "round 0/3; waiting for south; epsilon: north 0, south 0")
 
@@ -137,7 +137,7 @@ def test_one_process_serves_a_directory(federation, programs, name):
 )
 def test_an_address_is_a_host_and_a_port(address):
     with pytest.raises(InputError, match="HOST or HOST:PORT"):
-        Line(None, address, None)
+        SiloClient(None, address, None)
 
 
 def test_a_silo_talks_to_nobody_but_the_coordinator_of_its_terms(federation, cli, programs):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.data.persons import Persons
-from dpadmm.data.tables import read_table
+from dpadmm.data.reading import read_file
 from dpadmm.errors import InputError
 
 
@@ -25,7 +25,7 @@ def test_the_same_person_whatever_the_type_of_the_cell():
 def test_whole_numbers_that_were_written_as_fractions_are_the_same_person(tmp_path):
     (tmp_path / "a.csv").write_text("id\n7\n8\n")
     (tmp_path / "b.csv").write_text("id\n7.0\n8.\n7.00\n7.5\n")  # as pandas writes them after an empty cell
-    read = [read_table(tmp_path / name)["id"] for name in ("a.csv", "b.csv")]
+    read = [read_file(tmp_path / name).frame["id"] for name in ("a.csv", "b.csv")]
     assert numbers(*read, pd.Series([7.0, 8.0])) == [[0, 1], [0, 1, 0, 2], [0, 1]]
     assert numbers(np.asarray(["7", 7.0]), [Decimal("7.0"), 7]) == [[0, 0], [0, 0]]
     assert Persons.of(read, ["a.csv", "b.csv"]).most_silos == 2

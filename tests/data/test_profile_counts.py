@@ -55,7 +55,7 @@ def test_every_record_is_one_count_in_every_column(rows, is_blanked):
     if is_blanked and all(None in row.values() for row in rows):
         return
     screening = Screening.of("blank" if is_blanked else "fill", "zero")
-    found = screen_cells(SCHEMA.columns, SCHEMA.label, frame, "t", screening)
+    found = screen_cells(SCHEMA, frame, "t", screening)
     wanted = []
     for column, bins in zip(COLUMNS, FORM.bins, strict=True):
         counts = np.zeros(bins.number)
@@ -109,7 +109,7 @@ def test_whatever_the_noise_says_rows_keep_their_norm(counts, noise_std, records
     frame = pd.DataFrame(
         {"age": ["0", "120", None], "ward": ["a", None, "c"], "change": ["-50", "200", "0"], "year": ["1900"] * 3}
     )
-    rows = screen_cells(SCHEMA.columns, None, frame, "t", Screening.of("fill")).rows(encoding)
+    rows = screen_cells(SCHEMA, frame, "t", Screening.of("fill"), is_labelled=False).rows(encoding)
     assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
 
 

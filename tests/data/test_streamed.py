@@ -11,15 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.contracts.parquet_groups import write_groups
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.data import parquet
 from dpadmm.data.columns import BinaryLabel, Categorical, ClassLabel, Numeric, RealLabel
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.parquet import ParquetTable, ThreadWorkers
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import RawSilos
+from dpadmm.data.reading import read_file
 from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
-from dpadmm.data.streamed import CountPart, StreamedSilos, StreamedTable, SumPart
-from dpadmm.data.tables import read_table, screen_cells
+from dpadmm.data.streamed import BatchReader, CountPart, StreamedRows, StreamedTable, SumPart
+from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.losses import Huber, Logistic, Softmax
@@ -61,15 +62,16 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def streamed(
     paths: list[Path], columns=NUMBERS, label=BINARY, screening=FILLED, threads: int = 2
-) -> tuple[StreamedSilos, Schema]:
+) -> tuple[Dataset, Schema]:
     schema = Schema(columns, label, constant=CONSTANT)
-    tables = [StreamedTable(ParquetTable.of(path), ThreadWorkers(threads)) for path in paths]
-    return StreamedSilos.of_tables(schema, tables, screening, [path.stem for path in paths]), schema
+    tables = [ParquetTable.of(path) for path in paths]
+    parts = [StreamedRows(each, BatchReader.of(schema, each, screening), ThreadWorkers(threads)) for each in tables]
+    return Dataset(schema, parts, [path.stem for path in paths]), schema
 
 
-def in_memory(frames: list[pd.DataFrame], schema: Schema, screening=FILLED) -> RawSilos:
-    parts = [screen_cells(schema.columns, schema.label, frame, "t", screening) for frame in frames]
-    return RawSilos(schema, parts, [[part.labels for part in parts]], [f"s{i}" for i in range(len(frames))])
+def in_memory(frames: list[pd.DataFrame], schema: Schema, screening=FILLED) -> Dataset:
+    parts = [screen_cells(schema, frame, "t", screening) for frame in frames]
+    return Dataset(schema, parts, [f"s{i}" for i in range(len(frames))])
 
 
 @given(
@@ -104,14 +106,11 @@ def test_hessians_class_weights_nominal_sizes_and_one_class_against_the_rest(tmp
     path = write_groups(tmp_path / "a.parquet", frame, [20, 60])
     found, schema = streamed([path], label=KINDS)
     wanted, encoding = in_memory([frame], schema), schema.encoding(1.5)
-    shares = np.array([0.5, 1.0, 0.25])
-    pairs = [
-        (found.against_rest(3), wanted.against_rest(3)),
-        (found.weighted_by_class(shares).against_rest(3), wanted.weighted_by_class(shares).against_rest(3)),
-    ]
+    weights = {"p": 0.5, "q": 1.0, "r": 0.25}
+    pairs = [(found, wanted), (found.weighted(weights), wanted.weighted(weights))]
     point = np.random.default_rng(0).normal(size=(1, encoding.dimension))
     for ours, theirs in pairs:
-        for stream, silos in zip(ours.silos(encoding), theirs.silos(encoding), strict=True):
+        for stream, silos in zip(ours.silos(encoding, 3), theirs.silos(encoding, 3), strict=True):
             one, other = (risk_of(each.with_nominal([140]), Logistic(), 0.2) for each in (stream, silos))
             assert one.has_nominal_sizes
             gradient, hessian = one.bends(point)
@@ -122,10 +121,8 @@ def test_hessians_class_weights_nominal_sizes_and_one_class_against_the_rest(tmp
 def test_two_classes_are_weighted_as_in_memory(tmp_path):
     frame = table(90, 4)
     found, schema = streamed([write_groups(tmp_path / "a.parquet", frame, [33])])
-    encoding, shares = schema.encoding(1.5), np.array([0.25, 1.0])
-    (stream,), (silos,) = (
-        each.weighted_by_class(shares).silos(encoding) for each in (found, in_memory([frame], schema))
-    )
+    encoding, weights = schema.encoding(1.5), {schema.label.classes[0]: 0.25}
+    (stream,), (silos,) = (each.weighted(weights).silos(encoding) for each in (found, in_memory([frame], schema)))
     w = np.ones((1, encoding.dimension, 1))
     np.testing.assert_allclose(risk_of(stream, Logistic()).value(w), risk_of(silos, Logistic()).value(w), rtol=1e-12)
 
@@ -139,7 +136,7 @@ def test_sums_do_not_depend_on_threads_and_tasks_can_be_sent_elsewhere(tmp_path)
         (stream,) = found.silos(schema.encoding(1.5))
         sums.append(risk_of(stream, Logistic()).gradient(points).tobytes())
     assert len(set(sums)) == 1
-    rows = found.streamed[0]
+    rows = found.rows[0]
     parts = rows.table.parts
     assert len(parts) == 10
     work = SumPart(rows.reader, schema.encoding(1.5), stream.use, 1.0, GradientSum(Logistic(), points[0]))
@@ -208,9 +205,9 @@ def test_awkward_cells_are_reported_as_in_memory(tmp_path, screening):
     path = write_groups(tmp_path / "a.parquet", awkward(), [1, 0, 50, 1, 47])
     found, schema = streamed([path], (*NUMBERS, *WORDS), screening=screening)
     with pytest.raises(InputError) as ours:
-        found.streamed[0].check()
+        found.rows[0].check()
     with pytest.raises(InputError) as theirs:
-        screen_cells(schema.columns, schema.label, read_table(path), str(path), screening)
+        screen_cells(schema, read_file(path).frame, str(path), screening)
     assert str(ours.value) == str(theirs.value)
     assert "rows 100, 101" in str(ours.value)
     assert "secret" not in str(ours.value)
@@ -221,12 +218,12 @@ def test_notes_add_up_and_blank_rows_are_counted_once(tmp_path):
     path = write_groups(tmp_path / "a.parquet", frame, [60])
     for screening in (FILLED, Screening(missing=EmptyCells.BLANK, unlisted=UnlistedCells.BLANK)):
         found, schema = streamed([path], (*NUMBERS, *WORDS), screening=screening)
-        notes = screen_cells(schema.columns, schema.label, read_table(path), str(path), screening).notes
-        assert found.streamed[0].check() == notes
+        notes = screen_cells(schema, read_file(path).frame, str(path), screening).notes
+        assert found.rows[0].check() == notes
         assert notes
     nothing = write_groups(tmp_path / "b.parquet", frame.assign(x=np.nan), [60])
     with pytest.raises(InputError, match="every row would be blanked"):
-        streamed([nothing], screening=screening)[0].streamed[0].check()
+        streamed([nothing], screening=screening)[0].rows[0].check()
 
 
 def test_faults_in_a_folder_name_the_file_and_its_own_row(tmp_path):
@@ -235,15 +232,15 @@ def test_faults_in_a_folder_name_the_file_and_its_own_row(tmp_path):
     write_groups(tmp_path / "a.parquet", frame, [10])
     write_groups(tmp_path / "b.parquet", frame.assign(x=[*[0.0] * 30, np.nan, *[0.0] * 29]), [5])
     with pytest.raises(InputError, match=r"b\.parquet, row 31, column 'x': the cell is empty"):
-        streamed([tmp_path], screening=Screening())[0].streamed[0].check()
+        streamed([tmp_path], screening=Screening())[0].rows[0].check()
 
 
 def test_a_table_without_rows_is_refused_unless_nobody_may_know(tmp_path):
     path = write_groups(tmp_path / "a.parquet", table(5, 9).iloc[:0], [])
     found, schema = streamed([path])
     with pytest.raises(InputError, match="no rows"):
-        found.streamed[0].check()
-    assert found.streamed[0].check(may_be_empty=True) == ()
+        found.rows[0].check()
+    assert found.rows[0].check(may_be_empty=True) == ()
     (stream,) = found.silos(schema.encoding(1.5))
     risk = risk_of(stream.with_nominal([10]), Logistic(), 0.5)
     w = np.ones((1, risk.dimension, 2))
@@ -281,5 +278,5 @@ def test_a_column_that_is_not_there_is_named_and_names_are_stripped(tmp_path):
         streamed([path])
     columns = (Numeric("x", -2, 3), Numeric("y.1", -2, 3))
     found, schema = streamed([path], columns)
-    wanted = in_memory([read_table(path)], schema)
+    wanted = in_memory([read_file(path).frame], schema)
     np.testing.assert_array_equal(found.counts(per_user=False), wanted.counts(per_user=False))

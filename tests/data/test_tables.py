@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
+from dpadmm.data.reading import read_file
 from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
-from dpadmm.data.tables import encode_table, read_table
+from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 
 SCHEMA = Schema(
@@ -200,6 +201,6 @@ def test_an_empty_cell_in_a_parquet_file_leaves_the_other_rows_alone(tmp_path):
     for name, ward in wards.items():
         columns = {"ward": ward, "code": pa.array([5] * 3), "age": pa.array([50] * 3), "sick": pa.array([1, 0, 1])}
         pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
-        read = read_table(tmp_path / f"{name}.parquet")
+        read = read_file(tmp_path / f"{name}.parquet").frame
         rows[name] = encode_table(ODD, read, name, Screening.of("fill")).features[:2]
     np.testing.assert_array_equal(rows["a"], rows["b"])

@@ -314,8 +314,8 @@ def test_sparse_and_text_data_have_fingerprints(tmp_path):
 
 def test_the_commands_and_python_know_the_same_table(table, tmp_path):
     """A ledger of `dpadmm fit` is the ledger of the same rows in Python, with groups under any names."""
+    from dpadmm.core.dataset import ledger_columns
     from dpadmm.data.tables import read_silos
-    from dpadmm.front.training import ledger_data as of_files
 
     frame = pd.DataFrame(table[0], columns=["a", "b", "c"]).assign(
         label=np.where(table[1] > 0, "sick", "well"), identifier=[f"p{i}" for i in range(300)], unused=1
@@ -324,7 +324,7 @@ def test_the_commands_and_python_know_the_same_table(table, tmp_path):
     for name, part in frame.groupby(groups):
         part.to_csv(tmp_path / f"hospital-{name}.csv", index=False)
     files = sorted(tmp_path.glob("*.csv"), reverse=True)
-    read = of_files(read_silos(files, None, protection=None))
+    read = ledger_columns(read_silos(files, None, protection=None))
     Ledger.create(tmp_path / "b", read, Budget(epsilon=1.0, delta=1e-5)).close()
     X, y = frame[["c", "a"]], frame["label"]
     model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), ledger=tmp_path / "b")

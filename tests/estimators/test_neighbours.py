@@ -9,9 +9,9 @@ import pytest
 from tests.grouped import grouped
 
 from dpadmm.codec import encode
+from dpadmm.core.dataset import ArrayRows, Dataset
 from dpadmm.data.columns import Numeric, ThresholdLabel
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import NumberRows, RawSilos
 from dpadmm.data.schema import Schema
 from dpadmm.errors import BudgetError, DpadmmError, InputError
 from dpadmm.estimators import PrivateLogisticRegression
@@ -222,9 +222,8 @@ class TestEmptySilos:
         assert made.profile is not None
         told = set()
         for sizes in ((300, 0, 250), (0, 0, 0), (700, 1, 0)):
-            parts = [NumberRows(rng.uniform(-1, 1, (n, 2))) for n in sizes]
-            labels = [[np.sign(part.table[:, 0]) for part in parts]]
-            raw = RawSilos(SCHEMA, parts, labels, nominal=task.sizes)
+            tables = [rng.uniform(-1, 1, (n, 2)) for n in sizes]
+            raw = Dataset(SCHEMA, [ArrayRows(each, np.sign(each[:, 0])) for each in tables], nominal=task.sizes)
             done = carry_out(made, raw, SecureSampler(), progress=False)
             assert np.all(np.isfinite(done.model))
             told.add((str(done.account), repr(done.done.plan), str(done.done.receipts)))

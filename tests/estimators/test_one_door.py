@@ -21,15 +21,15 @@ with warnings.catch_warnings():
 
 from tests.grouped import grouped
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.data import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, ledger_data
-from dpadmm.estimators.data import TrainingRows, labelled
+from dpadmm.estimators.data import labelled, table_dataset
 from dpadmm.estimators.owners import Owners
 from dpadmm.evaluation import private_score
 from dpadmm.federation.silo_files import read_records
-from dpadmm.front.training import prepare
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules
@@ -142,8 +142,8 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
 
     def shell():
         tables = read_silos([place / "table.csv"], None, protection=None)
-        [silos] = (raw := prepare(schema, tables, screening).rows).silos(encoding)
-        return silos.features, raw.labels[0][0]
+        [silos] = Dataset.of_tables(schema, tables, screening).silos(encoding)
+        return silos.features, silos.labels
 
     def silo():
         records = read_records(place / "table.csv", place / "schema.json", screening)
@@ -151,11 +151,9 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
 
     def estimator():
         model = PrivateLogisticRegression(1.0, 1e-5, **grouped(schema=schema, fit_intercept=False, **words))
-        rows = TrainingRows.of_table(
-            schema, model.screening, labelled(model, table[["ward"]], table["sick"], "sick"), Owners()
-        )
-        [silos] = rows.raw.silos(encoding)
-        return silos.features, rows.raw.labels[0][0]
+        labelled_table = labelled(model, table[["ward"]], table["sick"], "sick")
+        [silos] = table_dataset(schema, model.screening, labelled_table, Owners()).silos(encoding)
+        return silos.features, silos.labels
 
     found = []
     for door in (shell, silo, estimator):

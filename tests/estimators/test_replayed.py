@@ -7,14 +7,13 @@ observer of all noisy values learns, the sum of squared changes in units of the 
 import math
 import pickle
 import uuid
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from tests.grouped import grouped
 
 from dpadmm import PrivateLogisticRegression, PrivateSearchCV
-from dpadmm.noise.sampler import SecureSampler, promised_noise
+from dpadmm.noise.sampler import SecureSampler, check_draw, noise_scales
 from dpadmm.privacy.curves import m_of
 from dpadmm.reporting import outcome
 
@@ -33,15 +32,15 @@ class Replay:
         monkeypatch.setattr(outcome, "now", lambda: "one time")
 
     def perturb(self, sampler, values, releases, draw):
-        scales = np.broadcast_to(promised_noise(releases, draw).scales, len(values))
+        scales = noise_scales(check_draw(values, releases, draw)[2], len(values))
         if not self.is_second:
             drawn = self.draw(sampler, values, releases, draw)
-            self.left.append((draw.kind, draw.round, np.array(values), scales, replace(drawn, values=+drawn.values)))
+            self.left.append((draw.kind, draw.round, np.array(values), scales, +drawn))
             return drawn
         kind, when, before, noise, drawn = self.left.pop(0)
         assert (draw.kind, draw.round, scales.tolist()) == (kind, when, noise.tolist())
         self.changes.append(((values - before)[:, :, 0], noise))
-        return replace(drawn, values=+drawn.values)
+        return +drawn
 
     def learned(self, honest=None):
         """Return m of all changes; honest: silos that hide the sum by shares, the others' shares being known."""

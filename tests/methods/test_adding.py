@@ -68,7 +68,7 @@ def test_three_files_add_a_method_everywhere(package):
     from dpadmm.privacy.accounting import Target
     from dpadmm.problems.losses import Logistic
 
-    listed = CliRunner().invoke(app, ["algorithms", "--json"])
+    listed = CliRunner().invoke(app, ["methods", "--json"])
     assert '"dp-heavy-ball"' in listed.stdout
 
     task = Task(sizes=(150, 150), dimension=3, loss=Logistic(), target=Target(4.0, 1e-5))
@@ -159,7 +159,7 @@ def test_a_silo_sends_nothing_whose_noise_was_not_drawn(package):
 
 def test_a_package_that_cannot_be_loaded_is_named(package):
     (package / SOURCE).write_text("import nothing_of_this_name")
-    told = CliRunner().invoke(app, ["algorithms"])
+    told = CliRunner().invoke(app, ["methods"])
     assert told.exit_code == 2
     assert "'heavy-ball' of my-methods cannot be loaded" in " ".join(told.output.split())
 

@@ -164,13 +164,14 @@ class TestDrawing:
 
     def test_budgets_side_by_side_equal_budgets_apart(self):
         plans = [calibrated([message_mechanism()], Target(e, 1e-5)) for e in (0.5, 2.0)]
-        together = PlannedNoise.by_budget(plans, SimulatedSampler(seed=3), replicas_each=4)
-        values = np.zeros((3, 5, 8))
-        noise = together.perturb(MESSAGE, 2, np.arange(3), values)
-        alone = PlannedNoise(plans[0], SimulatedSampler(seed=3), replicas=4)
-        np.testing.assert_array_equal(noise[:, :, :4], alone.perturb(MESSAGE, 2, np.arange(3), values[:, :, :4]))
+        values, sampler = np.zeros((3, 5, 4)), SimulatedSampler(seed=3)
+        groups = zip(plans, (range(4), range(4, 8)), strict=True)
+        hooks = [PlannedNoise(plan, sampler, replicas) for plan, replicas in groups]
+        one, other = (hook.perturb(MESSAGE, 2, np.arange(3), values) for hook in hooks)
+        alone = PlannedNoise(plans[0], sampler, replicas=4)
+        np.testing.assert_array_equal(one, alone.perturb(MESSAGE, 2, np.arange(3), values))
         # Same sampler, other replicas: not the same numbers rescaled.
-        assert not np.allclose(noise[:, :, :4] / noise[:, :, 4:], noise[0, 0, 0] / noise[0, 0, 4])
+        assert not np.allclose(one / other, one[0, 0, 0] / other[0, 0, 0])
 
     def test_scale_is_the_planned_one(self):
         plan = calibrated([message_mechanism()], TARGET)

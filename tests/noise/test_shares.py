@@ -19,7 +19,6 @@ from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-from dpadmm.privacy.releases import Origin
 
 ONE = Target(epsilon=1.0, delta=1e-5)
 PLAIN = Certificate(
@@ -118,7 +117,6 @@ class TestTotal:
         plan, messages = plan_of(rounds=1), messages_of()
         hook = PlannedNoise(plan, SecureSampler(), masks=pairwise_masks(5, b"run"))
         grid, total = the_release(plan).certificate.grid, hook.total(BROADCAST, 1, messages)
-        assert hook.origin is Origin.SECURE
         assert np.array_equal(np.rint(total / grid) * grid, total)
         assert np.abs(total[0] - messages.sum(axis=0)).max() < 12 * the_release(plan).total_std
         hook.check_drawn()
@@ -188,11 +186,6 @@ class TestRefusals:
         for silos in (4, 6):
             with pytest.raises(InputError, match="5 silos"):
                 hook.total(BROADCAST, 1, messages_of(silos))
-
-    def test_several_budgets_at_once(self):
-        hook = PlannedNoise.by_budget([plan_of(), plan_of()], SimulatedSampler(1), 1)
-        with pytest.raises(InputError, match="one budget"):
-            hook.total(BROADCAST, 1, messages_of(replicas=2))
 
     def test_shares_of_a_noise_that_is_not_shared(self):
         release = the_release(plan_of())

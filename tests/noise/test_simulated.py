@@ -19,8 +19,7 @@ from tests.contracts.noise_contract import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.noise import COORDINATOR, Draw, MessageKind, Recipients, SimulatedSampler, kernels
-from dpadmm.privacy.releases import Origin
+from dpadmm.noise import COORDINATOR, Draw, MessageKind, SimulatedSampler, kernels
 
 LARGEST = 2**32 - 2
 
@@ -61,7 +60,7 @@ def plain_normal(seed, kind, round, agent, replica, coordinate):
 
 AGENTS = [COORDINATOR, 0, 3, LARGEST]
 REPLICAS = [0, 5, LARGEST]
-DRAW = Draw(MessageKind("inner", 17), 2**32 - 1, Recipients.of(AGENTS, REPLICAS))
+DRAW = Draw(MessageKind("inner", 17), 2**32 - 1, AGENTS, REPLICAS)
 
 
 def plain_normals(d):
@@ -72,13 +71,13 @@ def plain_normals(d):
 
 def test_normals_are_those_of_a_plain_generator():
     values = np.zeros((4, 5, 3))
-    result = SimulatedSampler(9).perturb(values, gaussian(2.0, round=DRAW.round), DRAW).values
+    result = SimulatedSampler(9).perturb(values, gaussian(2.0, round=DRAW.round), DRAW)
     np.testing.assert_allclose(result, 2.0 * plain_normals(5), rtol=0, atol=1e-13)
 
 
 def test_spherical_noise_is_that_of_a_plain_generator():
     d = 3
-    result = SimulatedSampler(9).perturb(np.zeros((4, d, 3)), spherical(2.0, round=DRAW.round), DRAW).values
+    result = SimulatedSampler(9).perturb(np.zeros((4, d, 3)), spherical(2.0, round=DRAW.round), DRAW)
     normals = plain_normals(d)
     for (i, agent), (r, replica) in itertools.product(enumerate(AGENTS), enumerate(REPLICAS)):
         words = [plain_words(9, DRAW.kind, DRAW.round, agent, replica, j // 2, 1)[j % 2] for j in range(d)]
@@ -88,7 +87,7 @@ def test_spherical_noise_is_that_of_a_plain_generator():
 
 
 def test_laplace_noise_is_that_of_a_plain_generator():
-    result = SimulatedSampler(9).perturb(np.zeros((4, 3, 3)), laplace(2.0, round=DRAW.round), DRAW).values
+    result = SimulatedSampler(9).perturb(np.zeros((4, 3, 3)), laplace(2.0, round=DRAW.round), DRAW)
     for (i, agent), j, (r, replica) in itertools.product(enumerate(AGENTS), range(3), enumerate(REPLICAS)):
         word = plain_words(9, DRAW.kind, DRAW.round, agent, replica, j // 2)[j % 2]
         assert result[i, j, r] == pytest.approx(2.0 * plain_exponential(word) * (-1) ** (word & 1), rel=1e-14)
@@ -101,12 +100,12 @@ def test_laplace_noise_is_that_of_a_plain_generator():
 def test_a_number_does_not_depend_on_its_batch(make, d, data):
     values = np.random.default_rng(1).standard_normal((6, d, 5))
     release = make(dimension=d)
-    whole = SimulatedSampler(3).perturb(values, release, message(agents=6, replicas=5)).values
+    whole = SimulatedSampler(3).perturb(values, release, message(agents=6, replicas=5))
     agents = np.array(data.draw(st.permutations(range(6))))[: data.draw(st.integers(1, 6))]
     replicas = np.array(data.draw(st.permutations(range(5))))[: data.draw(st.integers(1, 5))]
     draw = message(agents=agents, replicas=replicas)
     releases = [make(dimension=d, agent=int(a)) for a in agents]
-    part = SimulatedSampler(3).perturb(values[np.ix_(agents, np.arange(d), replicas)], releases, draw).values
+    part = SimulatedSampler(3).perturb(values[np.ix_(agents, np.arange(d), replicas)], releases, draw)
     np.testing.assert_array_equal(part, whole[np.ix_(agents, np.arange(d), replicas)])
 
 
@@ -114,12 +113,12 @@ def test_a_number_does_not_depend_on_its_batch(make, d, data):
 def test_a_number_does_not_depend_on_the_dimension_or_the_threads(make):
     values = np.zeros((400, 101, 4))
     draw = message(agents=400, replicas=4)
-    one = SimulatedSampler(3).perturb(values, make(dimension=101), draw).values
+    one = SimulatedSampler(3).perturb(values, make(dimension=101), draw)
     for threads in (2, 3):
-        many = SimulatedSampler(3, threads=threads).perturb(values, make(dimension=101), draw).values
+        many = SimulatedSampler(3, threads=threads).perturb(values, make(dimension=101), draw)
         np.testing.assert_array_equal(many, one)
     if make is not spherical:  # whose direction is of the whole vector
-        short = SimulatedSampler(3).perturb(values[:, :7], make(dimension=7), draw).values
+        short = SimulatedSampler(3).perturb(values[:, :7], make(dimension=7), draw)
         np.testing.assert_array_equal(short, one[:, :7])
 
 
@@ -135,24 +134,24 @@ def test_no_two_names_share_a_stream():
     ]
     seen = []
     for kind, round in itertools.product(kinds, [*indices, 2**32 - 1]):
-        draw = Draw(kind, round, Recipients.of([COORDINATOR, *indices], indices))
+        draw = Draw(kind, round, [COORDINATOR, *indices], indices)
         values = np.zeros((1 + len(indices), 2, len(indices)))
-        seen.append(SimulatedSampler(0).perturb(values, gaussian(round=round), draw).values)
+        seen.append(SimulatedSampler(0).perturb(values, gaussian(round=round), draw))
     numbers = np.abs(np.ravel(seen))
     assert np.unique(numbers).size == numbers.size == 6 * 10 * 10 * 2 * 9
 
 
 def test_seeds_differ():
     seeds = [0, 1, 2**32, 2**64, 2**64 + 1, 10**30]
-    draws = [SimulatedSampler(s).perturb(np.zeros((1, 4, 1)), gaussian(), message(agents=1)).values for s in seeds]
+    draws = [SimulatedSampler(s).perturb(np.zeros((1, 4, 1)), gaussian(), message(agents=1)) for s in seeds]
     assert np.unique(np.ravel(draws)).size == 4 * len(seeds)
 
 
 @pytest.mark.parametrize("make", [gaussian, laplace, spherical])
 def test_replicas_and_seeds_are_independent(make):
     values = np.zeros((20, 50, 100))
-    x = SimulatedSampler(1).perturb(values, make(), message(agents=20, replicas=100)).values
-    y = SimulatedSampler(2).perturb(values, make(), message(agents=20, replicas=100)).values
+    x = SimulatedSampler(1).perturb(values, make(), message(agents=20, replicas=100))
+    y = SimulatedSampler(2).perturb(values, make(), message(agents=20, replicas=100))
     assert is_independent(x[:, :, 1:], x[:, :, :-1])
     assert is_independent(x, y)
     transposed = np.swapaxes(x[:, :, :20], 0, 2)  # agent a, replica b against agent b, replica a
@@ -160,11 +159,8 @@ def test_replicas_and_seeds_are_independent(make):
     assert is_independent(np.swapaxes(x[:, :, :20], 1, 2)[off], np.swapaxes(transposed, 1, 2)[off])
 
 
-@pytest.mark.parametrize("make", RELEASES)
-def test_simulated_noise_is_no_private_release(make):
-    result = SimulatedSampler(1).perturb(np.zeros((1, 4, 1)), make(), message(agents=1))
-    assert result.origin is Origin.SIMULATED
-    assert not result.is_private_release
+def test_simulated_noise_is_no_private_release():
+    assert not SimulatedSampler(1).is_secure
 
 
 def test_the_kernels_are_compiled_once():

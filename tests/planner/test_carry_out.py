@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from tests.builders import with_rounds
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import BudgetError, InputError, ResumeError
@@ -73,12 +73,12 @@ class TestProfiles:
             )
             for n in sizes
         ]
-        parts = [screen_cells(schema.columns, schema.label, table, "a silo", Screening()) for table in tables]
-        return RawSilos(schema, parts, [[part.labels for part in parts]], own=own)
+        parts = [screen_cells(schema, table, "a silo", Screening()) for table in tables]
+        return Dataset(schema, parts, own=own)
 
     def planned(self, rows):
         table = TableShape.of(rows.form)
-        made_ = made(dimension=rows.encoder.dimension, table=table, profile=ProfileRule(share=0.1), sizes=rows.sizes)
+        made_ = made(dimension=rows.schema.dimension, table=table, profile=ProfileRule(share=0.1), sizes=rows.sizes)
         assert made_.profile is not None
         return made_
 
@@ -99,7 +99,7 @@ class TestProfiles:
     def test_without_a_profile_others_are_refused_before_anything_is_spent(self, monkeypatch, change):
         rows = self.raw()
         table, rule = TableShape.of(rows.form), ProfileRule(is_wanted=False)
-        plan_ = made(dimension=rows.encoder.dimension, table=table, profile=rule, sizes=rows.sizes)
+        plan_ = made(dimension=rows.schema.dimension, table=table, profile=rule, sizes=rows.sizes)
         monkeypatch.setattr("dpadmm.core.training.open_release", lambda *_, **__: pytest.fail("reserved"))
         with pytest.raises(InputError, match="Plan again"):
             carry_out(plan_, self.raw(**change), SecureSampler(), progress=False)
@@ -107,7 +107,7 @@ class TestProfiles:
     def test_rows_with_an_encoding_of_their_own(self):
         rows = self.raw()
         with pytest.raises(InputError, match="already encoded"):
-            carry_out(self.planned(rows), self.raw(own=rows.encoder.by_bounds()), Mute(), progress=False)
+            carry_out(self.planned(rows), self.raw(own=rows.schema.by_bounds()), Mute(), progress=False)
 
 
 def test_seeded_runs_can_be_repeated(make_silos):

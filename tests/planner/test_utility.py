@@ -13,12 +13,12 @@ import pytest
 from scipy.special import expit
 from sklearn import datasets
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.core.training import simulate
 from dpadmm.data import examples, load_breast_cancer
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.examples import read_breast_cancer
 from dpadmm.data.partition import iid
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import encode_table, screen_cells
 from dpadmm.noise import SimulatedSampler
@@ -89,18 +89,15 @@ def test_breast_cancer_at_four_hospitals():
 def raw_silos(schema, table, silo):
     """Return rows as a plan encodes them, with an intercept; nothing is typed in but public bounds and categories."""
     schema = schema.with_constant(CONSTANT)
-    parts = [
-        screen_cells(schema.columns, schema.label, table[silo == name], "table", Screening.of())
-        for name in np.unique(silo)
-    ]
-    return RawSilos(schema, parts, [[part.labels for part in parts]])
+    parts = [screen_cells(schema, table[silo == name], "table", Screening.of()) for name in np.unique(silo)]
+    return Dataset(schema, parts)
 
 
 def planned_scores(raw, epsilon, runs, view=View.EAVESDROPPER):
     """Return mean accuracy, log-loss and predicted risk over the base rate; all from the training rows."""
     task = Task(
         sizes=raw.sizes,
-        dimension=raw.encoder.dimension,
+        dimension=raw.schema.dimension,
         loss=Logistic(),
         target=Target(epsilon, DELTA),
         table=TableShape.of(raw.form),

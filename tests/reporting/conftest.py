@@ -1,13 +1,14 @@
 """A saved model with every kind of fact in it, made up: no planner and no noise are needed to test a page."""
 
+import math
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.data.schema import Schema
+from dpadmm.methods.base import Topology
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.releases import Origin
@@ -18,16 +19,10 @@ from dpadmm.reporting.statement import (
     Guarantee,
     MethodChoice,
     NoiseSummary,
-    RoundCurve,
+    RoundFacts,
     SiloFacts,
     Spending,
-    Wiring,
 )
-
-
-def curve(name: str, values: np.ndarray) -> RoundCurve:
-    rounds = tuple(range(1, len(values) + 1))
-    return RoundCurve(name=name, meaning=f"what {name} means", rounds=rounds, values=tuple(values.tolist()))
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +42,6 @@ def model() -> ReleasedModel:
         schema=schema,
         encoding=schema.encoding(0.6),
         silos=tuple(SiloFacts(name=name, records=n) for name, n in (("north", 228), ("south", 171), ("west", 57))),
-        wiring=Wiring(words="every silo with every other", edges=((0, 1), (0, 2), (1, 2))),
         guarantee=Guarantee(
             epsilon=1.0,
             delta=1e-5,
@@ -60,8 +54,9 @@ def model() -> ReleasedModel:
         ),
         choice=MethodChoice(
             method="p-admm",
-            summary="Gaussian noise on every broadcast",
             rounds=20,
+            topology=Topology.GRAPH,
+            edges=((0, 1), (0, 2), (1, 2)),
             settings=(("ridge", "0.001"),),
             reasons=("peers need no coordinator",),
             warnings=(),
@@ -74,8 +69,12 @@ def model() -> ReleasedModel:
                 runs=24,
             ),
         ),
-        noise=(curve("message", np.linspace(1, 5, 20)), curve("noise", np.full(20, 1.5))),
-        history=(curve("movement", np.exp(-np.arange(20.0))),),
+        history=tuple(
+            RoundFacts(
+                round=k + 1, movement=math.exp(-k), average_movement=math.exp(-k), messages=3, size=1 + k / 5, noise=1.5
+            )
+            for k in range(20)
+        ),
         spending=Spending(
             ledger="study.ledger",
             budget_epsilon=3.0,

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from dpadmm.reporting.column_charts import percent
 from dpadmm.reporting.figures import forest_plot, line_chart
-from dpadmm.reporting.page import Mark, environment
-from dpadmm.reporting.statement import RoundCurve
+from dpadmm.reporting.page import Mark, RoundCurve, environment
 
 NASTY = "<script>alert(1)</script> & \"quotes\" 'x'"
 positive = st.floats(1e-12, 1e12)

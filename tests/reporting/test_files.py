@@ -85,7 +85,7 @@ def _changed(document: dict) -> dict:
     [
         (_changed, "digest does not fit"),
         (lambda d: d | {"version": 99}, "model version 99"),
-        (lambda d: d | {"version": 3}, "model version 3; this package reads version 4 only. Fit the model again"),
+        (lambda d: d | {"version": 4}, "model version 4; this package reads version 5 only. Fit the model again"),
         (lambda d: d | {"format": "other"}, "is not a model"),
         (lambda d: [d], "is not a model"),
         (lambda d: {k: v for k, v in d.items() if k != "model"}, "digest does not fit"),

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from dpadmm.codec import encode
+from dpadmm.methods.base import Topology
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner import Task, carry_out, plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.outcome import choice_of, guarantee_of, wiring_of
+from dpadmm.reporting.outcome import choice_of, guarantee_of, history_of
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +33,24 @@ def test_the_guarantee_is_the_statement(outcome):
     json.dumps(encode(said), allow_nan=False)
 
 
-def test_wiring_and_choice(outcome):
-    assert wiring_of(outcome.plan).edges == ((0, 1),)
+def test_the_method_and_its_forecast_are_those_of_the_plan(outcome):
     chosen = choice_of(outcome.plan)
+    assert (chosen.topology, chosen.edges) == (Topology.GRAPH, ((0, 1),))
     assert (chosen.method, chosen.rounds) == ("p-admm", outcome.plan.rounds)
     forecast = outcome.plan.expected
     assert [each.signal for each in chosen.expected.signals] == ["weak", "moderate", "strong"]
     assert [(each.low, each.high) for each in chosen.expected.signals] == [(x.low, x.high) for x in forecast.signals]
+
+
+def test_rounds_are_what_the_noisy_messages_show(outcome):
+    """Sizes and noise of messages, and certified bounds, which the noise exceeds."""
+    found, public = history_of(outcome), outcome.runs[0].history
+    assert [each.round for each in found] == list(range(1, outcome.plan.rounds + 1))
+    for each, seen in zip(found, public, strict=True):
+        assert (each.movement, each.average_movement, each.noise) == (
+            seen.movement,
+            seen.average_movement,
+            seen.noise_norm,
+        )
+        assert (each.messages, each.size) == (2, pytest.approx(np.mean(seen.norms)))
+        assert 0 < each.bound < each.noise

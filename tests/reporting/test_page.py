@@ -123,7 +123,7 @@ def test_simulated_noise_is_called_by_its_name(model):
 
 
 def test_without_ledger_and_measurements_the_page_says_so(model):
-    said = text(report_page(replace(model, spending=None, measurements=(), noise=(), history=())))
+    said = text(report_page(replace(model, spending=None, measurements=(), history=())))
     assert "No ledger was kept" in said
     assert "Nothing was measured" in said
     assert "accuracy 0." not in said

@@ -16,10 +16,11 @@ from flwr.app import ConfigRecord, Message, RecordDict
 import dpadmm_flower as flower
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.admin.watch import watch
+from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
+from dpadmm.federation.keys import SIGNATURE_BYTES
 from dpadmm.federation.locks import sole
 from dpadmm.federation.messages import Refused
 from dpadmm.federation.refusal import FederationStopped
@@ -148,7 +149,7 @@ def test_a_directory_put_back_under_a_running_supernode_is_refused(nodes, world,
     third = run._step(0, 3)
     shutil.rmtree(place)
     kept.rename(place)
-    reply = messages.read(envelope(asked(nodes, world.key.seal(third.encode())))[messages.SIGNATURE_BYTES :])
+    reply = messages.read(envelope(asked(nodes, world.key.seal(third.encode())))[SIGNATURE_BYTES:])
     assert isinstance(reply, Refused)
     with closing(Silo(place)) as silo:
         assert "older copy while in use" in silo.store.log()[-1].detail
@@ -175,7 +176,7 @@ def configured(world, **change: str) -> SimpleNamespace:
 
 def test_a_run_is_driven_to_its_end_and_read_without_anybody_who_serves(nodes, world, place, calm, capsys):
     server.app(nodes, configured(world))
-    assert watch(place, world.agreement, away_seconds=0.0).estimate.tolist() == calm[-1]
+    assert request_run(place, world.agreement, away_seconds=0.0).estimate.tolist() == calm[-1]
     said = capsys.readouterr().err
     assert "s0 has joined" in said
     assert f"round 4 of {world.agreement.rounds} is complete" in said
@@ -199,7 +200,7 @@ def test_why_a_run_has_stopped_is_told_to_flower_and_written_down_and_it_goes_on
         assert "s0 refuses" in run.reason_to_stop()
     policy.write_text(rules)
     server.app(nodes, configured(world))
-    assert watch(place, world.agreement, away_seconds=0.0).estimate.tolist() == calm[-1]
+    assert request_run(place, world.agreement, away_seconds=0.0).estimate.tolist() == calm[-1]
 
 
 @pytest.mark.parametrize("name", ["coordinator", "federation"])

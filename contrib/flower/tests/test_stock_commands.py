@@ -9,7 +9,7 @@ pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 
 from tests.contracts.in_memory import InMemory
 
-from dpadmm.federation.admin.rehearsal import p_admm_terms, prepared, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy
 from dpadmm.federation.drive import Drive
 from dpadmm.federation.silo import Silo
 from dpadmm.reporting.model import ReleasedModel
@@ -26,7 +26,7 @@ def federated(worlds, tmp_path):
     def make(names, rounds):
         tables = dict(zip(names, worlds.tables((40, 30, 50)).values(), strict=False))
         build = p_admm_terms(worlds.SCHEMA, rounds, 1.0, reach=0.6, profile_share=0.2)
-        made = prepared(tmp_path, tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
+        made = prepare_rehearsal(tmp_path, tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
         copy = shutil.copytree(tmp_path, tmp_path / "copy")
         silos = {name: Silo(copy / name) for name in names}
         with closing(type(made.coordinator)(copy / "coordinator").open_run(made.agreement)) as run:

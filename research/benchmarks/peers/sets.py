@@ -167,7 +167,7 @@ def by_profile(data: Loaded, epsilon: float, split: int, seed: int, *, is_pooled
     reach = 1.0 if epsilon <= 0.1 else 0.6
     if noise_std / len(train) > HOPELESS:
         return PublicRows(_record(data.schema.encoding(reach)), epsilon, DELTA)
-    cells = screen_cells(data.schema.columns, None, data.table.iloc[train], "rows", Screening())
+    cells = screen_cells(data.schema, data.table.iloc[train], "rows", Screening(), is_labelled=False)
     noise = np.random.default_rng(seed).normal(0.0, noise_std, form.size)
     profile = ReleasedProfile.of(form, cells.counts(form) + noise, noise_std, len(train))
     return PublicRows(_record(data.schema.encoding(reach, profile)), epsilon - own, DELTA / 2)

@@ -1,6 +1,7 @@
 """The checks of single releases: they find what attacks on everything together miss, and leave sound builds alone."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from dpadmm.methods.consensus_dp import GaussianConsensusADMM
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.noise import SimulatedSampler, exact, sampler
 from dpadmm.noise.masks import PairwiseMasks
-from dpadmm.noise.sampler import Perturbed
+from dpadmm.noise.sampler import Draw
 from dpadmm.privacy.protection import Certificate
 from dpadmm_research.audit import batch_checks
 from dpadmm_research.audit.audit import STANDARD, examine, gather
@@ -51,10 +52,11 @@ class Altered:
     """Seeded noise, changed by `how(draw, noise)`."""
 
     how: object
+    is_secure: ClassVar[bool] = False
 
     def perturb(self, values, releases, draw):
         drawn = SimulatedSampler(7).perturb(values, releases, draw)
-        return replace(drawn, values=values + self.how(draw, drawn.values - values))
+        return values + self.how(draw, drawn - values)
 
 
 def softer_in_one_round(draw, noise):
@@ -65,11 +67,12 @@ def softer_in_one_round(draw, noise):
 class Reused:
     """Even rounds get the noise of the round before, which an eavesdropper subtracts."""
 
+    is_secure: ClassVar[bool] = False
+
     def perturb(self, values, releases, draw):
-        once = replace(draw, round=draw.round - (draw.round % 2 == 0))
+        once = Draw(draw.kind, draw.round - (draw.round % 2 == 0), draw.agents, draw.replicas)
         louder = [replace(release, round=once.round) for release in releases]
-        drawn = SimulatedSampler(7).perturb(values, louder, once)
-        return Perturbed(drawn.values, drawn.origin)
+        return SimulatedSampler(7).perturb(values, louder, once)
 
 
 @dataclass(frozen=True)
@@ -156,10 +159,12 @@ class TestBrokenBuilds:
 
         @dataclass(frozen=True)
         class Turned:
+            is_secure: ClassVar[bool] = False
+
             def perturb(self, values, releases, draw):
                 drawn = SimulatedSampler(7).perturb(values, releases, draw)
                 side = np.where(values > np.median(values, axis=2, keepdims=True), 1.0, -1.0)
-                return replace(drawn, values=values + side * np.abs(drawn.values - values))
+                return values + side * np.abs(drawn - values)
 
         assert Check.INDEPENDENCE in found(TWENTY, sampler=Turned())
 
@@ -208,7 +213,7 @@ class TestStatistics:
 
     def test_spherical_noise(self):
         drawn = SimulatedSampler(3).perturb(np.zeros((1, 4, 5000)), spherical(2.0), message(agents=1, replicas=5000))
-        size = size_of(spherical(2.0), drawn.values[0])
+        size = size_of(spherical(2.0), drawn[0])
         assert size.shape == 4
         assert abs(size.values.mean() / 4 - 1) < 0.05
 

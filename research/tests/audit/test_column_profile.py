@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.profile import NumberBins, ProfileForm
-from dpadmm.data.raw import RawSilos
 from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
@@ -151,8 +151,8 @@ def test_cumulative_counts(monkeypatch):
 
 
 def test_users_whose_rows_all_count(monkeypatch):
-    right = RawSilos.counts
-    monkeypatch.setattr(RawSilos, "counts", lambda rows, *, per_user: right(rows, per_user=False))
+    right = Dataset.counts
+    monkeypatch.setattr(Dataset, "counts", lambda rows, *, per_user: right(rows, per_user=False))
     assert is_caught(attacked(SUBJECTS[4]))
 
 

@@ -52,7 +52,7 @@ def test_a_broken_build_is_told_release_by_release(cli, monkeypatch):
     def soft(self, values, releases, draw):
         drawn = right(self, values, releases, draw)
         factor = 0.7 if draw.round == 2 else 1.0
-        return replace(drawn, values=values + factor * (drawn.values - values))
+        return values + factor * (drawn - values)
 
     monkeypatch.setattr(SimulatedSampler, "perturb", soft)
     result = cli.run("audit", "dp-gd", *FEW)

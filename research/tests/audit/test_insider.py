@@ -5,6 +5,7 @@ Caught means that the lower bound on epsilon exceeds the certified one at a conf
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -111,11 +112,12 @@ class Softer:
 
     factor: float
     agents: tuple[int, ...] = tuple(range(SILOS))
+    is_secure: ClassVar[bool] = False
 
     def perturb(self, values, releases, draw):
         drawn = SimulatedSampler(7).perturb(values, releases, draw)
-        factors = np.where(np.isin(draw.recipients.agents, self.agents), self.factor, 1.0)[:, None, None]
-        return replace(drawn, values=values + factors * (drawn.values - values))
+        factors = np.where(np.isin(draw.agents, self.agents), self.factor, 1.0)[:, None, None]
+        return values + factors * (drawn - values)
 
 
 ALL = pytest.mark.parametrize("method", ["noisy-gradients", "fp-coordinator"])

@@ -5,6 +5,7 @@ Caught means that the lower bound on epsilon exceeds the certified one at a conf
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -61,10 +62,11 @@ class Softer:
     """A sampler whose noise is scaled by `factor`."""
 
     factor: float
+    is_secure: ClassVar[bool] = False
 
     def perturb(self, values, releases, draw):
         drawn = SimulatedSampler(7).perturb(values, releases, draw)
-        return replace(drawn, values=values + self.factor * (drawn.values - values))
+        return values + self.factor * (drawn - values)
 
 
 ALL_ADDITIVE = ["p-admm", "fp-centralised", "fp-coordinator", "consensus-gaussian", "dp-gd", "output-perturbation"]

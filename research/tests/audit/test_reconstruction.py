@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from dpadmm.core.release import PlannedNoise
 from dpadmm.data import load_breast_cancer, random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, MESSAGE, Agents
@@ -22,7 +21,7 @@ from dpadmm.problems.silos import Silos
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.audit import reconstruction as functions
 from dpadmm_research.audit import record_reconstruction as records
-from dpadmm_research.audit.wiretap import Wiretap
+from dpadmm_research.audit.wiretap import NoiseByBudget, Wiretap
 
 # Functions
 
@@ -91,7 +90,7 @@ def test_the_attack_on_functions_dies_as_epsilon_falls():
     problem, replicas, budgets = quadratics(ElasticNet()), 6, (1e6, 100.0, 1.0)
     method = ConsensusDPADMM(rho=RHO, neighbours=LinearTermsDiffer(1.0), family=Family.GAUSSIAN)
     plans = [plan_noise(method, problem, 10, Target(eps, 1e-5)) for eps in budgets]
-    hook = PlannedNoise.by_budget(plans, SimulatedSampler(seed=1), replicas)
+    hook = NoiseByBudget(plans, SimulatedSampler(seed=1), replicas)
     tape = broadcasts(method, problem, 10, hook, replicas=replicas * len(budgets))
     guess = functions.QuadraticFunction(1.5 * np.eye(D), np.zeros(D))
     supposed = functions.Supposition(guess, curvature_std=0.3, slope_std=1.2)
@@ -200,7 +199,7 @@ def test_the_attack_on_records_dies_as_epsilon_falls(clinics):
     problem, replicas, rounds, budgets = clinics(40), 8, 8, (1e7, 1e3, 1.0)
     network, method, rows = ring(4), PADMM(eta=0.1), signed(problem)
     plans = [plan_noise(method, problem, rounds, Target(eps, 1e-5), network) for eps in budgets]
-    tap = Wiretap(PlannedNoise.by_budget(plans, SimulatedSampler(seed=2), replicas))
+    tap = Wiretap(NoiseByBudget(plans, SimulatedSampler(seed=2), replicas))
     engine = LocalEngine(progress=False, threads=1, replicas=replicas * len(budgets), recording=Recording(0))
     engine.run(method, problem, Stopping(rounds=rounds), network, tap)
     tape, errors = tap.tape(MESSAGE), []

@@ -1,23 +1,16 @@
-"""What `dpadmm silo` and `dpadmm coordinator` share: options, `status`, `doctor`, and what is said of a changed key."""
+"""What `dpadmm silo` and `dpadmm coordinator` share: options, and what is said of a changed key."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dpadmm.cli.terminal import print_json, print_line
-
 if TYPE_CHECKING:
-    from dpadmm.federation.admin.checkups import Checkup
-    from dpadmm.federation.admin.custody import KeyChange
-
-WATCH_SECONDS = 2.0
-"""How often a screen that is watched is drawn anew."""
+    from dpadmm.federation.admin.maintenance import KeyChange
 
 SiloDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="The silo's directory.")]
 CoordinatorDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator's directory.")]
-Watch = Annotated[bool, typer.Option("--watch", help="Refresh the screen until Ctrl-C.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")]
 Abandon = Annotated[
     bool, typer.Option("--abandon", help="End runs that are not finished, for good; what they spent stays spent.")
 ]
@@ -43,53 +36,6 @@ Peers = Annotated[
         help="Fingerprint of a participant, as its owner told you (not through the coordinator); may be repeated.",
     ),
 ]
-
-
-def show_status(
-    command: str, status: Callable[[], Any], draw: Callable[[Any, int], list[str]], *, is_json: bool, is_watched: bool
-) -> None:
-    """Print a status, or draw it until Ctrl-C and leave the last screen."""
-    import time
-
-    def drawn() -> str:
-        return "\n".join(draw(status(), _width()))
-
-    if is_json:
-        print_json({"command": command, **status().document()})
-        return
-    if is_watched:
-        from rich.live import Live
-        from rich.text import Text
-
-        try:
-            with Live(Text(drawn()), screen=True, auto_refresh=False) as live:
-                while True:
-                    live.update(Text(drawn()), refresh=True)
-                    time.sleep(WATCH_SECONDS)
-        except KeyboardInterrupt:
-            pass
-    print_line(drawn())
-
-
-def _width() -> int:
-    import shutil
-
-    from dpadmm.federation.admin.screens import WIDTH
-
-    return shutil.get_terminal_size((WIDTH, 24)).columns
-
-
-def show_findings(command: str, directory: Path, found: "list[Checkup]", *, is_json: bool) -> None:
-    """Print what a doctor found; end with exit code 1 where there is a problem."""
-    from dpadmm.federation.admin.checkups import document, has_problem
-    from dpadmm.federation.admin.screens import checkup_screen
-
-    if is_json:
-        print_json({"command": command, "directory": str(directory.absolute()), **document(found)})
-    else:
-        print_line("\n".join(checkup_screen(found, _width())))
-    if has_problem(found):
-        raise typer.Exit(1)
 
 
 def key_words(change: "KeyChange") -> str:

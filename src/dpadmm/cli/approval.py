@@ -8,7 +8,7 @@ import typer
 from dpadmm.cli.terminal import print_line
 
 if TYPE_CHECKING:
-    from dpadmm.federation.admin.joining import Guest
+    from dpadmm.federation.admin.joining import InvitedSilo
     from dpadmm.federation.agreement import Agreement
     from dpadmm.federation.silo import Silo
     from dpadmm.federation.terms import AgreedRun
@@ -32,7 +32,7 @@ def show_cost(silo: "Silo", agreement: "Agreement") -> None:
 
     To compute it may take long: terms that the owner's rules do not allow are refused before.
     """
-    from dpadmm.federation.admin.custody import open_runs
+    from dpadmm.federation.admin.maintenance import open_runs
     from dpadmm.federation.terms import agreed_run
 
     silo.check_rules(agreement)
@@ -60,7 +60,7 @@ def left_words(silo: "Silo") -> str:
 
 
 def approve_terms(
-    silo: "Silo", terms: "Agreement", told: Iterable[str], *, is_asked: bool, guest: "Guest | None" = None
+    silo: "Silo", terms: "Agreement", told: Iterable[str], *, is_asked: bool, guest: "InvitedSilo | None" = None
 ) -> None:
     """Show terms and their cost, and approve them on the owner's word.
 

@@ -46,12 +46,12 @@ def invite(
     with clear_federation_failures():
         from dpadmm.data.schema import Schema
         from dpadmm.federation.coordinator_files import CoordinatorFiles
-        from dpadmm.federation.https.line import Place
-        from dpadmm.federation.invitations import Invitation, Studies
+        from dpadmm.federation.https.client import Address
         from dpadmm.federation.keys import SigningKey
-        from dpadmm.privacy.protection import relation_of
+        from dpadmm.federation.studies import Invitation, Studies
+        from dpadmm.privacy.protection import Protection, View, relation_of
 
-        Place.of(address)
+        Address.parse(address)
         files = CoordinatorFiles(directory)
         is_new = not files.is_made()
         key = SigningKey.new() if is_new else files.key()
@@ -62,12 +62,14 @@ def invite(
             epsilon=epsilon,
             delta=delta,
             schema=Schema.load(schema).to_json(),
-            view=view,
-            colluders=colluders,
-            relation=relation_of(neighbours).value,
+            protection=Protection(
+                view=View(view),
+                colluders=colluders,
+                relation=relation_of(neighbours),
+                records_per_person=records_per_person,
+                silos_per_person=silos_per_person,
+            ),
             nominal_records=nominal_records,
-            records_per_person=records_per_person,
-            silos_per_person=silos_per_person,
         )
         studies = Studies(files)
         studies.check(asked, silo)
@@ -110,12 +112,12 @@ def run(
     """
     with clear_federation_failures():
         from dpadmm.federation.coordinator_files import CoordinatorFiles
-        from dpadmm.federation.https.processes import Ended, EndSignals
-        from dpadmm.federation.https.service import LOOK_SECONDS, serving
+        from dpadmm.federation.https.processes import StopRequested, StopSignals
+        from dpadmm.federation.https.service import LOOK_SECONDS, serve_coordinator
 
         log_to_terminal()
-        files, ending = CoordinatorFiles(directory), EndSignals()
-        with serving(files, host, port) as service:
+        files, ending = CoordinatorFiles(directory), StopSignals()
+        with serve_coordinator(files, host, port) as service:
             typer.echo(
                 f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos connect, each "
                 f"recognised by its key).\nKey {service.key.public}\nTo start a run: `dpadmm federate --study NAME "
@@ -123,9 +125,9 @@ def run(
             )
             try:
                 while not ending.is_asked:
-                    service.look()
+                    service.check_runs()
                     ending.sleep(LOOK_SECONDS)
-            except Ended:
+            except StopRequested:
                 pass
         typer.echo("Stopped. All runs are kept where they are.")
 
@@ -139,7 +141,7 @@ def rotate_key(
     Example: dpadmm coordinator rotate-key coordinator
     """
     with clear_federation_failures():
-        from dpadmm.federation.admin.custody import rotate_coordinator_key
+        from dpadmm.federation.admin.maintenance import rotate_coordinator_key
         from dpadmm.federation.coordinator_files import CoordinatorFiles
         from dpadmm.federation.locks import sole
 
@@ -163,13 +165,9 @@ def status(directory: admin.CoordinatorDirectory, json: options.Json = False, wa
     Changes nothing, and works whether or not it is serving. Example: dpadmm coordinator status coordinator
     """
     with clear_federation_failures():
-        from dpadmm.federation.admin.screens import coordinator_screen
-        from dpadmm.federation.admin.status import coordinator_status
+        from dpadmm.cli.status_tables import show_coordinator
 
-        command = "coordinator status"
-        admin.show_status(
-            command, lambda: coordinator_status(directory), coordinator_screen, is_json=json, is_watched=watch
-        )
+        show_coordinator(directory, is_json=json, is_watched=watch)
 
 
 @app.command()
@@ -180,6 +178,6 @@ def doctor(directory: admin.CoordinatorDirectory, json: options.Json = False) ->
     Example: dpadmm coordinator doctor coordinator
     """
     with clear_federation_failures():
-        from dpadmm.federation.admin.doctor import examine_coordinator
+        from dpadmm.cli.status_tables import diagnose_coordinator
 
-        admin.show_findings("coordinator doctor", directory, examine_coordinator(directory), is_json=json)
+        diagnose_coordinator(directory, is_json=json)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from dpadmm.data.schema import Schema, Screening
     from dpadmm.federation.coordinator import Progress
     from dpadmm.federation.coordinator_files import CoordinatorFiles
-    from dpadmm.federation.invitations import Study
     from dpadmm.federation.outcome import FederationOutcome
+    from dpadmm.federation.studies import Study
 
 
 class RunByDefault(typer.core.TyperGroup):
@@ -60,7 +60,7 @@ def draft(
         from dpadmm.data.schema import Schema
         from dpadmm.federation.agreement import write_federation
         from dpadmm.federation.coordinator_files import CoordinatorFiles
-        from dpadmm.federation.entry import SiloEntry
+        from dpadmm.federation.policy import SiloEntry
         from dpadmm.planner.drafting import draft as make_draft
         from dpadmm.privacy.accounting import Target
         from dpadmm.reporting.files import check_apart, check_writable
@@ -157,7 +157,7 @@ def run(
 
 def _run(federation: Path, coordinator: Path, schema: Path | None) -> "tuple[FederationOutcome, Schema | None]":
     from dpadmm.data.schema import Schema
-    from dpadmm.federation.admin.watch import watch
+    from dpadmm.federation.admin.requested_run import request_run
     from dpadmm.federation.agreement import read_federation
     from dpadmm.federation.coordinator_files import CoordinatorFiles
     from dpadmm.reporting.federation import check_schema
@@ -167,7 +167,7 @@ def _run(federation: Path, coordinator: Path, schema: Path | None) -> "tuple[Fed
     if public is not None:
         check_schema(terms, public)  # before the run, which is paid for
     try:
-        return watch(CoordinatorFiles(coordinator), terms, _show), public
+        return request_run(CoordinatorFiles(coordinator), terms, _show), public
     except KeyboardInterrupt:
         said = "the run goes on while the coordinator is serving; the same command shows it again"
         raise KeyboardInterrupt(said) from None
@@ -179,7 +179,7 @@ def _study_terms(
     """Return terms and schema of a study; wait for its silos and draft the terms where there are none yet."""
     from dpadmm.errors import InputError
     from dpadmm.federation.coordinator_files import CoordinatorFiles
-    from dpadmm.federation.invitations import Studies
+    from dpadmm.federation.studies import Studies
     from dpadmm.planner.drafting import draft as make_draft
 
     files = CoordinatorFiles(coordinator)
@@ -247,8 +247,8 @@ def _rehearse(
         share = profile_share(task, PADMM)
         reach = form_of(task, PADMM, share).reach or 0.0
         terms = rehearsal.p_admm_terms(schema, rounds, epsilon, reach=reach, profile_share=share, class_weights=shares)
-        made = rehearsal.prepared(Path(place), tables, schema, terms, policy, (2 * epsilon, rehearsal.DELTA))
-        with rehearsal.running(made):
+        made = rehearsal.prepare_rehearsal(Path(place), tables, schema, terms, policy, (2 * epsilon, rehearsal.DELTA))
+        with rehearsal.run_rehearsal(made):
             return made.federate(_show), schema
 
 

@@ -118,7 +118,7 @@ def model_json(model: "ReleasedModel") -> dict[str, Any]:
     document = encode(model)
     protected = model.guarantee.protection
     words = {"covers": covers("the model"), "protects": str(protected), "observer": protected.observer}
-    return words | {key: value for key, value in document.items() if key not in ("noise", "history", "schema")}
+    return words | {key: value for key, value in document.items() if key not in ("history", "schema")}
 
 
 def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> None:
@@ -140,7 +140,7 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     for heading, words in model.collusion_lines:
         table.add_row(heading, words)
     table.add_row("Covers", covers("the model"))
-    table.add_row("Trained on", f"{model.records_words} in {plural(len(model.silos), 'silo')}, {model.wiring.words}")
+    table.add_row("Trained on", f"{model.records_words} in {plural(len(model.silos), 'silo')}, {model.connections}")
     if said.profile is not None:
         table.add_row("Profile", cell(said.profile))
     table.add_row("Tables", model.custody.words(len(model.silos)))

@@ -24,7 +24,7 @@ COMMANDS = {
     "summary": (TRAIN, "Show a model's coefficients, with confidence intervals where it can tell them."),
     "report": (TRAIN, "Write the report on a model as one HTML page."),
     "export": (TRAIN, "Export a model for programs without dpadmm."),
-    "algorithms": (TRAIN, "List every method: who talks to whom, and what certifies it."),
+    "methods": (TRAIN, "List every method: who talks to whom, and what certifies it."),
     "ledger": (BUDGET, "What was spent on data, and what is left."),
     "silo": (MACHINES, "Keep a silo, and answer a coordinator."),
     "coordinator": (MACHINES, "Invite silos to a study, and serve its runs."),

@@ -92,12 +92,11 @@ def _kept(file: Path, written: "TableFormat", names: "Sequence[str]") -> Any:
     import pandas as pd
 
     from dpadmm.data.reading import read_file
-    from dpadmm.data.tables import lacks
+    from dpadmm.data.tables import check_present
 
     if not names:
         return pd.DataFrame()
     is_text = written.sep is not None
     frame = read_file(file, replace(written, decimal="." if is_text else None, na_values=())).frame
-    if any(name not in frame.columns for name in names):
-        raise InputError(f"{lacks(str(file), names, frame.columns)} Give --id the name of an existing column.")
+    check_present(str(file), names, list(frame.columns))
     return frame[list(names)].astype("string")

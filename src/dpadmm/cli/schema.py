@@ -61,7 +61,7 @@ def init(
         if not json:
             print_reading({file: each.written for file, each in found.items()})
         apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
-        types = _common({file: each.types for file, each in found.items()}, apart, has_header=written.is_headed)
+        types = _common({file: each.types for file, each in found.items()}, apart)
         draft = draft_schema(types, target, TargetKind(predict))
         text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
         typer.echo("The draft is derived from the data, so it is private until you have read it.", err=True)
@@ -119,7 +119,7 @@ def check(
             from dpadmm.data.schema import Screening
             from dpadmm.data.tables import check_split
 
-            check_split(split_by, filled.columns, filled.label)
+            check_split(split_by, filled)
             screening = Screening.of(missing, unlisted, out_of_range)
             sizes = _checked_sizes(filled, files, split_by, written, screening, is_quiet=json)
         if json:
@@ -160,7 +160,7 @@ def _checked_sizes(
         print_reading({each.where: each.written for each in tables.values()})
     for name, table in tables.items():
         try:
-            cells = screen_cells(schema.columns, schema.label, table.frame, table.where, screening)
+            cells = screen_cells(schema, table.frame, table.where, screening)
         except InputError as problem:
             faults.append(str(problem))
         else:
@@ -175,19 +175,18 @@ def _checked_sizes(
     return sizes
 
 
-def _common(tables: "Mapping[str, Mapping[str, Any]]", apart: set[str], *, has_header: bool) -> dict[str, Any]:
+def _common(tables: "Mapping[str, Mapping[str, Any]]", apart: set[str]) -> dict[str, Any]:
     """Return the columns that all files share, with a type that fits all of them."""
     from dpadmm.data.draft import ColumnType
-    from dpadmm.data.tables import lacks, remedy
+    from dpadmm.data.tables import check_present, names_remedy
 
     first, *others = tables.values()
     for file, types in tables.items():
         if set(types) != set(first):
             raise InputError(
                 f"{file} does not have the same columns as the first file: it has {len(types)}, the first file has "
-                f"{len(first)}, and {len(set(types) & set(first))} names are in both. {remedy(has_header)}"
+                f"{len(first)}, and {len(set(types) & set(first))} names are in both. {names_remedy(file, list(types))}"
             )
-    if not apart <= set(first):
-        raise InputError(f"{lacks(next(iter(tables)), sorted(apart), first)} {remedy(has_header)}")
+    check_present(next(iter(tables)), sorted(apart), list(first))
     same = {name: kind if all(o[name] is kind for o in others) else ColumnType.TEXT for name, kind in first.items()}
     return {name: kind for name, kind in same.items() if name not in apart}

@@ -20,10 +20,10 @@ from dpadmm.cli.terminal import (
 
 if TYPE_CHECKING:
     from dpadmm.data.reading import TableFormat
-    from dpadmm.federation.admin.joining import Guest
+    from dpadmm.federation.admin.joining import InvitedSilo
     from dpadmm.federation.agreement import Agreement
-    from dpadmm.federation.invitations import Invitation
     from dpadmm.federation.silo import Silo
+    from dpadmm.federation.studies import Invitation
 
 app = typer.Typer(help="Take part in a federation with data that stay here.", no_args_is_help=True)
 
@@ -70,11 +70,15 @@ def init(
         from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
         from dpadmm.federation.silo import Silo
         from dpadmm.federation.silo_files import SiloFiles
-        from dpadmm.privacy.protection import relation_of
+        from dpadmm.privacy.protection import Protection, View, relation_of
 
         is_summed = view == "aggregate"
         if colluders is not None and not is_summed:
             raise InputError("--colluders is for --view aggregate, in which silos see only sums. Leave it out.")
+        if trust_coordinator and is_summed:
+            raise InputError(
+                "A trusted coordinator sees more than sums: choose either --trust-coordinator or the view aggregate."
+            )
         policy = Policy(
             name=name or directory.resolve().name,
             data=str(data.resolve()),
@@ -82,15 +86,17 @@ def init(
             methods=tuple(allow or (FULLY_CERTIFIED + SUMMED * is_summed)),
             coordinators=tuple(coordinator or ()),
             least_noise=least_noise,
-            trusts_coordinator=trust_coordinator,
             screening=Screening.of(missing, unlisted, out_of_range),
-            records_per_person=records_per_person,
-            relation=relation_of(neighbours),
+            protection=Protection(
+                view=View.PUBLIC if trust_coordinator else View(view),
+                colluders=colluders,
+                records_per_person=records_per_person,
+                relation=relation_of(neighbours),
+            ),
             written=written,
-            colluders=1 if colluders is None else colluders,
         )
         files = SiloFiles(directory)
-        records = files.create(policy, budget_epsilon, delta, is_summed=is_summed)
+        records = files.create(policy, budget_epsilon, delta)
         print_reading({str(data): records.written})
         print_notes(records.cells.notes)
         typer.echo(
@@ -103,16 +109,17 @@ def init(
 
 def _print_participant(silo: "Silo") -> None:
     from dpadmm.data.schema import Schema
-    from dpadmm.federation.columns import profile_terms
     from dpadmm.federation.keys import fingerprint
+    from dpadmm.federation.silo_files import counted_columns
 
-    is_public, schema = silo.policy.relation.has_public_sizes, Schema.load(silo.files.schema)
+    is_public, schema = silo.policy.protection.relation.has_public_sizes, Schema.load(silo.files.schema)
     records = f"records = {silo.records}" if is_public else "# records = its part of the agreed nominal number"
-    numbers = ", ".join(f"{name} = {number}" for name, number in profile_terms(schema).items())
+    counted = counted_columns(schema, 0.1)
+    numbers = f"n_numeric = {counted.n_numeric}, n_categorical = {counted.n_categorical}, size = {counted.size}"
     typer.echo(
         f"\n[[participants]]\nname = {json_text.dumps(silo.policy.name, ensure_ascii=False)}\n"
         f'{records}\nkey = "{silo.public_key}"\n# schema = "{schema.digest}"\n'
-        f"# dimension = {schema.dimension}; with a profile_share also: {numbers}\n\n"
+        f"# dimension = {schema.dimension}; with a [profile] also: {numbers}\n\n"
         f"Fingerprint, for the other owners but not through the coordinator: {fingerprint(silo.public_key)}"
     )
 
@@ -172,7 +179,7 @@ def run(
     Example: dpadmm silo run clinic --coordinator federation.example.org:9092
     """
     with clear_federation_failures():
-        from dpadmm.federation.https.line import run_silo
+        from dpadmm.federation.https.client import run_silo
         from dpadmm.federation.silo_files import SiloFiles
 
         files = SiloFiles(directory)
@@ -213,16 +220,16 @@ def join(
         from dpadmm.cli.approval import left_words
         from dpadmm.data.schema import Screening
         from dpadmm.federation.admin import joining
-        from dpadmm.federation.invitations import Invitation
         from dpadmm.federation.keys import fingerprint
         from dpadmm.federation.silo import Silo
         from dpadmm.federation.silo_files import SiloFiles
+        from dpadmm.federation.studies import Invitation
 
         asked = Invitation.load(invitation)
         files = SiloFiles(Path(asked.silo) if directory is None else directory)
         _show_study(asked)
         if not files.is_made():
-            rules = joining.OwnRules(
+            rules = joining.OwnerRules(
                 data=data or Path(typer.prompt("The private table (text, Parquet, Arrow or Excel)")),
                 budget_epsilon=typer.prompt(
                     "The most epsilon these data may ever spend", type=float, default=asked.epsilon
@@ -234,7 +241,7 @@ def join(
                 least_noise=least_noise,
                 trusts_coordinator=trust_coordinator,
             )
-            records = joining.make_silo(asked, files.directory, rules)
+            records = joining.create_silo(asked, files.directory, rules)
             print_notes(records.cells.notes)
             print_reading({str(rules.data): records.written})
             words = "keys, ledger, policy.toml with its rules, schema.json with the public bounds"
@@ -245,8 +252,8 @@ def join(
         with closing(Silo(files.directory)) as silo:
             joining.check_silo(asked, silo)
             print_line(left_words(silo))
-            guest = joining.Guest(asked, silo)
-            joining.until_reached(guest.register, print_line)
+            guest = joining.InvitedSilo(asked, silo)
+            joining.retry_until_reached(guest.register, print_line)
             print_line(
                 f"Fingerprint of {silo.policy.name}: {fingerprint(silo.public_key)}\n"
                 "Read it to the other owners by telephone or face to face, not through the coordinator.\n"
@@ -271,7 +278,7 @@ def _show_study(asked: "Invitation") -> None:
     )
 
 
-def _approve(guest: "Guest", terms: "Agreement", told: list[str], *, is_asked: bool) -> None:
+def _approve(guest: "InvitedSilo", terms: "Agreement", told: list[str], *, is_asked: bool) -> None:
     """Compare fingerprints where that matters, show the terms and their cost, and approve them on the owner's word."""
     from dpadmm.cli.approval import approve_terms
 
@@ -286,7 +293,7 @@ def _approve(guest: "Guest", terms: "Agreement", told: list[str], *, is_asked: b
 
 
 def _serve(directory: Path, *, is_wanted: bool) -> None:
-    from dpadmm.federation.https.line import run_silo
+    from dpadmm.federation.https.client import run_silo
     from dpadmm.federation.locks import is_held
     from dpadmm.federation.silo_files import SiloFiles
 
@@ -331,7 +338,7 @@ def new_data(
 
         from dpadmm.data.reading import is_text_file
         from dpadmm.data.schema import Screening
-        from dpadmm.federation.admin.custody import change_data
+        from dpadmm.federation.admin.maintenance import change_data
         from dpadmm.federation.locks import sole
         from dpadmm.federation.policy import Policy
         from dpadmm.federation.silo_files import SiloFiles
@@ -369,7 +376,7 @@ def rotate_key(directory: admin.SiloDirectory, forget: admin.Forget = False, aba
     Example: dpadmm silo rotate-key clinic
     """
     with clear_federation_failures():
-        from dpadmm.federation.admin.custody import rotate_silo_key
+        from dpadmm.federation.admin.maintenance import rotate_silo_key
         from dpadmm.federation.keys import fingerprint
         from dpadmm.federation.locks import sole
         from dpadmm.federation.silo_files import SiloFiles
@@ -403,13 +410,9 @@ def status(
     Changes nothing, and works whether or not the silo is serving. Example: dpadmm silo status clinic --watch
     """
     with clear_federation_failures():
-        from functools import partial
+        from dpadmm.cli.status_tables import show_silo
 
-        from dpadmm.federation.admin.screens import silo_screen
-        from dpadmm.federation.admin.status import silo_status
-
-        look = partial(silo_status, directory, is_data_checked=check_data)
-        admin.show_status("silo status", look, silo_screen, is_json=json, is_watched=watch)
+        show_silo(directory, is_json=json, is_watched=watch, is_data_checked=check_data)
 
 
 @app.command()
@@ -429,6 +432,6 @@ def doctor(
     Example: dpadmm silo doctor clinic --coordinator federation.example.org:9092
     """
     with clear_federation_failures():
-        from dpadmm.federation.admin.doctor import examine_silo
+        from dpadmm.cli.status_tables import diagnose_silo
 
-        admin.show_findings("silo doctor", directory, examine_silo(directory, coordinator), is_json=json)
+        diagnose_silo(directory, coordinator, is_json=json)

@@ -20,8 +20,8 @@ from dpadmm.privacy.releases import GaussianRelease, NoisyRelease, SummedGaussia
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:  # they read tables, and accounting does without
+    from dpadmm.core.dataset import Dataset
     from dpadmm.data.profile import ReleasedProfile
-    from dpadmm.data.raw import RawSilos
 
 _EARLIER = MessageKind("earlier profile")
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
@@ -73,7 +73,7 @@ class ReusedProfile:
 
 
 def reusable_profile(
-    ledger: ConfirmedLedger, rows: "RawSilos", protection: Protection, target: Target
+    ledger: ConfirmedLedger, rows: "Dataset", protection: Protection, target: Target
 ) -> ReusedProfile | None:
     """Return the profile of these very rows that the ledger keeps for this protection, None without one.
 

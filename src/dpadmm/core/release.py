@@ -8,14 +8,13 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from traceback import clear_frames
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm import checks
 from dpadmm.checks import plural, shown
 from dpadmm.core.spec import SumQuery
 from dpadmm.errors import InputError, ResumeError, raise_alone
@@ -23,7 +22,7 @@ from dpadmm.methods.base import NoiseHook
 from dpadmm.noise.masks import Masks, Words, from_words, masked, sum_words, to_words
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.sampler import Draw, Recipients, Releases, Sampler
+from dpadmm.noise.sampler import Draw, Releases, Sampler
 from dpadmm.privacy.ledger import ConfirmedLedger, Receipt
 from dpadmm.privacy.releases import NoisyRelease, ObjectiveRelease, Origin, SummedGaussianRelease, seen_noise
 from dpadmm.problems.arrays import Floats
@@ -54,13 +53,14 @@ class PublicRound:
 
 
 class PlannedNoise:
-    """The noise hook of a run: draws what the plan says, for each group of replicas by its own plan.
+    """The noise hook of a run: draws what the plan says.
 
     Secure noise is handed out only as often as the plan pays for it: `count` times in a kind, round and agent. A second
     value under the same name would be a second release. Seeded noise may be drawn again, it is the same. Whoever lets
     values leave asks first whether all of their noise was drawn (`check_drawn`): a plan is no noise.
 
-    masks: of every silo, where sums are taken under masks in one process; the sum is the same without.
+    replicas: of the run, their number or indices. masks: of every silo, where sums are taken under masks in one
+    process; the sum is the same without.
     history: what leaves, of a single run, as anyone can compute it from the noisy messages; no value is seen before
     its noise. Noise inside an objective (C2) never leaves, and whoever knew its norm could take it off the broadcast
     minimiser, so it is not in there. sums: all noisy sums, if `keeps_sums`.
@@ -70,77 +70,47 @@ class PlannedNoise:
         self,
         plan: NoisePlan,
         sampler: Sampler,
-        replicas: int = 1,
+        replicas: int | Sequence[int] = 1,
         masks: Sequence[Masks] | None = None,
         *,
         keeps_sums: bool = False,
     ) -> None:
+        self.plan, self._sampler, self.replicas = plan, sampler, replicas
         self.masks, self.keeps_sums = masks, keeps_sums
         self.history: list[PublicRound] = []
         self.sums: list[Floats] = []
         self._means: dict[str, tuple[int, Floats, Floats]] = {}  # messages so far, mean of the last, mean of all
-        self.groups = [(np.arange(checks.count("replicas", replicas)), plan)]
-        self.sampler = sampler
         self._drawn: defaultdict[tuple[str, int], list[NDArray[np.int64]]] = defaultdict(list)  # who, draw by draw
-        self._origins: set[Origin] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         """Refuse copies of secure noise: every one would draw what is paid for once."""
-        if self.sampler.is_secure:
+        if self._sampler.is_secure:
             raise InputError(
                 "Secure noise is not copied, nor sent elsewhere: what is paid for once would be drawn twice."
             )
         return vars(self).copy()
 
-    @property
-    def plan(self) -> NoisePlan:
-        """What is drawn, for the first replicas."""
-        return self.groups[0][1]
-
-    @property
-    def origin(self) -> Origin:
-        """Where the noise drawn so far came from; secure only if all of it did."""
-        worst_first = (Origin.NONE, Origin.SIMULATED, Origin.SECURE)
-        return next((origin for origin in worst_first if origin in self._origins), Origin.NONE)
-
-    @classmethod
-    def by_budget(cls, plans: Sequence[NoisePlan], sampler: Sampler, replicas_each: int) -> "PlannedNoise":
-        """Return a hook in which plan b rules the replicas from b*replicas_each on: many budgets, one run."""
-        hook = cls(plans[0], sampler, replicas_each)
-        hook.groups = [(np.arange(b * replicas_each, (b + 1) * replicas_each), plan) for b, plan in enumerate(plans)]
-        return hook
-
     def perturb(self, kind: MessageKind, k: int, agents: NDArray[np.int64], values: Floats) -> Floats:
         """Return `values` (agents, d, R) with the planned noise added."""
-        out = np.empty_like(values)
-        for columns, plan in self.groups:
-            draw = Draw(kind, k, Recipients.of(agents, columns))
-            part = np.ascontiguousarray(values[:, :, columns])
-            planned = plan.of(kind, k, agents)
-            if any(isinstance(each, SummedGaussianRelease) for each in _listed(planned)):
-                raise InputError(
-                    f"The noise of {kind} is split among the silos: only the sum over all silos contains it (C12)."
-                )
-            drawn = self.sampler.perturb(part, planned, draw)
-            self._origins.add(drawn.origin)
-            if drawn.is_private_release:
-                self._check_paid(kind, k, agents, planned)
-            self._drawn[kind.name, k].append(agents)
-            out[:, :, columns] = drawn.values
-        self._see(kind, k, out)
+        planned = self.plan.of(kind, k, agents)
+        if any(isinstance(each, SummedGaussianRelease) for each in _listed(planned)):
+            raise InputError(
+                f"The noise of {kind} is split among the silos: only the sum over all silos contains it (C12)."
+            )
+        out = self._draw(kind, k, agents, values, planned, planned)
+        self._record(kind, k, out)
         return out
 
     def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Return the noisy sum (1, d, R) of all silos' messages: with one noise, or with the shares of all (C12)."""
-        plan = self.groups[0][1]
-        (release,) = _listed(plan.of(kind, k, _COORDINATOR_ALONE))
+        (release,) = _listed(self.plan.of(kind, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
             out = self.perturb(kind, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
-        elif len(self.groups) > 1 or len(messages) != release.silos:
-            raise InputError(f"A sum under masks is planned for one budget and {release.silos} silos.")
+        elif len(messages) != release.silos:
+            raise InputError(f"A sum under masks is planned for {release.silos} silos, got {len(messages)}.")
         else:
             out = from_words(sum_words(self.sent(kind, k, messages)), _grid_of(release))[None]
-            self._see(kind, k, out)
+            self._record(kind, k, out)
         if self.keeps_sums:
             self.sums.append(out)
         return out
@@ -157,51 +127,72 @@ class PlannedNoise:
 
     def shares(self, kind: MessageKind, k: int, agents: NDArray[np.int64], values: Floats) -> list[Words]:
         """Return what silos send where only sums are seen: each one's values with its share of the noise, as words."""
-        plan = self.groups[0][1]
-        (release,) = _listed(plan.of(kind, k, _COORDINATOR_ALONE))
+        (release,) = _listed(self.plan.of(kind, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
             raise InputError(f"The noise of {kind} in round {k} is not split among silos.")
         if kind.step != 0 or release.count != 1:
             raise InputError(f"Masks serve one vector each: {kind} in round {k} has room for one sum (C12).")
-        draw = Draw(kind, k, Recipients.of(agents, self.groups[0][0]))
-        drawn = self.sampler.perturb(
-            np.ascontiguousarray(values), [release.share(int(agent)) for agent in agents], draw
-        )
-        self._origins.add(drawn.origin)
-        if drawn.is_private_release:
-            self._check_paid(kind, k, agents, release)
+        shares = [release.share(int(agent)) for agent in agents]
+        drawn = self._draw(kind, k, agents, values, shares, release)
+        return [to_words(part, _grid_of(release)) for part in drawn]
+
+    def _draw(
+        self,
+        kind: MessageKind,
+        k: int,
+        agents: NDArray[np.int64],
+        values: Floats,
+        releases: Releases,
+        planned: Releases,
+    ) -> Floats:
+        """Draw the noise of the releases; refuse secure noise that the plan has not paid for.
+
+        planned: who may draw how often. The values are handed out only after that is checked.
+        """
+        drawn = self._sampler.perturb(np.ascontiguousarray(values), releases, Draw(kind, k, agents, self.replicas))
+        if self._sampler.is_secure:
+            paid = planned if isinstance(planned, Sequence) else [planned] * len(agents)
+            for agent, release in zip(agents.tolist(), paid, strict=True):
+                if self._times(kind, k, agent) >= release.count:
+                    raise InputError(
+                        f"Agent {agent} has released all that was planned for {kind.name!r} in round {k}; another "
+                        "value would not be accounted for. Plan for it (count), or, if the first was never sent, use "
+                        "a new PlannedNoise."
+                    )
         self._drawn[kind.name, k].append(agents)
-        return [to_words(part, _grid_of(release)) for part in drawn.values]
+        return drawn
 
     def check_drawn(self, k: int | None = None, agent: int | None = None) -> None:
         """Refuse to go on where noise was planned and not drawn: what was computed is bare there, and must not leave.
 
         k: the only round to look at. agent: the only one that draws here (`COORDINATOR` for the coordinator).
         """
-        for _, plan in self.groups:
-            for (kind, when), row in plan.releases.items():
-                for who, release in row.items() if k in (None, when) else ():
-                    if isinstance(release, SummedGaussianRelease):
-                        for each in range(release.silos) if agent is None else [agent] * (agent >= 0):
-                            self._check_all(self._times(kind, when, each), release, kind)
-                        continue
-                    is_for_all = who is None and release.agent >= 0
-                    if agent is None or agent == release.agent or (is_for_all and agent >= 0):
-                        anybody = is_for_all and agent is None
-                        drawn = self._times(kind, when, None if anybody else release.agent if agent is None else agent)
-                        self._check_all(drawn, release, kind)
+        for (kind, when), row in self.plan.releases.items():
+            for who, release in row.items() if k in (None, when) else ():
+                if isinstance(release, SummedGaussianRelease):
+                    for each in range(release.silos) if agent is None else [agent] * (agent >= 0):
+                        self._check_all(self._times(kind, when, each), release, kind)
+                    continue
+                is_for_all = who is None and release.agent >= 0
+                if agent is None or agent == release.agent or (is_for_all and agent >= 0):
+                    anybody = is_for_all and agent is None
+                    drawn = self._times(kind, when, None if anybody else release.agent if agent is None else agent)
+                    self._check_all(drawn, release, kind)
 
-    def _see(self, kind: MessageKind, k: int, released: Floats) -> None:
+    def _record(self, kind: MessageKind, k: int, released: Floats) -> None:
         """Write down what a message kind of a single run has released."""
-        row = self.plan.releases.get((replace(kind, step=0), k), {})
-        if released.shape[2] != 1 or not row or any(isinstance(each, ObjectiveRelease) for each in row.values()):
+        row, noise_std = self.plan.row(kind, k), 0.0
+        if released.shape[2] != 1:
             return
+        for release in row.values():
+            if isinstance(release, ObjectiveRelease):
+                return
+            noise_std = max(noise_std, seen_noise(release))
         message = released[:, :, 0]
         mean = message.mean(axis=0)
         seen, last, average = self._means.get(kind.name, (0, np.zeros_like(mean), np.zeros_like(mean)))
         step = (mean - average) / (seen + 1)
         self._means[kind.name] = seen + 1, mean, average + step
-        noise_std = max(seen_noise(each) for each in row.values())
         self.history.append(
             PublicRound(
                 round=k,
@@ -228,17 +219,6 @@ class PlannedNoise:
         drawn = self._drawn.get((kind.name, k), [])
         return len(drawn) if agent is None else sum(bool(np.any(agents == agent)) for agents in drawn)
 
-    def _check_paid(self, kind: MessageKind, k: int, agents: NDArray[np.int64], planned: Releases) -> None:
-        """Refuse a secure draw that the plan has not paid for, before its values are handed out."""
-        paid = planned if isinstance(planned, Sequence) else [planned] * len(agents)
-        for agent, release in zip(agents.tolist(), paid, strict=True):
-            if self._times(kind, k, agent) >= release.count:
-                raise InputError(
-                    f"Agent {agent} has released all that was planned for {kind.name!r} in round {k}; another "
-                    "value would not be accounted for. Plan for it (count), or, if the first was never sent, use a new "
-                    "PlannedNoise."
-                )
-
 
 def _listed(planned: NoisyRelease | list[NoisyRelease]) -> list[NoisyRelease]:
     return planned if isinstance(planned, list) else [planned]
@@ -256,10 +236,14 @@ _MOST_MASKED = 50  # silos
 
 
 class OpenRelease:
-    """An open reservation: it lends noise, and no more than was reserved."""
+    """An open reservation: it lends noise, and no more than was reserved.
+
+    origin: where the noise comes from.
+    """
 
     def __init__(self, plan: NoisePlan, sampler: Sampler, run: str, receipts: tuple[Receipt, ...]) -> None:
         self.plan, self.sampler, self.run, self.receipts = plan, sampler, run, receipts
+        self.origin = Origin.SECURE if sampler.is_secure else Origin.SIMULATED
         self.hooks: list[PlannedNoise] = []
         self._left = {
             (place, agent): (release, release.count)
@@ -274,13 +258,27 @@ class OpenRelease:
     def noise(
         self, part: NoisePlan, *, number: int = 0, prefix: str = "", replicas: int = 1, keeps_sums: bool = False
     ) -> PlannedNoise:
-        """Lend the noise of a part of the plan, for good.
+        """Lend the noise of a part of the plan, for good: it is taken off what was reserved.
 
-        number: of the model, so that seeded noise differs. prefix: of the message kinds' names in the reservation.
+        Refused: what was not reserved, with this very noise. number: of the model, so that seeded noise differs.
+        prefix: of the message kinds' names in the reservation.
         """
-        self._take_off(part.prefixed(prefix))
+        shared: SummedGaussianRelease | None = None
+        for (kind, k), row in part.prefixed(prefix).releases.items():
+            for agent, wanted in row.items():
+                reserved, count = self._left.get(((kind, k), agent), (None, 0))
+                if reserved is None or count < wanted.count or not _is_same(reserved, wanted):
+                    raise InputError(
+                        f"The noise asked for as {kind.name!r} of round {k} was not reserved, or was lent before. "
+                        "Nothing is drawn that the ledger has not recorded."
+                    )
+                if count == wanted.count:
+                    del self._left[(kind, k), agent]
+                else:
+                    self._left[(kind, k), agent] = (reserved, count - wanted.count)
+                if isinstance(wanted, SummedGaussianRelease):
+                    shared = wanted
         masks = None
-        shared = next((each for each in part if isinstance(each, SummedGaussianRelease)), None)
         if shared is not None and self.sampler.is_secure:
             masks = masks_of(shared.silos, f"{self.run}, {len(self.hooks)}")
         hook = PlannedNoise(part, self.sampler.apart(number), replicas, masks, keeps_sums=keeps_sums)
@@ -292,11 +290,6 @@ class OpenRelease:
         noisy = noisy_values(query, part, values[:, :, None], self.noise(part))
         return noisy[:, :, 0].sum(axis=0), part.noise_in_sum(query.kind, query.round, len(values))
 
-    @property
-    def origin(self) -> Origin:
-        """Where the noise came from; secure only if all of it did."""
-        return next((hook.origin for hook in self.hooks if hook.origin is not Origin.SECURE), Origin.SECURE)
-
     def check_drawn(self) -> None:
         """Refuse to go on where noise that was reserved was not drawn: what was computed there may be bare."""
         for hook in self.hooks:
@@ -306,22 +299,6 @@ class OpenRelease:
                 f"Noise was reserved for {kind.name!r} of round {k} (agent {agent}) and never drawn. Nothing of "
                 "the run was released; whatever was reserved for it stays spent."
             )
-
-    def _take_off(self, part: NoisePlan) -> None:
-        """Take what is lent off what was reserved; refuse what was not reserved, with this very noise."""
-        for place, row in part.releases.items():
-            for agent, wanted in row.items():
-                reserved, count = self._left.get((place, agent), (None, 0))
-                if reserved is None or count < wanted.count or not _is_same(reserved, wanted):
-                    kind, k = place
-                    raise InputError(
-                        f"The noise asked for as {kind.name!r} of round {k} was not reserved, or was lent before. "
-                        "Nothing is drawn that the ledger has not recorded."
-                    )
-                if count == wanted.count:
-                    del self._left[place, agent]
-                else:
-                    self._left[place, agent] = (reserved, count - wanted.count)
 
 
 def _is_same(reserved: NoisyRelease, wanted: NoisyRelease) -> bool:

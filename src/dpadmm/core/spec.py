@@ -42,18 +42,17 @@ class ReleaseFacts:
     sizes: tuple[int, ...]
     protection: Protection
     is_pooled: bool
+    shares: Shares | None = field(init=False)
+    most_records: int = field(init=False)
 
-    @property
-    def shares(self) -> Shares | None:
-        """Among whom the noise is split, where messages are sent under masks; None where they are not."""
-        if self.protection.view is not View.AGGREGATE:
-            return None
-        return Shares(len(self.sizes), self.protection.n_colluders)
-
-    @property
-    def most_records(self) -> int:
-        """How many records there can be: where their number is secret, many times the nominal one."""
-        return sum(self.sizes) * (1 if self.protection.relation.has_public_sizes else MOST_PER_NOMINAL)
+    def __post_init__(self) -> None:
+        """Derive among whom noise is split, where messages are sent under masks, and how many records there can be."""
+        summed = self.protection.view is View.AGGREGATE
+        shares = Shares(len(self.sizes), self.protection.n_colluders) if summed else None
+        # Where their number is secret, many times the nominal one.
+        most = sum(self.sizes) * (1 if self.protection.relation.has_public_sizes else MOST_PER_NOMINAL)
+        object.__setattr__(self, "shares", shares)
+        object.__setattr__(self, "most_records", most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +61,8 @@ class RunSpec:
 
     setting: the problem as far as it is public (`PublicFunctions` will do), rounds, network, tolerance, protection.
     target: the budget of one model. schedule: relative noise over the rounds. output: which model is released.
+    facts: what its certificates share with those of other steps. constraint: the method's own set or operator.
+    declared: the user's own parts, on whose declared constants the certificates rest.
     n_models: how many problems on the same rows are run, each with fresh noise.
     name: of the step; prefix: of its messages' kinds in the reservation, where several runs share it.
     """
@@ -74,37 +75,28 @@ class RunSpec:
     n_models: int = 1
     name: str = "run"
     prefix: str = ""
+    facts: ReleaseFacts = field(init=False, repr=False)
+    constraint: object = field(init=False, repr=False)
+    declared: tuple[str, ...] = field(init=False, repr=False)
     _plans: dict[bool, NoisePlan] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Where only sums are seen, the method must read nothing else."""
-        if self.facts.shares is not None:
-            object.__setattr__(self, "method", self.method.with_noise_in_sum())
-
-    @property
-    def facts(self) -> ReleaseFacts:
-        """What its certificates share with those of other steps."""
-        problem = self.setting.problem
-        is_summed = self.method.about.trusts_coordinator and problem.n_agents > 1
-        return ReleaseFacts(tuple(problem.functions.sizes.tolist()), self.setting.protection, is_summed)
-
-    @property
-    def constraint(self) -> object:
-        """The method's own set or operator, None without one."""
-        return getattr(self.method, "constraint", None)
-
-    @property
-    def declared(self) -> tuple[str, ...]:
-        """The user's own parts, on whose declared constants the certificates rest."""
-        return declared_by(self.setting.problem, self.constraint, self.method)
+        """Derive what follows from the fields; where only sums are seen, the method must read nothing else."""
+        problem, method = self.setting.problem, self.method
+        is_summed = method.about.trusts_coordinator and problem.n_agents > 1
+        facts = ReleaseFacts(tuple(problem.functions.sizes.tolist()), self.setting.protection, is_summed)
+        if facts.shares is not None:
+            method = method.with_noise_in_sum()
+        constraint = getattr(method, "constraint", None)
+        object.__setattr__(self, "method", method)
+        object.__setattr__(self, "facts", facts)
+        object.__setattr__(self, "constraint", constraint)
+        object.__setattr__(self, "declared", declared_by(problem, constraint, method))
 
     def noise_plan(self, is_secure: bool = True) -> NoisePlan:
         """Return every release of one model's rounds; `is_secure` counts the rounding to a grid (C8)."""
-        if is_secure not in self._plans:
-            self._plans[is_secure] = self._calibrated(is_secure)
-        return self._plans[is_secure]
-
-    def _calibrated(self, is_secure: bool) -> NoisePlan:
+        if is_secure in self._plans:
+            return self._plans[is_secure]
         setting, facts = self.setting, self.facts
         check_fit(self.method, setting.problem, setting.network)
         mechanisms = mechanisms_of(self.method, setting)
@@ -127,7 +119,8 @@ class RunSpec:
         if is_secure:
             check_reach(planned, facts.most_records)
             check_solvable(planned, setting.problem.dimension, setting.tolerance)
-        return planned.resting_on(self.declared)
+        self._plans[is_secure] = planned.resting_on(self.declared)
+        return self._plans[is_secure]
 
     def check(self, problems: Sequence[Problem]) -> None:
         """Refuse problems that the certificates are not about; says nothing of sizes, which may be secret."""
@@ -230,46 +223,48 @@ Step = RunSpec | SumQuery
 
 @dataclass(frozen=True, eq=False)
 class TrainingSpec:
-    """All that one reservation pays for: steps in order, on the same rows, for the same protection."""
+    """All that one reservation pays for: steps in order, on the same rows, for the same protection.
+
+    runs, sums: the steps that are rounds, and those that are single sums.
+    """
 
     steps: tuple[Step, ...]
     facts: ReleaseFacts
+    runs: tuple[RunSpec, ...] = field(init=False, repr=False)
+    sums: tuple[SumQuery, ...] = field(init=False, repr=False)
     _plans: dict[tuple[str, bool], NoisePlan] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse steps that cannot be told apart, or that protect different people or add noise in different places."""
-        if len({step.name for step in self.steps}) != len(self.steps) or not self.steps:
-            raise InputError("A training needs at least one step, and every step a name of its own.")
-        if any(run.facts != self.facts for run in self.runs):
-            raise InputError(
-                "The runs protect different people, from different observers or with noise in different places: "
-                f"{self.facts.protection} at first. Compare methods that add noise at the same place. Nothing was "
-                "spent."
-            )
-        before: list[Step] = []
+        names, runs, sums = set[str](), list[RunSpec](), list[SumQuery]()
         for step in self.steps:
-            if not isinstance(step, RunSpec) and any(all(run is not each for each in before) for run in step.reads):
-                raise InputError(
-                    f"The sum {step.name!r} is certified for a run that is not among the steps before it. Give it that "
-                    "very run. Nothing was spent."
-                )
-            before.append(step)
+            names.add(step.name)
+            if isinstance(step, RunSpec):
+                if step.facts != self.facts:
+                    raise InputError(
+                        "The runs protect different people, from different observers or with noise in different "
+                        f"places: {self.facts.protection} at first. Compare methods that add noise at the same place. "
+                        "Nothing was spent."
+                    )
+                runs.append(step)
+                continue
+            for read in step.reads:
+                if all(read is not run for run in runs):
+                    raise InputError(
+                        f"The sum {step.name!r} is certified for a run that is not among the steps before it. Give it "
+                        "that very run. Nothing was spent."
+                    )
+            sums.append(step)
+        if len(names) != len(self.steps) or not self.steps:
+            raise InputError("A training needs at least one step, and every step a name of its own.")
+        object.__setattr__(self, "runs", tuple(runs))
+        object.__setattr__(self, "sums", tuple(sums))
 
     @classmethod
     def of(cls, *steps: Step | None) -> "TrainingSpec":
         """Return the training of these steps, the runs among them deciding what is shared; None stands for no step."""
         made = tuple(step for step in steps if step is not None)
         return cls(made, next(step for step in made if isinstance(step, RunSpec)).facts)
-
-    @property
-    def runs(self) -> tuple[RunSpec, ...]:
-        """The steps that are rounds."""
-        return tuple(step for step in self.steps if isinstance(step, RunSpec))
-
-    @property
-    def sums(self) -> tuple[SumQuery, ...]:
-        """The steps that are single sums."""
-        return tuple(step for step in self.steps if not isinstance(step, RunSpec))
 
     def part(self, step: Step, is_secure: bool = True) -> NoisePlan:
         """Return the releases of one step, of one model where a run has several."""

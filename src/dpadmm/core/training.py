@@ -139,8 +139,13 @@ def check_spec(spec: TrainingSpec, is_secure: bool) -> NoisePlan:
     plan = spec.noise_plan(is_secure)
     for run in spec.runs:
         check_declared(run.setting.problem, run.constraint)
-        if is_secure:
-            _check_batches(run)
+        if is_secure and any(isinstance(each, SampledGaussianRelease) for each in run.noise_plan()):
+            batches = getattr(run.method, "batches", None)
+            if not isinstance(batches, Batches) or not batches.is_secret:
+                raise InputError(  # sampling hides nobody from those who know the batch
+                    "The plan relies on secret batches, but these have a seed, which can be reused or guessed. For a "
+                    "release use Batches.secret(size), which draws new batches for every run; seeds are for simulation."
+                )
     if is_secure:  # if the compiled kernels cannot be loaded, that must show now
         from dpadmm.solvers import batch_kernels, column_kernel, kernels  # noqa: F401
     return plan
@@ -156,15 +161,3 @@ def simulate(run: RunSpec, problem: Problem, runs: int, seed: int, noise: NoiseP
     done = run_rounds(run, problem, hook, replicas=runs, threads=1)
     hook.check_drawn()
     return done.model(run.output)
-
-
-def _check_batches(run: RunSpec) -> None:
-    """Refuse a release whose batches anyone could draw again: sampling hides nobody from those who know the batch."""
-    if not any(isinstance(release, SampledGaussianRelease) for release in run.noise_plan(is_secure=True)):
-        return
-    batches = getattr(run.method, "batches", None)
-    if not isinstance(batches, Batches) or not batches.is_secret:
-        raise InputError(
-            "The plan relies on secret batches, but these have a seed, which can be reused or guessed. For a release "
-            "use Batches.secret(size), which draws new batches for every run; seeds are for simulation."
-        )

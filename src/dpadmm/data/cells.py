@@ -21,10 +21,6 @@ from dpadmm.problems.arrays import Floats
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpadmm.data.encoding import RowEncoding
-    from dpadmm.data.profile import ProfileForm
-    from dpadmm.problems.arrays import Matrix
-
 Category: TypeAlias = str | int
 Codes: TypeAlias = NDArray[np.intp]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -60,44 +56,6 @@ class Cells:
     outside: Mask = field(repr=False)
     strange: Mask = field(repr=False)
     is_category: bool = False
-
-
-@dataclass(frozen=True)
-class Screened:
-    """Encoded rows (n, d), their labels (empty without), which rows were blanked, and notes for the data's holder."""
-
-    features: "Matrix" = field(repr=False)
-    labels: Floats = field(repr=False)
-    blank: Mask = field(repr=False)
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ScreenedCells:
-    """The columns as they were read, the labels (empty without), which rows are to be blanked, and notes."""
-
-    columns: tuple[Any, ...]
-    cells: Sequence[Cells] = field(repr=False)
-    labels: Floats = field(repr=False)
-    blank: Mask = field(repr=False)
-    notes: tuple[str, ...]
-
-    @property
-    def number(self) -> int:
-        """How many rows there are."""
-        return len(self.blank)
-
-    def counts(self, form: "ProfileForm", row_weights: Floats | None = None) -> Floats:
-        """Return the rows' counts, see `ProfileForm.counts`."""
-        return form.counts(self.cells, self.blank, row_weights)
-
-    def rows(self, encoding: "RowEncoding") -> "Matrix":
-        """Return the encoded rows."""
-        return encoding.encode_cells(self.columns, self.cells, self.blank)
-
-    def encoded(self, encoding: "RowEncoding") -> Screened:
-        """Return the encoded rows with all that is known about them."""
-        return Screened(self.rows(encoding), self.labels, self.blank, self.notes)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -36,29 +36,6 @@ class ColumnScale:
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     spread: float
-
-
-class CellReader(Protocol):
-    """A column or a label of a table, by whatever is known about its cells."""
-
-    @property
-    def name(self) -> str:
-        """Name of the column in the table."""
-
-    @property
-    def allowed(self) -> str:
-        """What a cell may be, in a few words."""
-
-    def read(self, cells: "pd.Series") -> Cells:
-        """Read cells of any kind; the numbers of a label are the values."""
-
-
-class LabelReader(CellReader, Protocol):
-    """The column to predict."""
-
-    @property
-    def is_real(self) -> bool:
-        """Whether the label is a number to predict, not one of several classes."""
 
 
 @dataclass(frozen=True)

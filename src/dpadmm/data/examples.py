@@ -10,8 +10,7 @@ from scipy.special import expit
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.data.columns import BinaryLabel, Numeric
-from dpadmm.data.dataset import Dataset
-from dpadmm.data.partition import by_sizes, checked_generator
+from dpadmm.data.partition import EncodedTable, by_sizes, checked_generator
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
@@ -51,7 +50,7 @@ BREAST_CANCER_SCHEMA = Schema(
 )
 
 
-def load_breast_cancer() -> Dataset:
+def load_breast_cancer() -> EncodedTable:
     """Return 569 tumours x 30 measurements at four simulated hospitals of 228, 171, 113 and 57 patients.
 
     The label is +1 for malignant (37 %). Works offline: the table comes with scikit-learn.
@@ -63,7 +62,7 @@ def load_breast_cancer() -> Dataset:
     table = read_breast_cancer()
     schema = BREAST_CANCER_SCHEMA.with_constant(None)  # papers fit no intercept
     encoded = encode_table(schema, table, "breast_cancer")
-    return Dataset(
+    return EncodedTable(
         name="breast_cancer",
         features=encoded.features,
         labels=encoded.labels,
@@ -92,7 +91,7 @@ def read_breast_cancer() -> pd.DataFrame:
 class Planted:
     """A synthetic data set and the model that made it."""
 
-    data: Dataset
+    data: EncodedTable
     truth: Floats
 
     def users(self) -> Silos:
@@ -127,7 +126,7 @@ def logistic_table(
     features = generator.standard_normal((rows, width)) * (norm / np.sqrt(width))
     features = features / np.maximum(1.0, row_norms(features) / norm)[:, None]
     positive = generator.random(rows) < expit(features @ truth + intercept)
-    data = Dataset(
+    data = EncodedTable(
         name="logistic",
         features=features,
         labels=np.where(positive, 1.0, -1.0),

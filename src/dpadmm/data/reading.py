@@ -255,6 +255,9 @@ _AS_TEXT = {"skipinitialspace": True, "index_col": False, "dtype": str, "keep_de
 _LINE = re.compile(r"(?:line|row) (\d+)")
 
 
+_ANY = TableFormat()
+
+
 @dataclass(frozen=True)
 class ReadTable:
     """What a file holds, and how it was read. Cells of text files are text, so that what they mean is the schema's to
@@ -265,7 +268,7 @@ class ReadTable:
     written: TableFormat
 
 
-def read_file(path: Path, asked: TableFormat) -> ReadTable:
+def read_file(path: Path, asked: TableFormat = _ANY) -> ReadTable:
     """Read one file. Columns without a header are called column1, column2, ... from left to right."""
     if path.is_dir():
         raise InputError(

@@ -8,20 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpadmm.data.cells import ScreenedCells
-from dpadmm.data.columns import Column, Label, weights_by_class
+from dpadmm.data.columns import weights_by_class
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.parquet import ParquetTable, TablePart, ThreadWorkers, Workers
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.tables import Findings, conclude, lacks, read_cells
+from dpadmm.data.tables import Findings, ScreenedCells, check_present, conclude, read_cells
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.fingerprints import column_digest
@@ -34,29 +32,25 @@ from dpadmm.problems.streams import BatchTask, SiloStream
 class BatchReader:
     """Reads parts of a table by a schema. stored: what the file calls the columns, and last the label."""
 
-    columns: tuple[Column, ...]
-    label: Label
+    schema: Schema
     screening: Screening
     stored: tuple[str, ...]
 
     @classmethod
     def of(cls, schema: Schema, table: ParquetTable, screening: Screening) -> "BatchReader":
-        """Return the reader of a table; refuse one that lacks columns."""
+        """Return the reader of a table; refuse one that check_present columns."""
         needed = [*schema.column_names, schema.label.name]
-        if any(name not in table.names for name in needed):
-            raise InputError(
-                f"{lacks(table.where, needed, table.names)} Rename them in the file, or correct the schema."
-            )
+        check_present(table.where, needed, table.names)
         called = dict(zip(table.names, table.stored, strict=True))
-        return cls(tuple(schema.columns), schema.label, screening, tuple(called[name] for name in needed))
+        return cls(schema, screening, tuple(called[name] for name in needed))
 
     def batches(self, part: TablePart) -> Iterator[tuple[ScreenedCells, Findings]]:
         """Yield the screened rows of a part and what is awkward in them, a batch at a time."""
-        names = dict(zip(self.stored, [*(column.name for column in self.columns), self.label.name], strict=True))
+        names = dict(zip(self.stored, [*self.schema.column_names, self.schema.label.name], strict=True))
         for frame in part.frames(self.stored):
             numbers = np.asarray(frame.index, dtype=np.int64) + 1
             read = frame.set_axis([names[stored] for stored in frame.columns], axis=1)
-            yield read_cells(self.columns, self.label, read, numbers, str(part.path), self.screening)
+            yield read_cells(self.schema, read, numbers, str(part.path), self.screening)
 
 
 @dataclass(frozen=True)
@@ -131,11 +125,13 @@ class SumPart:
 
 @dataclass(frozen=True)
 class StreamedRows:
-    """The rows of one silo, in the form that `RawSilos` has them."""
+    """The rows of one silo, which stay in their files with their labels; notes: for the data's holder."""
 
     table: ParquetTable
     reader: BatchReader
     workers: Workers = field(repr=False)
+    notes: tuple[str, ...] = ()
+    labels: ClassVar[None] = None
 
     @property
     def number(self) -> int:
@@ -153,7 +149,7 @@ class StreamedRows:
             for part in parts:
                 files[-1].add(part)
         reader = self.reader
-        return conclude(files, reader.columns, reader.label, reader.screening, self.table.where)
+        return conclude(files, reader.schema, reader.screening, self.table.where)
 
     def counts(self, form: ProfileForm, row_weights: Floats | None = None) -> Floats:
         """Return the counts of all rows, each of which counts one."""
@@ -225,57 +221,6 @@ def _called(item: tuple[SumPart, TablePart]) -> Floats | float:
     return task(part)
 
 
-@dataclass(frozen=True, eq=False)
-class StreamedSilos(RawSilos):
-    """What silos hold in Parquet, and how it may be encoded; `labels` stay in the files, and `uses` say what they are.
-
-    uses: one for each problem on these rows.
-    """
-
-    uses: tuple[LabelUse, ...] = (LabelUse(),)
-
-    @property
-    def streamed(self) -> tuple[StreamedRows, ...]:
-        """The silos' rows, which are all streamed."""
-        return tuple(part for part in self.parts if isinstance(part, StreamedRows))
-
-    @classmethod
-    def of_tables(
-        cls,
-        schema: Schema,
-        tables: "Sequence[StreamedTable]",
-        screening: Screening,
-        names: Sequence[str],
-    ) -> "StreamedSilos":
-        """Return the rows of these tables, of which only the footers have been read."""
-        parts = [
-            StreamedRows(each.table, BatchReader.of(schema, each.table, screening), each.workers) for each in tables
-        ]
-        sources = tuple(f"{name}[0]" for name in schema.column_names)
-        return cls(schema, parts, (), names, sources=sources)
-
-    @property
-    def n_problems(self) -> int:
-        """How many problems there are on these rows."""
-        return len(self.uses)
-
-    def against_rest(self, n_classes: int) -> "StreamedSilos":
-        """Return the same rows with a problem of -1/+1 for each class."""
-        (use,) = self.uses
-        return replace(self, uses=tuple(replace(use, rest_of=number) for number in range(n_classes)))
-
-    def weighted_by_class(self, shares: Sequence[float]) -> "StreamedSilos":
-        """Return rows of which each counts as much as its class."""
-        return replace(self, uses=tuple(replace(use, class_shares=tuple(shares)) for use in self.uses))
-
-    def silos(self, encoding: RowEncoding) -> Sequence[SiloStream]:
-        """Return the encoded rows of all silos, in passes, with the labels of each problem."""
-        names = tuple(self.names) if self.names is not None else tuple(f"silo {i}" for i in range(len(self.parts)))
-        nominal = None if self.nominal is None else np.array(self.nominal, dtype=np.int64)
-        row_norm = self.encoder.row_norm
-        return [ParquetStream(self.streamed, encoding, row_norm, names, nominal, use) for use in self.uses]
-
-
 @dataclass(frozen=True)
 class DigestColumn:
     """Hash one column of a table; columns are independent of each other, parts of a column are not."""
@@ -336,6 +281,15 @@ class StreamedTable:
     def rows(self) -> int:
         """How many rows there are."""
         return self.table.rows
+
+    def screened(
+        self, schema: Schema, screening: Screening, kept: Ints | None = None, *, may_be_empty: bool = False
+    ) -> StreamedRows:
+        """Return the rows, checked in one pass over the files."""
+        if kept is not None:
+            raise InputError("Rows that are streamed are one person's each.")
+        rows = StreamedRows(self.table, BatchReader.of(schema, self.table, screening), self.workers)
+        return replace(rows, notes=rows.check(may_be_empty=may_be_empty))
 
     def ledger_columns(self, name: str, persons: Ints | None = None) -> SiloColumns:
         """Return the table as a ledger knows it."""

@@ -1,48 +1,88 @@
 """Tables, from the file to encoded rows: the one way for the command line, a silo and the estimators.
 
-`read_table` reads a file; `encode_table` screens and encodes. All policies for awkward cells treat a row by itself and
-keep the number of rows, so a private table may be screened without a privacy cost: the encoded row of one person never
-depends on another's, and nobody learns who had an empty cell from a count. So a table may also be screened in parts:
-what is found in them adds up. Messages quote neither cells nor the names that a file gives its columns, which may be a
-record.
+`reading.read_file` reads a file; `encode_table` screens and encodes. All policies for awkward cells treat a row by
+itself and keep the number of rows, so a private table may be screened without a privacy cost: the encoded row of one
+person never depends on another's, and nobody learns who had an empty cell from a count. So a table may also be screened
+in parts: what is found in them adds up. Messages quote neither cells nor the names that a file gives its columns, which
+may be a record.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from dpadmm.checks import plural, setting
-from dpadmm.data.cells import EMPTY_WORDS, Cells, Mask, Screened, ScreenedCells, is_empty, written
-from dpadmm.data.columns import CellReader, LabelReader
+from dpadmm.data.cells import EMPTY_WORDS, Cells, Mask, is_empty, written
+from dpadmm.data.columns import Column, Label
 from dpadmm.data.encoding import RowEncoding
+from dpadmm.data.profile import ProfileForm
 from dpadmm.data.reading import TableFormat, is_text_file, may_lack_header, no_header, read_file
 from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells, numbered_names
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import Protection, Unit
-from dpadmm.problems.arrays import Ints
+from dpadmm.problems.arrays import Floats, Ints, Matrix
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from dpadmm.data.streamed import StreamedTable
 
 _MOST_FINDINGS = 8
 _MOST_ROWS = 3  # whose numbers are told
+_ANY, _STRICT = TableFormat(), Screening()
 
 
-class Awkward(Enum):
+@dataclass(frozen=True)
+class Screened:
+    """Encoded rows (n, d), their labels (empty without), which rows were blanked, and notes for the data's holder."""
+
+    features: Matrix = field(repr=False)
+    labels: Floats = field(repr=False)
+    blank: Mask = field(repr=False)
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ScreenedCells:
+    """The columns as they were read, the labels (empty without), which rows are to be blanked, and notes."""
+
+    columns: tuple[Column, ...]
+    cells: Sequence[Cells] = field(repr=False)
+    labels: Floats = field(repr=False)
+    blank: Mask = field(repr=False)
+    notes: tuple[str, ...]
+
+    @property
+    def number(self) -> int:
+        """How many rows there are."""
+        return len(self.blank)
+
+    def counts(self, form: ProfileForm, row_weights: Floats | None = None) -> Floats:
+        """Return the rows' counts, see `ProfileForm.counts`."""
+        return form.counts(self.cells, self.blank, row_weights)
+
+    def rows(self, encoding: RowEncoding) -> Matrix:
+        """Return the encoded rows."""
+        return encoding.encode_cells(self.columns, self.cells, self.blank)
+
+    def encoded(self, encoding: RowEncoding) -> Screened:
+        """Return the encoded rows with all that is known about them."""
+        return Screened(self.rows(encoding), self.labels, self.blank, self.notes)
+
+
+class Awkward(IntEnum):
     """What may be wrong with a cell, in the order in which it is told."""
 
-    STRANGE = "no finite number"
-    EMPTY = "empty"
-    UNLISTED = "not listed"
-    OUTSIDE = "outside the bounds"
+    NO_NUMBER = 0
+    EMPTY = 1
+    UNLISTED = 2
+    OUTSIDE = 3
 
 
 @dataclass
@@ -64,96 +104,67 @@ class Findings:
             before, known = self.tallies.get(place, (0, ()))
             self.tallies[place] = before + number, (*known, *first)[:_MOST_ROWS]
 
-    def mark(self, column: int, found: Cells, numbers: Ints) -> None:
-        """Count the awkward cells of a column."""
-        for kind, rows in zip(Awkward, (found.strange, found.missing, found.unlisted, found.outside), strict=True):
-            if rows.any():
-                self.tallies[column, kind] = int(rows.sum()), tuple(numbers[rows][:_MOST_ROWS].tolist())
-
-
-def _row_words(number: int, first: Sequence[int]) -> str:
-    if number == 1:
-        return f"row {first[0]}"
-    more = f" and {number - _MOST_ROWS} more" if number > _MOST_ROWS else ""
-    return f"rows {', '.join(map(str, first))}{more}"
-
 
 def read_cells(
-    columns: Sequence[CellReader],
-    label: LabelReader | None,
-    frame: "pd.DataFrame",
-    numbers: Ints,
-    where: str,
-    how: Screening,
+    schema: Schema, frame: pd.DataFrame, numbers: Ints, where: str, how: Screening, *, is_labelled: bool = True
 ) -> tuple[ScreenedCells, Findings]:
     """Read every column, and the label if there is one, and mark the awkward cells; nothing is refused yet.
 
     numbers: of the rows in their file, from 1.
     """
-    findings = Findings(where, rows=len(frame))
-    cells = [column.read(frame[column.name]) for column in columns]
-    blank = np.zeros(len(frame), dtype=bool)
-    for place, found in enumerate(cells):
-        findings.mark(place, found, numbers)
-        blank |= _blanked(found, how, is_label=False)
-    labels = np.empty(0)
-    if label is not None:
-        read = label.read(frame[label.name])
-        findings.mark(len(columns), read, numbers)
-        blank |= _blanked(read, how, is_label=True)
-        # A row without features: a real target of 0 has no residual, a sign no gradient either way.
-        labels = np.where(blank, 0.0 if label.is_real else 1.0, read.values)
+    findings, blank = Findings(where, rows=len(frame)), np.zeros(len(frame), dtype=bool)
+    cells, labels = [], np.empty(0)
+    for place, column in enumerate((*schema.columns, schema.label)[: len(schema.columns) + is_labelled]):
+        found, is_label = column.read(frame[column.name]), place == len(schema.columns)
+        for kind, rows in zip(Awkward, (found.strange, found.missing, found.unlisted, found.outside), strict=True):
+            if rows.any():
+                findings.tallies[place, kind] = int(rows.sum()), tuple(numbers[rows][:_MOST_ROWS].tolist())
+        if how.missing is EmptyCells.BLANK or (is_label and how.missing is not EmptyCells.ERROR):
+            blank |= found.missing
+        if how.unlisted is UnlistedCells.BLANK or (is_label and how.unlisted is not UnlistedCells.ERROR):
+            blank |= found.unlisted
+        if is_label:  # of a row without features, a real target of 0 has no residual, a sign no gradient either way
+            labels = np.where(blank, 0.0 if schema.label.is_real else 1.0, found.values)
+        else:
+            cells.append(found)
     findings.blank = int(blank.sum())
-    return ScreenedCells(tuple(columns), cells, labels, blank, ()), findings
+    return ScreenedCells(tuple(schema.columns), cells, labels, blank, ()), findings
 
 
-def _blanked(found: Cells, how: Screening, *, is_label: bool) -> Mask:
-    """Return the rows to blank for this column."""
-    blank = np.zeros(len(found.missing), dtype=bool)
-    if how.missing is EmptyCells.BLANK or (is_label and how.missing is not EmptyCells.ERROR):
-        blank |= found.missing
-    if how.unlisted is UnlistedCells.BLANK or (is_label and how.unlisted is not UnlistedCells.ERROR):
-        blank |= found.unlisted
-    return blank
-
-
-def conclude(
-    files: Iterable[Findings], columns: Sequence[CellReader], label: LabelReader | None, how: Screening, where: str
-) -> tuple[str, ...]:
+def conclude(files: Sequence[Findings], schema: Schema, how: Screening, where: str) -> tuple[str, ...]:
     """Refuse the files of one silo, called `where`, for what was found in them, or return notes for the data's holder.
 
     Messages quote no cell.
     """
-    known: list[CellReader] = [*columns]
-    known += [] if label is None else [label]
-    files = list(files)
     faults, notes = [], []
     for found in files:
-        for (place, kind), (number, first) in sorted(found.tallies.items(), key=_in_order):
-            column = known[place]
-            fault = _fault(kind, column, how)
+        for (place, kind), (number, first) in sorted(found.tallies.items()):
+            column = (*schema.columns, schema.label)[place]
+            fault = _describe_fault(kind, column, how)
             if fault is not None:
-                faults.append(f"{found.where}, {_row_words(number, first)}, column {column.name!r}: {fault}")
-            elif (said := _note(kind, how, is_label=place == len(columns))) is not None:
+                rows = f"rows {', '.join(map(str, first))}" if number > 1 else f"row {first[0]}"
+                more = f" and {number - _MOST_ROWS} more" if number > _MOST_ROWS else ""
+                faults.append(f"{found.where}, {rows}{more}, column {column.name!r}: {fault}")
+            elif (said := _describe_change(kind, how, is_label=column is schema.label)) is not None:
                 notes.append(f"{found.where}, column {column.name!r}: {plural(number, 'cell')} {said}")
-    _refuse(faults)
-    rows, blank = sum(found.rows for found in files), sum(found.blank for found in files)
-    if rows and blank == rows:
+    if faults:
+        listed, rest = faults[:_MOST_FINDINGS], len(faults) - _MOST_FINDINGS
+        head = [f"{len(faults)} columns cannot be used as they are:"] if len(faults) > 1 else []
+        tail = f" And {rest} more columns." if rest > 0 else ""
+        text = "\n".join([*head, *listed])
+        raise InputError(f"{text}{tail} (Rows are counted from 1, without the header.)")
+    n_rows, blank = sum(found.rows for found in files), sum(found.blank for found in files)
+    if n_rows and blank == n_rows:
         raise InputError(f"{where}: every row would be blanked, so nothing is left to learn from. Correct the table.")
     if blank:
-        notes.append(f"{where}: {blank} of {plural(rows, 'row')} blanked (counted, but with all features 0)")
+        notes.append(f"{where}: {blank} of {plural(n_rows, 'row')} blanked (counted, but with all features 0)")
     return tuple(notes)
 
 
-def _in_order(item: tuple[tuple[int, Awkward], Any]) -> tuple[int, int]:
-    (place, kind), _ = item
-    return place, list(Awkward).index(kind)
-
-
-def _fault(kind: Awkward, column: CellReader, how: Screening) -> str | None:
+def _describe_fault(kind: Awkward, column: Column | Label, how: Screening) -> str | None:
     """Say what is wrong and what to do, None where the policies allow such cells."""
     match kind:
-        case Awkward.STRANGE:
+        case Awkward.NO_NUMBER:
             return (
                 "the cell is not a finite number. Write numbers with a decimal point and without units; if a word such "
                 f"as ? stands for a missing value, use {setting('na_values', '?')}; if decimals follow a comma, "
@@ -175,7 +186,7 @@ def _fault(kind: Awkward, column: CellReader, how: Screening) -> str | None:
     return None
 
 
-def _note(kind: Awkward, how: Screening, *, is_label: bool) -> str | None:
+def _describe_change(kind: Awkward, how: Screening, *, is_label: bool) -> str | None:
     """Say what was done with cells that are allowed; nothing of those whose rows are blanked, which are counted."""
     match kind:
         case Awkward.EMPTY if how.missing is not EmptyCells.BLANK and not is_label:
@@ -187,29 +198,106 @@ def _note(kind: Awkward, how: Screening, *, is_label: bool) -> str | None:
     return None
 
 
-def _refuse(faults: Sequence[str]) -> None:
-    if not faults:
+def encode_table(
+    schema: Schema,
+    frame: pd.DataFrame,
+    where: str = "The table",
+    screening: Screening = _STRICT,
+    *,
+    is_labelled: bool = True,
+    encoding: RowEncoding | None = None,
+) -> Screened:
+    """Encode every row of a table; `where` names it in messages, and a whole-number index counts its rows from 0.
+
+    `encoding`: how; None encodes plainly by bounds and categories, as published benchmarks do (`Schema.by_bounds`).
+
+    >>> from dpadmm.data.columns import Numeric, ThresholdLabel
+    >>> from dpadmm.data.schema import EmptyCells
+    >>> schema = Schema((Numeric("age", 0, 100),), ThresholdLabel("pay", 10))
+    >>> table = pd.DataFrame({"age": ["50", None], "pay": ["12", "9"]})
+    >>> done = encode_table(schema, table, "a.csv", Screening(missing=EmptyCells.BLANK))
+    >>> done.features.tolist(), done.labels.tolist(), done.blank.tolist()
+    ([[0.5, 0.3], [0.0, 0.0]], [1.0, 1.0], [False, True])
+    """
+    found = screen_cells(schema, frame, where, screening, is_labelled=is_labelled)
+    return found.encoded(schema.by_bounds() if encoding is None else encoding)
+
+
+def screen_cells(
+    schema: Schema,
+    frame: pd.DataFrame,
+    where: str,
+    screening: Screening,
+    *,
+    is_labelled: bool = True,
+    may_be_empty: bool = False,
+) -> ScreenedCells:
+    """Read every column, and the label if there is one, and apply the policies for awkward cells.
+
+    `may_be_empty`: a table without rows will do, since nobody may learn how many there are.
+    """
+    frame = with_names(frame, [*schema.column_names, *([schema.label.name] if is_labelled else [])], where)
+    if len(frame) == 0 and not may_be_empty:
+        raise InputError(f"{where} has a header but no rows. Leave out the file, or add at least one record.")
+    # The index of a part of a table still counts the rows of the whole.
+    places = frame.index if pd.api.types.is_integer_dtype(frame.index.dtype) else np.arange(len(frame))
+    numbers = np.asarray(places, dtype=np.int64) + 1
+    cells, findings = read_cells(schema, frame, numbers, where, screening, is_labelled=is_labelled)
+    return replace(cells, notes=conclude([findings], schema, screening, where))
+
+
+def with_names(frame: pd.DataFrame, needed: Sequence[str], where: str) -> pd.DataFrame:
+    """Return the table with its names as a schema has them, without the spaces around; refuse one that lacks some."""
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"{where} must be a pandas DataFrame, got {type(frame).__name__}.")
+    names = [name.strip() if isinstance(name, str) else name for name in frame.columns]
+    check_present(where, needed, names)
+    if len(set(names)) < len(names):
+        twice = [name for name in needed if names.count(name) > 1]
+        called = f"more than one column named {', '.join(map(repr, twice))}" if twice else "columns of the same name"
+        raise InputError(f"{where} has {called}. Rename all but one of each.")
+    return frame.set_axis(names, axis=1)
+
+
+def check_present(where: str, wanted: Sequence[str], found: Sequence[Any]) -> None:
+    """Refuse a table that lacks wanted columns; what its own are called is not said.
+
+    >>> check_present("a.parquet", ["age", "sex"], ["sex", "pay", "id"])
+    Traceback (most recent call last):
+    dpadmm.errors.InputError: a.parquet lacks the column 'age': 1 of the 2 wanted names is among its 3 columns. Rename
+    the columns of the file, or correct the wanted names.
+    """
+    lacking = [name for name in wanted if name not in found]
+    if not lacking:
         return
-    listed = faults[:_MOST_FINDINGS]
-    rest = len(faults) - len(listed)
-    tail = f" And {rest} more columns." if rest else ""
-    several = "\n".join([f"{len(faults)} columns cannot be used as they are:", *listed])
-    text = listed[0] if len(faults) == 1 else several
-    raise InputError(f"{text}{tail} (Rows are counted from 1, without the header.)")
+    there = len(wanted) - len(lacking)
+    said = f"{where} lacks the column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}: "
+    if len(found) == 1 and is_text_file(where):
+        said += (
+            f"it was read as a single column. If another character separates the cells, give it with {setting('sep')}."
+        )
+    else:
+        said += (
+            f"{there or 'none'} of the {len(wanted)} wanted names {'is' if there < 2 else 'are'} among its "
+            f"{len(found)} columns."
+        )
+    raise InputError(f"{said} {names_remedy(where, found)}")
 
 
-_ANY = TableFormat()
+def names_remedy(where: str, found: Sequence[Any]) -> str:
+    """Say what to do where columns are not found by their names; those of a file without a header are numbered."""
+    if list(found) == numbered_names(len(found)):
+        return (
+            f"With {setting('header', False)} the columns are called column1, column2, ... from left to right. Use "
+            f"these names, or add a header line to the file and leave out {setting('header', False)}."
+        )
+    header = f" {no_header()}" if may_lack_header(where) else ""
+    return f"Rename the columns of the file, or correct the wanted names.{header}"
 
 
-def read_table(path: Path, written: TableFormat = _ANY) -> pd.DataFrame:
-    """Return the cells of one file, see `reading.read_file`."""
-    return read_file(path, written).frame
-
-
-def split_table(frame: pd.DataFrame, column: str, where: str, *, has_header: bool = True) -> dict[str, pd.DataFrame]:
+def split_table(frame: pd.DataFrame, column: str, where: str) -> dict[str, pd.DataFrame]:
     """Return one table per value of a column, in the order of their names; the index still counts the whole table."""
-    if column not in frame.columns:
-        raise InputError(f"{lacks(where, [column], frame.columns)} {remedy(has_header)}")
+    check_present(where, [column], list(frame.columns))
     empty = np.flatnonzero(is_empty(frame[column])) + 1
     if len(empty):
         raise InputError(
@@ -218,6 +306,16 @@ def split_table(frame: pd.DataFrame, column: str, where: str, *, has_header: boo
         )
     groups = np.array(written(frame[column].astype(object).tolist()), dtype=object)
     return {name: frame[groups == name] for name in sorted(set(groups))}
+
+
+def check_split(split_by: str | None, schema: Schema) -> None:
+    """Refuse to split by a column that a schema uses: within a silo all rows would have the same value."""
+    if split_by in (*schema.column_names, schema.label.name):
+        raise InputError(
+            f"{setting('split_by', split_by)} is also a column of the schema. A column can name the silo of a row "
+            "or be a feature, not both. Take it out of the schema (`dpadmm schema init --split-by` drafts one "
+            "without it), or split by another column."
+        )
 
 
 @dataclass(frozen=True)
@@ -237,6 +335,13 @@ class SiloTable:
         """How many rows there are."""
         return len(self.frame)
 
+    def screened(
+        self, schema: Schema, screening: Screening, kept: Ints | None = None, *, may_be_empty: bool = False
+    ) -> ScreenedCells:
+        """Return the rows, checked; kept: the numbers of those that are used."""
+        frame = self.frame if kept is None else self.frame.iloc[kept]
+        return screen_cells(schema, frame, self.where, screening, may_be_empty=may_be_empty)
+
     def ledger_columns(self, name: str, persons: NDArray[np.intp] | None = None) -> SiloColumns:
         """Return the table as a ledger knows it, see `known_cells`; persons: whose each row is."""
         return SiloColumns.of_frame(name, known_cells(self.frame, self.where), persons).sharing(self.hashed)
@@ -251,32 +356,7 @@ def known_cells(frame: pd.DataFrame, where: str | Path) -> pd.DataFrame:
     return frame.where(~frame.isin(EMPTY_WORDS)) if is_text_file(where) else frame
 
 
-def check_split(split_by: str | None, columns: Sequence[CellReader], label: CellReader) -> None:
-    """Refuse to split by a column that a schema uses: within a silo all rows would have the same value."""
-    if split_by in (*(each.name for each in columns), label.name):
-        raise InputError(
-            f"{setting('split_by', split_by)} is also a column of the schema. A column can name the silo of a row "
-            "or be a feature, not both. Take it out of the schema (`dpadmm schema init --split-by` drafts one "
-            "without it), or split by another column."
-        )
-
-
-class LedgerTable(Protocol):
-    """A silo's table, in memory or not."""
-
-    @property
-    def where(self) -> str:
-        """The file, for messages."""
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-
-    def ledger_columns(self, name: str) -> SiloColumns:
-        """Return the table as a ledger knows it."""
-
-
-def check_no_copies(tables: Mapping[str, LedgerTable], protection: Protection | None) -> None:
+def check_no_copies(tables: Mapping[str, "SiloTable | StreamedTable"], protection: Protection | None) -> None:
     """Refuse tables with the same columns and the same rows in the same order: a copy holds every person once more.
 
     Everything that reads several tables calls this. Copies with rows in another order, or with other columns, are not
@@ -320,7 +400,7 @@ def read_silos(
         check_no_copies(found, protection)
         return found
     (whole,), where = read, str(files[0])
-    parts = split_table(whole.frame, split_by, where, has_header=written.is_headed)
+    parts = split_table(whole.frame, split_by, where)
     return {name: SiloTable(part.drop(columns=split_by), where, whole.written) for name, part in parts.items()}
 
 
@@ -330,112 +410,3 @@ def silo_names(files: Sequence[Path]) -> list[str]:
     if len({path.resolve() for path in files}) < len(files):
         raise InputError("The same file is given twice, but a record may count only once. Give each file once.")
     return stems if len(set(stems)) == len(stems) else [str(path) for path in files]
-
-
-def lacks(where: str, wanted: Sequence[str], found: Collection[Any]) -> str:
-    """Say which wanted names a table lacks, and how many columns it has; what those are called is not said.
-
-    >>> lacks("a.csv", ["age", "sex"], ["sex", "pay", "id"])
-    "a.csv lacks the column 'age': 1 of the 2 wanted names is among its 3 columns."
-    """
-    lacking = [name for name in wanted if name not in found]
-    there = len(wanted) - len(lacking)
-    said = f"{where} lacks the column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}: "
-    if len(found) == 1 and is_text_file(where):
-        return (
-            f"{said}it was read as a single column. If another character separates the cells, give it with "
-            f"{setting('sep')}."
-        )
-    return (
-        f"{said}{there or 'none'} of the {len(wanted)} wanted names {'is' if there < 2 else 'are'} among its "
-        f"{len(found)} columns."
-    )
-
-
-def remedy(has_header: bool) -> str:
-    """Say what to do where columns are not found by their names."""
-    if has_header:
-        return f"Rename the columns of the file. {no_header()}"
-    return (
-        f"With {setting('header', False)} the columns are called column1, column2, ... from left to right. Use "
-        "these names."
-    )
-
-
-def names_remedy(where: str, wanted: Sequence[str], found: Sequence[Any]) -> str:
-    """Say what to do where a table lacks columns of a schema; whether it was read without a header, its names tell."""
-    if list(found) == numbered_names(len(found)):
-        return (
-            f"With {setting('header', False)} the columns are column1, column2, ...; the schema needs "
-            f"{', '.join(map(repr, wanted))}. Add a header line with these names to the file, and leave out "
-            f"{setting('header', False)}."
-        )
-    return f"Rename them in the file, or correct the schema.{' ' + no_header() if may_lack_header(where) else ''}"
-
-
-_STRICT = Screening()
-
-
-def encode_table(
-    schema: Schema,
-    frame: pd.DataFrame,
-    where: str = "The table",
-    screening: Screening = _STRICT,
-    *,
-    is_labelled: bool = True,
-    encoding: RowEncoding | None = None,
-) -> Screened:
-    """Encode every row of a table; `where` names it in messages, and a whole-number index counts its rows from 0.
-
-    `encoding`: how; None encodes plainly by bounds and categories, as published benchmarks do (`Schema.by_bounds`).
-
-    >>> from dpadmm.data.columns import Numeric, ThresholdLabel
-    >>> from dpadmm.data.schema import EmptyCells
-    >>> schema = Schema((Numeric("age", 0, 100),), ThresholdLabel("pay", 10))
-    >>> table = pd.DataFrame({"age": ["50", None], "pay": ["12", "9"]})
-    >>> done = encode_table(schema, table, "a.csv", Screening(missing=EmptyCells.BLANK))
-    >>> done.features.tolist(), done.labels.tolist(), done.blank.tolist()
-    ([[0.5, 0.3], [0.0, 0.0]], [1.0, 1.0], [False, True])
-    """
-    found = screen_cells(schema.columns, schema.label if is_labelled else None, frame, where, screening)
-    return found.encoded(schema.by_bounds() if encoding is None else encoding)
-
-
-def screen_cells(
-    columns: Sequence[CellReader],
-    label: LabelReader | None,
-    frame: pd.DataFrame,
-    where: str,
-    screening: Screening,
-    *,
-    may_be_empty: bool = False,
-) -> ScreenedCells:
-    """Read every column, and the label if there is one, and apply the policies for awkward cells.
-
-    `may_be_empty`: a table without rows will do, since nobody may learn how many there are.
-    """
-    frame = with_names(frame, [*(each.name for each in columns), *([label.name] if label else [])], where)
-    if len(frame) == 0 and not may_be_empty:
-        raise InputError(f"{where} has a header but no rows. Leave out the file, or add at least one record.")
-    cells, findings = read_cells(columns, label, frame, _row_numbers(frame), where, screening)
-    return replace(cells, notes=conclude([findings], columns, label, screening, where))
-
-
-def _row_numbers(frame: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the rows' numbers in their file, from 1: the index of a part of a table still counts the whole."""
-    whole = pd.api.types.is_integer_dtype(frame.index.dtype)
-    return np.asarray(frame.index if whole else np.arange(len(frame)), dtype=np.int64) + 1
-
-
-def with_names(frame: pd.DataFrame, needed: Sequence[str], where: str) -> pd.DataFrame:
-    """Return the table with its names as a schema has them, without the spaces around; refuse one that lacks some."""
-    if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"{where} must be a pandas DataFrame, got {type(frame).__name__}.")
-    names = [name.strip() if isinstance(name, str) else name for name in frame.columns]
-    if any(name not in names for name in needed):
-        raise InputError(f"{lacks(where, needed, names)} {names_remedy(where, needed, names)}")
-    if len(set(names)) < len(names):
-        twice = [name for name in needed if names.count(name) > 1]
-        called = f"more than one column named {', '.join(map(repr, twice))}" if twice else "columns of the same name"
-        raise InputError(f"{where} has {called}. Rename all but one of each.")
-    return frame.set_axis(names, axis=1)

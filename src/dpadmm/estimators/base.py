@@ -14,11 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
+from dpadmm.core.dataset import Dataset
 from dpadmm.core.release import PublicRound
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
-from dpadmm.estimators.data import TrainingRows, compared, counted, labelled, new_data, own_words
+from dpadmm.estimators.data import ASSUMED_ROWS, compared, counted, labelled, new_data, own_words, table_dataset
 from dpadmm.estimators.ledger_file import LedgerFile, check_ledger, no_ledger_words, protection_of, warn_once
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
@@ -118,8 +119,8 @@ class PrivateLinearModel(PrivateEstimator):
         """Return the loss of a record."""
         raise NotImplementedError
 
-    def _array_rows(self, X: Any, y: Any, owners: Owners) -> TrainingRows:
-        """Return an array and its labels, checked and encoded."""
+    def _array_dataset(self, X: Any, y: Any, owners: Owners) -> tuple[Dataset, NDArray[Any]]:
+        """Return an array and its labels, checked, and the classes as they came, none for a number."""
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any, groups: Any = None, persons: Any = None, **others: Any) -> Self:
@@ -137,23 +138,21 @@ class PrivateLinearModel(PrivateEstimator):
         others: none; `sample_weight` is refused, with what to use instead.
         """
         check_fit_arguments(others, self.get_params())
-        settings = self._resolved(has_persons=persons is not None)
-        self._train([settings], self._rows(settings, X, y, groups, persons))
+        self._train([self._resolved(has_persons=persons is not None)], X, y, groups, persons)
         return self
 
-    def _rows(self, settings: ResolvedSettings, X: Any, y: Any, groups: Any, persons: Any) -> TrainingRows:
-        """Return the rows, checked, with what each counts."""
-        keep, most_silos = settings.settings.privacy.keep, settings.protection.silos_per_person
-        owners, schema = Owners(groups, persons, keep, most_silos), settings.settings.schema
+    def _dataset(self, settings: ResolvedSettings, X: Any, y: Any, owners: Owners) -> tuple[Dataset, NDArray[Any]]:
+        """Return the rows, checked, and the classes as they came, none for a number."""
+        schema = settings.settings.schema
         if schema is None:
-            return self._counted(self._array_rows(X, y, owners))
+            return self._array_dataset(X, y, owners)
         self._check_label(schema, self._loss())
         with own_words(self):
             table = labelled(self, X, y, schema.label.name)
-            rows = TrainingRows.of_table(schema, settings.screening, table, owners)
+            dataset = table_dataset(schema, settings.screening, table, owners)
         self.n_features_in_ = len(schema.columns)
         self.feature_names_in_ = np.array(schema.column_names, dtype=object)
-        return self._counted(rows)
+        return dataset, np.array(schema.label.classes)
 
     @property
     def options(self) -> TrainingOptions:
@@ -239,14 +238,13 @@ class PrivateLinearModel(PrivateEstimator):
                 f"{schema.label.name!r} is {kinds[schema.label.is_real]}. Use another estimator, or another label."
             )
 
-    def _counted(self, rows: TrainingRows) -> TrainingRows:
-        """Return the rows with what each counts."""
-        return rows
-
     def _train(
         self,
         candidates: Sequence[ResolvedSettings],
-        rows: TrainingRows,
+        X: Any,
+        y: Any,
+        groups: Any,
+        persons: Any,
         names: Sequence[str] = (),
         compared: int | None = None,
     ) -> Trained:
@@ -255,25 +253,29 @@ class PrivateLinearModel(PrivateEstimator):
         Warnings come before anything is spent, so that whoever turns them into errors loses nothing.
         """
         settings = candidates[0]
-        notes = [f"before training, {rows.description}; this map is public", *rows.notes]
-        if settings.protection.unit is Unit.USER:
-            notes.append("every group holds all records of one user")
-        if not settings.protection.relation.has_public_sizes and len(rows.raw.parts) > 1:
-            notes.append("the set of silos was taken from groups and is assumed to be public")
+        owners = Owners(groups, persons, settings.settings.privacy.keep, settings.protection.silos_per_person)
+        dataset, classes = self._dataset(settings, X, y, owners)
+        dataset = dataset.weighted(settings.settings.class_weight)
 
         def on_plan(plan: Plan) -> list[str]:
-            self._warn(settings, rows, plan)
-            if plan.n_models == 1:
-                return notes
-            return [*notes, f"{plan.n_models} one-vs-rest models read every record; the epsilon covers all of them"]
+            self._warn(settings, dataset, plan)
+            notes = []
+            if settings.protection.unit is Unit.USER:
+                notes.append("every group holds all records of one user")
+            if not settings.protection.relation.has_public_sizes and len(dataset.rows) > 1:
+                notes.append("the set of silos was taken from groups and is assumed to be public")
+            if plan.n_models > 1:
+                number = plan.n_models
+                notes.append(f"{number} one-vs-rest models read every record; the epsilon covers all of them")
+            return notes
 
-        done = train(rows.raw, candidates, self._books(), rows.known, on_plan, names=names, compared=compared)
+        done = train(dataset, candidates, self._books(), on_plan, names=names, compared=compared)
         if done.unread is not None:
             warnings.warn(f"The model is paid for, but its ledger cannot be read: {done.unread}", stacklevel=3)
         self.plan_ = done.outcome.plan
         self.history_ = done.outcome.histories
         self.privacy_ = done.model.guarantee
-        self._keep(done.model, rows)
+        self._keep(done.model, classes)
         return done
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -294,12 +296,12 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         return self.released_.report(path)
 
-    def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
+    def _keep(self, model: ReleasedModel, classes: NDArray[Any]) -> None:
         """Keep the model, and what users of scikit-learn look for in it."""
         self.released_ = model
         self.coef_, self.intercept_ = model.rows.coefficients(model.weights)
 
-    def _warn(self, settings: ResolvedSettings, rows: TrainingRows, plan: Plan) -> None:
+    def _warn(self, settings: ResolvedSettings, dataset: Dataset, plan: Plan) -> None:
         """Say what the user should know; every word of it is public."""
         n_records = plan.task.n_records
         if settings.is_simulated:
@@ -308,14 +310,14 @@ class PrivateLinearModel(PrivateEstimator):
                 "result is NOT a private release. Leave out random_state to make one.",
                 SimulatedNoiseWarning,
             )
-        if rows.is_assumed:
+        if dataset.schema.is_array and self.feature_bounds is None and self.options.row_norm is None:
             if plan.task.aim.wants_intervals:
                 raise InputError(
                     "aim='inference' needs feature_bounds, what is publicly known about the columns (or row_norm): "
-                    f"without, {rows.description}, and coefficients of such rows mean little. Nothing was spent."
+                    f"without, {ASSUMED_ROWS}, and coefficients of such rows mean little. Nothing was spent."
                 )
             self._notify(
-                f"neither feature_bounds nor row_norm is given; {rows.description}. State public bounds for a "
+                f"neither feature_bounds nor row_norm is given; {ASSUMED_ROWS}. State public bounds for a "
                 "better model; they must not be taken from the data.",
                 AssumedBoundsWarning,
             )

@@ -9,18 +9,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from dpadmm import checks
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.columns import ArrayLabel
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import (
-    StatedColumns,
-    TrainingRows,
-    class_list,
-    encoded_classes,
-    label_name,
-    own_words,
-    training_data,
-    with_class_weights,
-)
+from dpadmm.estimators.data import array_dataset, class_list, encoded_classes, own_words, training_data
 from dpadmm.estimators.owners import Owners
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, Loss, SmoothedHinge
@@ -41,22 +33,18 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     classes_: NDArray[Any] = field(init=False)
 
-    def _array_rows(self, X: Any, y: Any, owners: Owners) -> TrainingRows:
+    def _array_dataset(self, X: Any, y: Any, owners: Owners) -> tuple[Dataset, NDArray[Any]]:
         table, labels = training_data(self, X, y, is_numeric=False)
         with own_words(self):
             check_classification_targets(labels)
         classes, is_given = class_list(self.classes, labels)
-        notes = [_CLASSES_GIVEN if is_given else _CLASSES_READ]
-        label = ArrayLabel(label_name(self), tuple(classes.tolist()))
-        stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.options.fit_intercept))
-        return TrainingRows.of_array(stated, table, labels, [encoded_classes(labels, classes)], owners, notes, classes)
+        label, codes = ArrayLabel("label", tuple(classes.tolist())), encoded_classes(labels, classes)
+        note = _CLASSES_GIVEN if is_given else _CLASSES_READ
+        return array_dataset(self, table, labels, label, codes, owners, note), classes
 
-    def _counted(self, rows: TrainingRows) -> TrainingRows:
-        return with_class_weights(rows, self.class_weight)
-
-    def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
-        super()._keep(model, rows)
-        self.classes_ = rows.classes
+    def _keep(self, model: ReleasedModel, classes: NDArray[Any]) -> None:
+        super()._keep(model, classes)
+        self.classes_ = classes
 
     def decision_function(self, X: Any) -> Floats:
         """Return the signed scores: (n,) for two classes, (n, classes) for more."""
@@ -115,7 +103,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         trusted coordinator publishes; who sees sums alone, since messages leave under masks with shares of one noise
         (C12). None: the ledger's, else the eavesdropper. All groups are in this process, from which masks hide nothing.
     method : str
-        "auto", or a method's name from `dpadmm algorithms`.
+        "auto", or a method's name from `dpadmm methods`.
     alpha : float, optional
         Weight of the penalty >= 0; None lets the planner add a small ridge.
     ledger : path or Ledger, optional

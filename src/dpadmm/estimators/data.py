@@ -6,7 +6,7 @@ Everything here is done before anything is computed, drawn or recorded.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from dpadmm.checks import nearest, shown
-from dpadmm.data.columns import Label, RealLabel, class_shares, describe_class_weights
+from dpadmm.checks import shown
+from dpadmm.core.dataset import ArrayRows, Dataset
+from dpadmm.data.columns import Label, RealLabel
 from dpadmm.data.encoding import RowEncoding, box_of
-from dpadmm.data.raw import NumberRows, RawSilos
 from dpadmm.data.schema import Schema, Screening, numbered_names
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
@@ -29,7 +29,6 @@ from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.reporting.model import ReleasedModel
 
-_FEW_CLASSES = 12  # are named in a message
 # What other packages say about data may hold a cell ("could not convert string to float: 'Meier'"), a whole table
 # ("Complex data not supported [[...]]") or names of columns, which are a record where a file has no header. So a text
 # passes only if all of it matches a pattern with open places for counts, types and class names alone.
@@ -163,93 +162,65 @@ def new_data(estimator: BaseEstimator, X: Any) -> Matrix:
         return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=False)
 
 
-@dataclass(frozen=True)
-class StatedColumns:
-    """The columns of an array as far as they were stated, and their encoding where it follows from that alone."""
-
-    columns: Schema
-    own: RowEncoding | None
-    is_assumed: bool
-
-    @classmethod
-    def of(cls, estimator: Any, n_features: int, label: Label, *, has_intercept: bool) -> "StatedColumns":
-        """Return what an estimator's feature_bounds and row_norm state.
-
-        Bounds alone leave the encoding to the plan; with a norm, features are scaled to -1..1 and rows shortened to it.
-        """
-        bounds, norm = bounds_in_order(estimator), estimator.options.row_norm
-        own, box = None, None
-        if bounds is None or norm is not None:
-            own = RowEncoding.of_numbers(n_features, bounds, norm, has_intercept)
-        if bounds is not None:
-            low, high = box_of(bounds, n_features)
-            box = low.tolist(), high.tolist()
-        columns = Schema.of_array(column_names(estimator), label, box, has_intercept=has_intercept)
-        return cls(columns, own, is_assumed=bounds is None and norm is None)
-
-    def describe(self) -> str:
-        """Say in words what is done to a row."""
-        if self.is_assumed:
-            return "rows are divided by the square root of the number of features and shortened to norm 1"
-        if self.own is None:
-            return "every feature is clipped to its public bounds, centred and scaled, and long rows are shortened"
-        parts = [] if self.own.lower is None else ["every feature is clipped to its public bounds and scaled to -1..1"]
-        return ", then ".join([*parts, f"rows longer than {self.own.radius:.6g} are shortened to that norm"])
+ASSUMED_ROWS = "rows are divided by the square root of the number of features and shortened to norm 1"
+_BY_SCHEMA = "cells are encoded by the public schema and the released column profile, and long rows are shortened"
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingRows:
-    """What a fit reads, before it is encoded.
+def array_dataset(
+    estimator: Any, X: Matrix, y: NDArray[Any], label: Label, labels: Floats, owners: Owners, note: str
+) -> Dataset:
+    """Return the rows of an array with their encoded labels, and what the estimator's parameters state about them.
 
-    raw: the rows of every silo and their encoded labels.
-    known: the data as a ledger knows them. description: what is done to a row.
-    notes: what else the statement says. classes: as they came, none for a number.
-    is_assumed: nothing was stated about the rows.
+    Bounds alone leave the encoding to the plan; with a norm, features are scaled to -1..1 and rows shortened to it.
+    note: about the label, for the statement.
     """
+    bounds, norm = bounds_in_order(estimator), estimator.options.row_norm
+    names, has_intercept = column_names(estimator), bool(estimator.options.fit_intercept)
+    own, box = None, None
+    if bounds is None or norm is not None:
+        own = RowEncoding.of_numbers(X.shape[1], bounds, norm, has_intercept)
+    if bounds is not None:
+        low, high = box_of(bounds, X.shape[1])
+        box = low.tolist(), high.tolist()
+    while label.name in names:  # a column may be called so
+        label = replace(label, name=label.name + "_")
+    layout = owners.layout(X.shape[0])
+    return Dataset(
+        Schema.of_array(names, label, box, has_intercept=has_intercept),
+        [ArrayRows(X[part], labels[part]) for part in layout.rows],
+        own=own,
+        columns=tuple(f"X[{j}]" for j in range(X.shape[1])),  # as `ledger_data` has them
+        ledger_columns=lambda is_whole: ledger_data(X, y, None if is_whole else owners.groups, owners.persons),
+        people=layout.people,
+        assumed=(_public_map(describe_rows(own, has_bounds=bounds is not None, has_norm=norm is not None)), note),
+    )
 
-    schema: Schema
-    raw: RawSilos
-    known: LedgerData = field(repr=False)
-    description: str
-    notes: tuple[str, ...]
-    classes: NDArray[Any] = field(default_factory=lambda: np.array(()))
-    is_assumed: bool = False
 
-    @classmethod
-    def of_array(
-        cls,
-        stated: StatedColumns,
-        X: Matrix,
-        y: Any,
-        targets: Sequence[Floats],
-        owners: Owners,
-        notes: Sequence[str],
-        classes: NDArray[Any] | tuple[()] = (),
-    ) -> "TrainingRows":
-        """Return the rows of an array; one vector of `targets` a problem."""
-        layout = owners.layout(X.shape[0])
-        parts = [NumberRows(X[part]) for part in layout.rows]
-        labels = [[target[part] for part in layout.rows] for target in targets]
-        sources = tuple(f"X[{j}]" for j in range(X.shape[1]))  # as `ledger_data` has them
-        raw = RawSilos(stated.columns, parts, labels, own=stated.own, sources=sources, people=layout.people)
-        known = silo_columns(X, y, owners.groups, owners.persons)
-        return cls(stated.columns, raw, known, stated.describe(), tuple(notes), np.asarray(classes), stated.is_assumed)
+def describe_rows(own: RowEncoding | None, *, has_bounds: bool, has_norm: bool) -> str:
+    """Say what is done to a row of an array before training."""
+    if own is None:
+        return "every feature is clipped to its public bounds, centred and scaled, and long rows are shortened"
+    if not has_norm:
+        return ASSUMED_ROWS
+    parts = ["every feature is clipped to its public bounds and scaled to -1..1"] if has_bounds else []
+    return ", then ".join([*parts, f"rows longer than {own.radius:.6g} are shortened to that norm"])
 
-    @classmethod
-    def of_table(cls, schema: Schema, screening: Screening, table: pd.DataFrame, owners: Owners) -> "TrainingRows":
-        """Return the rows of a table with its label, screened as `dpadmm fit` does."""
-        layout = owners.layout(len(table))
-        parts = [screen_cells(schema.columns, schema.label, table.iloc[part], "X", screening) for part in layout.rows]
-        places = [str(name).strip() for name in table.columns]
-        sources = tuple(f"X[{places.index(name)}]" for name in schema.column_names)  # as `ledger_data` has them
-        return cls(
-            schema,
-            RawSilos(schema, parts, [[part.labels for part in parts]], sources=sources, people=layout.people),
-            silo_columns(table, None, owners.groups, owners.persons),
-            "cells are encoded by the public schema and the released column profile, and long rows are shortened",
-            ("the classes or bounds of the label are those of the schema",),
-            np.array(schema.label.classes),
-        )
+
+def _public_map(description: str) -> str:
+    return f"before training, {description}; this map is public"
+
+
+def table_dataset(schema: Schema, screening: Screening, table: pd.DataFrame, owners: Owners) -> Dataset:
+    """Return the rows of a table with its label, screened as `dpadmm fit` does."""
+    layout, places = owners.layout(len(table)), [str(name).strip() for name in table.columns]
+    return Dataset(
+        schema,
+        [screen_cells(schema, table.iloc[part], "X", screening) for part in layout.rows],
+        columns=tuple(f"X[{places.index(name)}]" for name in schema.column_names),  # as `ledger_data` has them
+        ledger_columns=lambda is_whole: ledger_data(table, None, None if is_whole else owners.groups, owners.persons),
+        people=layout.people,
+        assumed=(_public_map(_BY_SCHEMA), "the classes or bounds of the label are those of the schema"),
+    )
 
 
 def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFrame:
@@ -299,14 +270,6 @@ def column_names(estimator: Any) -> Sequence[str]:
         if not any(map(is_like_a_value, names)):
             return names
     return numbered_names(int(estimator.n_features_in_))
-
-
-def label_name(estimator: Any) -> str:
-    """Return what the label of an array is called: "label", or so with strokes where a column is called that."""
-    name, known = "label", column_names(estimator)
-    while name in known:
-        name += "_"
-    return name
 
 
 def bounds_in_order(estimator: Any) -> Any:
@@ -360,28 +323,6 @@ def encoded_classes(y: NDArray[Any], classes: NDArray[Any]) -> Floats:
     """Return labels -1/+1 for two classes, the classes' numbers for more; `classes` are sorted."""
     codes = np.searchsorted(classes, y).astype(np.float64)
     return 2 * codes - 1 if len(classes) == 2 else codes
-
-
-def with_class_weights(rows: TrainingRows, class_weight: Mapping[Any, float] | None) -> TrainingRows:
-    """Return rows of which each counts as much as its class, the heaviest 1; `class_weight` was checked."""
-    if class_weight is None:
-        return rows
-    raw, note = counted_by_class(rows.raw, rows.classes.tolist(), class_weight)
-    return replace(rows, raw=raw, notes=(*rows.notes, note))
-
-
-def counted_by_class(raw: RawSilos, classes: Sequence[Any], class_weight: Mapping[Any, float]) -> tuple[RawSilos, str]:
-    """Return rows of which each counts as much as its class, the heaviest 1, and what a statement says of it."""
-    unknown = [each for each in class_weight if each not in classes]
-    if unknown:
-        known = ", ".join(map(shown, classes)) if len(classes) <= _FEW_CLASSES else shown(classes)
-        raise InputError(
-            f"class_weight names {shown(unknown[0])}, which is no class: the classes are {known}."
-            f"{nearest(unknown[0], map(str, classes))}"
-        )
-    shares = class_shares(classes, class_weight)
-    note = describe_class_weights(classes, [class_weight.get(each, 1.0) for each in classes])
-    return raw.weighted_by_class(shares), note
 
 
 def ledger_data(X: Any, y: Any = None, groups: Any = None, persons: Any = None) -> tuple[SiloColumns, ...]:

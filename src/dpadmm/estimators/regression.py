@@ -4,13 +4,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from dpadmm import checks
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.columns import RealLabel
 from dpadmm.data.encoding import target_range
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import StatedColumns, TrainingRows, label_name, own_words, training_data
+from dpadmm.estimators.data import array_dataset, own_words, training_data
 from dpadmm.estimators.notices import AssumedBoundsWarning
 from dpadmm.estimators.owners import Owners
 from dpadmm.problems.arrays import Floats
@@ -59,11 +61,10 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     def _loss(self) -> Loss:
         return Huber(checks.positive("huber_threshold", self.huber_threshold))
 
-    def _array_rows(self, X: Any, y: Any, owners: Owners) -> TrainingRows:
+    def _array_dataset(self, X: Any, y: Any, owners: Owners) -> tuple[Dataset, NDArray[Any]]:
         low, high = (-1.0, 1.0) if self.target_bounds is None else target_range(self.target_bounds)
         table, target = training_data(self, X, y, is_numeric=True)
         target = np.asarray(target, dtype=np.float64)
-        notes = [f"targets are clipped to the public bounds {low:g} to {high:g}"]
         if self.target_bounds is None:
             self._notify(
                 "target_bounds are not given, so y is clipped to -1..1. State public bounds of y; they must not "
@@ -71,12 +72,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
                 AssumedBoundsWarning,
                 depth=5,
             )
-        label = RealLabel(label_name(self), low, high)
-        stated = StatedColumns.of(self, table.shape[1], label, has_intercept=bool(self.options.fit_intercept))
-        return TrainingRows.of_array(stated, table, target, [label.encode(target)], owners, notes)
+        label, note = RealLabel("label", low, high), f"targets are clipped to the public bounds {low:g} to {high:g}"
+        return array_dataset(self, table, target, label, label.encode(target), owners, note), np.array(())
 
-    def _keep(self, model: ReleasedModel, rows: TrainingRows) -> None:
-        super()._keep(model, rows)
+    def _keep(self, model: ReleasedModel, classes: NDArray[Any]) -> None:
+        super()._keep(model, classes)
         self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
 
     def predict(self, X: Any) -> Floats:

@@ -14,9 +14,9 @@ from sklearn.utils import check_random_state
 from dpadmm import checks
 from dpadmm.checks import nearest, setting, shown
 from dpadmm.core.budget import ReusedProfile
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.columns import name_classes
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.methods.base import by_name, plannable
@@ -280,11 +280,11 @@ class ResolvedSettings:
         """The source of noise."""
         return SecureSampler() if self.settings.seed is None else SimulatedSampler(self.settings.seed)
 
-    def public_rows(self, rows: RawSilos) -> RawSilos:
+    def public_rows(self, rows: Dataset) -> Dataset:
         """Return the rows with their public sizes: where the true ones are secret, nominal ones."""
         if self.nominal_records is None:
             return rows
-        return replace(rows, nominal=nominal_sizes(self.nominal_records, len(rows.parts)))
+        return replace(rows, nominal=nominal_sizes(self.nominal_records, len(rows.rows)))
 
     def class_weights(self, schema: Schema) -> dict[Any, float] | None:
         """Return the weights of classes of the schema's label by these, None if none is weighted."""
@@ -331,10 +331,10 @@ class ResolvedSettings:
         loss, form = self.loss(len(schema.label.classes)), ProfileForm(schema.columns)
         return self.task(loss, sizes, schema.dimension, row_norm=schema.row_norm, form=form)
 
-    def task_of(self, rows: RawSilos, earlier: ReusedProfile | None) -> Task:
+    def task_of(self, rows: Dataset, earlier: ReusedProfile | None) -> Task:
         """Return the task for these rows, told by their public sizes."""
-        loss, known = self.loss(rows.n_classes), rows.encoder
-        return self.task(loss, rows.sizes, known.dimension, row_norm=known.row_norm, form=rows.form, earlier=earlier)
+        loss, schema = self.loss(rows.n_classes), rows.schema
+        return self.task(loss, rows.sizes, schema.dimension, row_norm=schema.row_norm, form=rows.form, earlier=earlier)
 
     def task(
         self,

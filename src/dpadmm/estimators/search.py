@@ -94,8 +94,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         number, proposed = self._number(), _proposed(self.estimator, self.param_grid)
         models = [self._candidate(params) for params in proposed]
         resolved = [model._resolved(has_persons=persons is not None) for model in models]
-        rows = models[0]._rows(resolved[0], X, y, groups, persons)
-        done = models[0]._train(resolved, rows, [_words(params) for params in proposed], number)
+        done = models[0]._train(resolved, X, y, groups, persons, [_words(params) for params in proposed], number)
         self.best_index_ = done.chosen
         self.best_params_ = proposed[done.chosen]
         self.best_estimator_ = models[0].set_params(**_settled(models[done.chosen]))

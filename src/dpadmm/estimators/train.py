@@ -8,15 +8,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import cast
 
 from dpadmm.checks import plural
 from dpadmm.core.budget import ReusedProfile, reusable_profile
+from dpadmm.core.dataset import Dataset
 from dpadmm.core.training import check_spec
-from dpadmm.data.raw import RawSilos
-from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.estimators.ledger_file import LedgerData, LedgerFile
+from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.planner.carrying import PlanOutcome, carry_out
 from dpadmm.planner.planner import Plan
@@ -48,10 +46,9 @@ class Trained:
 
 
 def train(
-    rows: RawSilos,
+    dataset: Dataset,
     candidates: Sequence[ResolvedSettings],
     book: LedgerFile,
-    known: LedgerData,
     on_plan: Callable[[Plan], Sequence[str]],
     *,
     names: Sequence[str] = (),
@@ -63,17 +60,16 @@ def train(
 
     Parameters
     ----------
-    rows: of all silos, not encoded. known: the same as a ledger knows them.
     candidates: what is asked for; of several, which differ in what is fitted and how, one is chosen (C15). names: in
         words, of each. compared: how many are trained, None where public facts decide.
     book: where the cost is recorded; a new file is made only when nothing but the data can stand in the way.
     on_plan: sees the plan, of several candidates the most promising one's, before anything is spent: it may print, warn
-        or raise, and returns what the statement assumes beyond the certificates.
+        or raise, and returns what the statement assumes beyond the certificates and what the rows assume.
     title: of the report; None names the label.
     """
     first = candidates[0]
-    rows, sampler, delta = first.public_rows(rows), first.sampler, first.target.delta
-    schema, run = cast(Schema, rows.encoder), f"search-{uuid.uuid4()}"
+    rows, sampler, delta = first.public_rows(dataset), first.sampler, first.target.delta
+    schema, known, run = rows.schema, rows.ledger_columns, f"search-{uuid.uuid4()}"
     search, unread, spending = None, None, None
     with ExitStack() as stack:
         is_new = book.is_new  # asked once: another process may make the file while this one plans
@@ -88,7 +84,7 @@ def train(
             n_models = first.problems(rows.n_classes)
             plan = make_plan(first.task_of(rows, earlier), method=first.method, problems=n_models)
             check_spec(plan.spec, sampler.is_secure)  # noise that cannot be drawn is refused now
-        notes = on_plan(plan)
+        notes = (*rows.assumed, *on_plan(plan))
         if is_new:  # made when everything is planned
             ledger = stack.enter_context(book.open(known, delta, first.protection))
         if ledger is None and book.is_wanted:
@@ -101,7 +97,7 @@ def train(
             spending = None if ledger is None else spending_of(ledger.ledger, book.name)
         except LedgerError as problem:  # whatever keeps it from being read, the paid model must be kept
             unread = problem
-    silos = rows.names or [f"silo {i}" for i in range(1, len(rows.parts) + 1)]  # those of groups may be people's
+    silos = rows.names or [f"silo {i}" for i in range(1, len(rows.rows) + 1)]  # those of groups may be people's
     title = f"{schema.label.name} from {plural(len(silos), 'silo')}" if title is None else title
     cost = None if search is None else _search_cost(search, outcome, names)
     model = released_model(outcome, schema, silos, title, spending, notes, cost)
@@ -109,7 +105,7 @@ def train(
 
 
 def _plan_search(
-    rows: RawSilos,
+    rows: Dataset,
     candidates: Sequence[ResolvedSettings],
     run: str,
     compared: int | None,

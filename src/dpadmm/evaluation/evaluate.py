@@ -10,10 +10,10 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import setting
-from dpadmm.data.cells import Screened
+from dpadmm.core.dataset import ledger_columns
 from dpadmm.data.persons import Persons
 from dpadmm.data.schema import Screening
-from dpadmm.data.tables import SiloTable, check_split
+from dpadmm.data.tables import Screened, SiloTable, check_split
 from dpadmm.errors import InputError
 from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.notices import NoLedgerWarning
@@ -23,7 +23,6 @@ from dpadmm.evaluation.score import release_mean
 from dpadmm.evaluation.score_counts import PrivateEvaluation
 from dpadmm.evaluation.scored_rows import ScoredRows, group_column, release_evaluation
 from dpadmm.front.planning import check_person, persons_of
-from dpadmm.front.training import ledger_data
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection
@@ -83,7 +82,7 @@ class TableEvaluation:
         outputs = {"MODEL": path if settings.record else None, "plot": settings.plot, "out": settings.out}
         check_apart(outputs, files if settings.record else [*files, path], settings.ledger)
         check_questions(model, settings)
-        check_split(settings.split_by, model.schema.columns, model.schema.label)
+        check_split(settings.split_by, model.schema)
         request = None
         if is_private:
             ledger = LedgerFile(path=settings.ledger, budget=settings.budget)
@@ -131,7 +130,7 @@ class TableEvaluation:
             persons.check_silos(request.protection.silos_per_person)
             counted = first_of_each(tables, persons)
         silos = [name for name, table in zip(tables, counted, strict=True) for _ in range(table.rows)]
-        rows = CountedRows(len(silos), silos, lambda _: ledger_data(tables, persons))
+        rows = CountedRows(len(silos), silos, lambda _: ledger_columns(tables, persons))
         kind, counts, matrix, place, wanted = self.model.schema.label, None, None, None, None
         if has_counts(self.model):
             parts = [(table.frame, table.where) for table in counted]
@@ -309,7 +308,7 @@ def _check_not_trained_on(model: ReleasedModel, tables: Mapping[str, SiloTable],
     with open_for_reading(ledger) as book:
         if model.spending is not None and not book.has_head(model.spending.head):
             raise InputError(f"{ledger} is not the ledger that the model was trained with ({model.spending.ledger}).")
-        if any(book.is_about(ledger_data(each)) for each in _arrangements(model, tables)):
+        if any(book.is_about(ledger_columns(each)) for each in _arrangements(model, tables)):
             raise InputError(
                 "These are training records: they are in the ledger. Exact figures would not be covered by the budget. "
                 f"Measure them with {setting('epsilon')} and {setting('delta')}."

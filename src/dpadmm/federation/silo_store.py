@@ -6,18 +6,20 @@ import logging
 import secrets
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dpadmm.errors import ResumeError
-from dpadmm.federation import durable
+from dpadmm.federation import durable, identity
 from dpadmm.federation.agreement import DAMAGED, Agreement, stored_terms
 from dpadmm.federation.keys import fingerprint, read_fingerprint
 from dpadmm.federation.masking import Roster, masks_among, read_roster
 from dpadmm.federation.messages import Step
 from dpadmm.federation.refusal import NotApproved, Refusal, printable
+from dpadmm.federation.silo_files import APPLICATION, TABLES, SiloFiles
 from dpadmm.federation.step import State
 from dpadmm.federation.terms import AgreedRun, agreed_run
 from dpadmm.files import parse_json
@@ -52,6 +54,14 @@ def paid_labels(agreement: Agreement) -> dict[str, Any]:
 def digest_of(reply: bytes) -> str:
     """Return the digest by which a ledger knows an answer."""
     return hashlib.sha256(reply).hexdigest()
+
+
+@contextmanager
+def open_store(files: SiloFiles, *, for_reading: bool = False) -> Iterator["SiloStore"]:
+    """Open a silo's state; for reading nothing is written, and no other process is kept waiting."""
+    connect = durable.connect_for_reading if for_reading else durable.connect
+    with closing(connect(files.state, APPLICATION, TABLES)) as connection:
+        yield SiloStore(connection, files.state, {})
 
 
 class SiloStore:
@@ -95,11 +105,38 @@ class SiloStore:
         row = (terms.digest, terms.as_json(), durable.now("milliseconds"))
         self._execute("INSERT OR IGNORE INTO approved VALUES (?, ?, ?)", *row)
 
-    def agreements(self, *, are_joined: bool = False) -> list[Agreement]:
-        """Return all terms that were approved, or joined, and are not closed."""
+    def agreements(self, *, are_joined: bool = False, with_closed: bool = False) -> list[Agreement]:
+        """Return all terms that were approved, or joined, and are not closed, the oldest first."""
         table = "joined" if are_joined else "approved"
-        query = f"SELECT terms FROM {table} WHERE {_NOT_CLOSED} ORDER BY rowid"
+        query = f"SELECT terms FROM {table} {'' if with_closed else f'WHERE {_NOT_CLOSED}'} ORDER BY rowid"
         return [stored_terms(text) for (text,) in self.rows(query)]
+
+    def is_joined(self, digest: str) -> bool:
+        """Return whether a run was joined."""
+        return self._one("SELECT 1 FROM joined WHERE digest = ?", digest) is not None
+
+    def is_closed(self, digest: str) -> bool:
+        """Return whether a run was closed."""
+        return self._one("SELECT 1 FROM closed WHERE digest = ?", digest) is not None
+
+    def count_answers(self) -> int:
+        """Return how many rounds were answered, of all runs."""
+        return int(self._one("SELECT COUNT(*) FROM answers")[0])
+
+    def latest_refusals(self, number: int) -> tuple[LogEntry, ...]:
+        """Return the latest refusals, the latest first."""
+        query = "SELECT time, event, detail FROM log WHERE event = 'refused' ORDER BY rowid DESC LIMIT ?"
+        return tuple(LogEntry(*row) for row in self.rows(query, number))
+
+    def known_key(self) -> str:
+        """Return the identity key that the state belongs to."""
+        return identity.known_key(self._connection)
+
+    def change_key(self, public: str, detail: str) -> None:
+        """Let the state belong to this identity key, and log it, in one step."""
+        with durable.exclusive(self._connection):
+            identity.set_key(self._connection, public)
+            self.note("new key", detail)
 
     def check_approved(self, agreement: Agreement) -> None:
         """Refuse terms that the owner has not approved."""
@@ -136,7 +173,7 @@ class SiloStore:
 
     def check_open(self, digest: str) -> None:
         """Refuse a run that was closed."""
-        if self._one("SELECT 1 FROM closed WHERE digest = ?", digest):
+        if self.is_closed(digest):
             raise Refusal(
                 f"The run with the terms {digest[:16]}... is permanently closed at this silo. Agree on a new run, "
                 "under a new name."

@@ -7,7 +7,7 @@ from typing import Self
 from dpadmm.checks import setting
 from dpadmm.data.persons import Persons
 from dpadmm.data.schema import Schema
-from dpadmm.data.tables import SiloTable, check_split, lacks
+from dpadmm.data.tables import SiloTable, check_present, check_split
 from dpadmm.errors import InputError
 from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.front.sources import AnyTables, Streaming, TableSource, in_memory
@@ -48,9 +48,7 @@ def check_person(
 def persons_of(tables: Mapping[str, SiloTable], column: str, keep: int | None = None) -> Persons:
     """Return whose the rows of all silos are, by a column that every table has."""
     for table in tables.values():
-        if column not in table.frame.columns:
-            problem = lacks(table.where, [column], table.frame.columns)
-            raise InputError(f"{problem} Correct {setting('person')}.")
+        check_present(table.where, [column], list(table.frame.columns))
     return Persons.of([table.frame[column] for table in tables.values()], [t.where for t in tables.values()], keep)
 
 
@@ -88,7 +86,7 @@ class PublicFacts:
             )
         if schema is not None:
             schema = schema.with_intercept(settings.training.fit_intercept)
-            check_split(split_by, schema.columns, schema.label)
+            check_split(split_by, schema)
         if (sizes is None) is (source is None):
             raise InputError(f"Give either the records of each silo ({setting('sizes')}) or the tables, not both.")
         if source is not None:

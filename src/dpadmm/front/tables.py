@@ -81,7 +81,7 @@ def fit(
     aim : {"prediction", "inference"}
         With "inference", coefficients are told with confidence intervals, for a part of the budget.
     method : str
-        "auto", or a method's name from `dpadmm algorithms`.
+        "auto", or a method's name from `dpadmm methods`.
     alpha : float, optional
         Weight of the penalty, >= 0. None: a small ridge, chosen by the planner.
     class_weight : {class: weight}, optional

@@ -1,41 +1,30 @@
 """From tables to a saved model: check and read them, train, save."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from dpadmm.checks import setting
-from dpadmm.data.persons import Persons
-from dpadmm.data.raw import RawSilos
-from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.streamed import StreamedSilos
-from dpadmm.data.tables import SiloTable, check_split, screen_cells
+from dpadmm.core.dataset import Dataset
+from dpadmm.data.schema import Schema
+from dpadmm.data.tables import check_split
 from dpadmm.errors import InputError, LedgerError, raise_alone
-from dpadmm.estimators.data import counted_by_class
 from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.estimators.train import train
 from dpadmm.front.planning import check_person, persons_of
-from dpadmm.front.sources import AnyTables, in_files, in_memory, public_schema
+from dpadmm.front.sources import AnyTables, in_memory, public_schema
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.task import Task
 from dpadmm.planner.utility import UtilityPoint, epsilons_around, utility_curve
-from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.reporting.files import check_apart, check_room, check_writable, checked_suffix
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import public_names
 from dpadmm.reporting.statement import Accountability
 from dpadmm.settings import FitSettings
-
-
-def ledger_data(tables: AnyTables, persons: Persons | None = None) -> tuple[SiloColumns, ...]:
-    """Return the tables as the silos that a ledger is made for: every column, used or not, and whose the rows are."""
-    whose = [None] * len(tables) if persons is None else persons.numbers
-    pairs = zip(tables.items(), whose, strict=True)
-    return tuple(table.ledger_columns(silo, numbers) for (silo, table), numbers in pairs)
 
 
 def budgets_around(task: Task, method: str | None = None, problems: int | None = 1) -> tuple[UtilityPoint, ...]:
@@ -45,19 +34,6 @@ def budgets_around(task: Task, method: str | None = None, problems: int | None =
         with suppress(InputError):
             found += utility_curve(task, (epsilon,), method, problems)
     return tuple(found)
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The silos' rows as they were read, and notes about awkward cells for the data's holder alone.
-
-    data: the tables as a ledger knows them. assumed: for the statement.
-    """
-
-    rows: RawSilos
-    notes: tuple[str, ...]
-    data: tuple[SiloColumns, ...] = ()
-    assumed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,33 +47,6 @@ class Saved:
     place: Path | None
     plan: Plan
     unread: LedgerError | None = None
-
-
-def prepare(
-    schema: Schema,
-    tables: Mapping[str, SiloTable],
-    screening: Screening,
-    names: Sequence[str] | None = None,
-    nominal_records: int | None = None,
-    persons: Persons | None = None,
-) -> Prepared:
-    """Read every table; faults name file, row and column. `names`: what silos are called, where not as the tables.
-
-    persons: whose the rows are, where a person may have several; only the rows that are kept are read.
-    """
-    may_be_empty, used = nominal_records is not None, None if persons is None else persons.rows()
-    frames = [table.frame for table in tables.values()]
-    if used is not None:
-        frames = [frame.iloc[own.kept] for frame, own in zip(frames, used, strict=True)]
-    parts = [
-        screen_cells(schema.columns, schema.label, frame, table.where, screening, may_be_empty=may_be_empty)
-        for frame, table in zip(frames, tables.values(), strict=True)
-    ]
-    names = list(tables) if names is None else names
-    sources = tuple(f"{name}[0]" for name in schema.column_names)  # as `SiloColumns.of_frame` has them
-    people = None if used is None else [own.people for own in used]
-    rows = RawSilos(schema, parts, [[part.labels for part in parts]], names, sources=sources, people=people)
-    return Prepared(rows, tuple(note for part in parts for note in part.notes))
 
 
 def check_outputs(out: Path | None, report: Path | None, *, may_replace: bool) -> None:
@@ -133,7 +82,7 @@ class Training:
             raise InputError(f"{own[0]} is for estimators.{instead} Leave it out.")
         schema = public_schema(said.schema, said.target, is_real=said.training.loss == "huber")
         schema = schema.with_intercept(said.training.fit_intercept)
-        check_split(said.split_by, schema.columns, schema.label)
+        check_split(said.split_by, schema)
         check_person(said.person, said.privacy.keep, settings.protection, schema, said.split_by)
         check_outputs(out.model, out.report, may_replace=out.force)
         settings.class_weights(schema)
@@ -150,7 +99,7 @@ class Training:
         """The settings as they were said."""
         return self.settings.settings
 
-    def read(self, tables: AnyTables) -> Prepared:
+    def read(self, tables: AnyTables) -> Dataset:
         """Check and read the tables."""
         persons = (
             None
@@ -160,22 +109,12 @@ class Training:
         if persons is not None:
             persons.check_silos(self.settings.protection.silos_per_person)
         self._check_texts(tables)
-        data = ledger_data(tables, persons)  # hashed when they are asked for
         if self.ledger.path is not None:
             check_room(self.ledger.path)
+        is_secret = self.settings.nominal_records is not None
         names = public_names(list(tables), self.settings.protection.unit)
-        streamed, nominal, screening = in_files(tables), self.settings.nominal_records, self.settings.screening
-        if streamed:  # in one pass over every table
-            rows = StreamedSilos.of_tables(self.schema, list(streamed.values()), screening, names)
-            notes = [note for part in rows.streamed for note in part.check(may_be_empty=nominal is not None)]
-            made = Prepared(rows, tuple(notes), data)
-        else:
-            made = replace(prepare(self.schema, in_memory(tables), screening, names, nominal, persons), data=data)
-        weights = self.settings.class_weights(self.schema)
-        if weights is None:
-            return made
-        counted, note = counted_by_class(made.rows, self.schema.label.classes, weights)
-        return replace(made, rows=counted, assumed=(note,))
+        found = Dataset.of_tables(self.schema, tables, self.settings.screening, names, persons, may_be_empty=is_secret)
+        return found.weighted(self.settings.class_weights(self.schema))
 
     def _check_texts(self, tables: AnyTables) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
@@ -195,7 +134,7 @@ class Training:
             except UnicodeEncodeError:
                 raise_alone(InputError(f"{what} contains characters that are not UTF-8. Nothing was spent. Rename it."))
 
-    def train(self, prepared: Prepared, tell: Callable[[Plan], None]) -> Saved:
+    def train(self, dataset: Dataset, tell: Callable[[Plan], None]) -> Saved:
         """Plan, tell, reserve, run and save; refuse a hopeless target unless told otherwise: nothing is spent then."""
         files, budgets = self.said.out, list[UtilityPoint]()
 
@@ -207,13 +146,12 @@ class Training:
             tell(plan)
             if files.report is not None:
                 budgets.extend(self._budgets(plan))
-            return prepared.assumed
+            return ()
 
         done = train(
-            prepared.rows,
+            dataset,
             [self.settings],
             self.ledger,
-            lambda _: prepared.data,
             on_plan,
             title=files.title,
             progress=self.has_progress,

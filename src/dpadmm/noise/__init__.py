@@ -1,15 +1,13 @@
 """Noise: schedules, and two samplers behind one interface - seeded for experiments, secure for releases.
 
 Noise is drawn from a release (`dpadmm.privacy.releases`), which carries the certificate, never from a bare number:
-`sampler.perturb(values, releases, Draw(MessageKind("message"), round, recipients))`.
+`sampler.perturb(values, releases, Draw(MessageKind("message"), round, agents))`.
 """
 
 from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Constant, Custom, Geometric, MessageKind, Schedule, Tail
 from dpadmm.noise.sampler import (
     Draw,
     NoiseFamily,
-    Perturbed,
-    Recipients,
     Releases,
     Sampler,
     SecureSampler,
@@ -27,8 +25,6 @@ __all__ = [
     "Geometric",
     "MessageKind",
     "NoiseFamily",
-    "Perturbed",
-    "Recipients",
     "Releases",
     "Sampler",
     "Schedule",

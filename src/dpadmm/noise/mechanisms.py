@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,40 +141,29 @@ class MechanismSpec:
 
     def release(self, row: AgentReleases, index: int, noise: float) -> NoisyRelease:
         """Return the row's release number `index` with this noise (a std, or a rate for the Laplace families)."""
-        certificate, k = row.certificates[index], row.rounds[index]
-        if self.family is Family.GAUSSIAN:
-            return GaussianRelease(certificate=certificate, noise_std=noise, agent=row.agent, round=k, count=self.count)
-        sampling = self.drawn(row)
-        if sampling is not None:
-            return SampledGaussianRelease(
-                certificate=certificate,
-                noise_std=noise,
-                sampling=sampling,
-                agent=row.agent,
-                round=k,
-                count=self.count,
-            )
-        if self.family is Family.COORDINATE:
-            return CoordinateLaplaceRelease(
-                certificate=certificate, scale=1 / noise, agent=row.agent, round=k, count=self.count
-            )
-        build: type[SphericalLaplaceRelease] | type[ObjectiveRelease] = SphericalLaplaceRelease
-        if self.family is Family.OBJECTIVE:
-            build = ObjectiveRelease
-        return build(certificate=certificate, rate=noise, agent=row.agent, round=k, count=self.count)
+        of: dict[str, Any] = {
+            "certificate": row.certificates[index],
+            "agent": row.agent,
+            "round": row.rounds[index],
+            "count": self.count,
+        }
+        match self.family:
+            case Family.GAUSSIAN:
+                return GaussianRelease(noise_std=noise, **of)
+            case Family.SAMPLED:
+                sampling = cast(PoissonSampling | FixedSizeSampling, self.drawn(row))  # checked when it was made
+                return SampledGaussianRelease(noise_std=noise, sampling=sampling, **of)
+            case Family.COORDINATE:
+                return CoordinateLaplaceRelease(scale=1 / noise, **of)
+            case Family.SPHERICAL:
+                return SphericalLaplaceRelease(rate=noise, **of)
+            case Family.OBJECTIVE:
+                return ObjectiveRelease(rate=noise, **of)
 
 
 def last_round(mechanisms: Sequence[MechanismSpec]) -> int:
     """Return the last round in which anything is released."""
     return max(row.rounds[-1] for mechanism in mechanisms for row in mechanism.rows)
-
-
-def bounds_by_round(mechanism: MechanismSpec, rows: Sequence[AgentReleases], rounds: int) -> NDArray[np.float64]:
-    """Return the bounds as (rows, rounds), zero where an agent releases nothing; `count` enters as sqrt(count)."""
-    table = np.zeros((len(rows), rounds))
-    for i, row in enumerate(rows):
-        table[i, np.array(row.rounds) - 1] = [c.bound * np.sqrt(mechanism.count) for c in row.certificates]
-    return table
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,11 @@ from dpadmm.errors import InputError
 from dpadmm.noise.masks import MOST_MULTIPLE
 from dpadmm.noise.mechanisms import (
     COORDINATOR,
-    AgentReleases,
     Constant,
     Family,
     MechanismSpec,
     MessageKind,
     Schedule,
-    bounds_by_round,
     last_round,
 )
 from dpadmm.noise.sampler import MOST_REACH, grid_for
@@ -64,14 +62,19 @@ class NoisePlan:
         """Return the releases of rounds 1..k."""
         return [release for release in self if release.round <= k]
 
-    def of(self, kind: MessageKind, k: int, agents: NDArray[np.int64]) -> NoisyRelease | list[NoisyRelease]:
-        """Return what these agents release in this message kind of round k; refuse what was not planned.
+    def row(self, kind: MessageKind, k: int) -> Mapping[int | None, NoisyRelease]:
+        """Return what is released in this message kind of round k; refuse what was not planned.
 
         Steps within a round (`kind.step`) share the plan of step 0, with fresh noise each.
         """
-        row = self.releases.get((replace(kind, step=0), k))
+        row = self.releases.get((kind if kind.step == 0 else replace(kind, step=0), k))
         if row is None:
             raise InputError(f"No noise was planned for {kind} in round {k}; nothing may be released without it.")
+        return row
+
+    def of(self, kind: MessageKind, k: int, agents: NDArray[np.int64]) -> NoisyRelease | list[NoisyRelease]:
+        """Return what these agents release in this message kind of round k, in one where it is for all agents."""
+        row = self.row(kind, k)
         if None in row:
             return replace(row[None], agent=int(agents[0]))
         try:
@@ -131,26 +134,27 @@ class NoisePlan:
         )
 
     def account(self) -> Account:
-        """Return what the whole plan costs the worst person, in as many silos as the certificates allow for."""
-        return account_for(self._of_people())
+        """Return what the whole plan costs the worst person, in as many silos as the certificates allow for.
 
-    def _of_people(self) -> Iterator[NoisyRelease]:
-        """Yield every release; one that stands for all agents is made by each, so it counts in each silo of a person.
-
-        Enough agents are named for a person with the most silos; those without releases of their own pay the least.
+        A release that stands for all agents is made by each, so it counts in each silo of a person. Enough agents are
+        named for a person with the most silos; those without releases of their own pay the least.
         """
-        common = [row[None] for row in self.releases.values() if None in row and row[None].agent >= 0]
-        if not common:
-            yield from self
-            return
-        silos = max(release.certificate.protection.silos_per_person for release in common)
-        named = {release.agent for release in self if release.agent >= 0}
-        fresh = range(max(named) + 1, max(named) + 1 + silos)
+        named, silos = set[int](), 0
         for row in self.releases.values():
-            if None in row and row[None].agent >= 0:
-                yield from (replace(row[None], agent=agent) for agent in (*sorted(named), *fresh))
-            else:
-                yield from row.values()
+            for agent, release in row.items():
+                if release.agent >= 0:
+                    named.add(release.agent)
+                    if agent is None:
+                        silos = max(silos, release.certificate.protection.silos_per_person)
+        if silos == 0:
+            return account_for(self)
+        everybody = sorted(named | set(range(max(named) + 1, max(named) + 1 + silos)))
+        listed: list[NoisyRelease] = []
+        for row in self.releases.values():
+            for agent, release in row.items():
+                is_for_all = agent is None and release.agent >= 0
+                listed += [replace(release, agent=i) for i in everybody] if is_for_all else [release]
+        return account_for(listed)
 
 
 def check_reach(plan: Iterable[NoisyRelease], n_records: int) -> None:
@@ -210,32 +214,34 @@ def calibrated(
     """
     if not isinstance(target, Target | PureTarget):
         raise InputError(f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {shown(target)}.")
-    families = {mechanism.family for mechanism in mechanisms}
-    _check_rows(mechanisms)
-    if all(row.agent == COORDINATOR for mechanism in mechanisms for row in mechanism.rows):
+    families, agents, certified = set[Family](), set[int](), set[int]()
+    lined_up: list[int] = []  # the agents of the rows, where there are several
+    for mechanism in mechanisms:
+        families.add(mechanism.family)
+        schedule = schedule or mechanism.schedule
+        own = [row.agent for row in mechanism.rows]
+        lined_up = own if len(own) > 1 and not lined_up else lined_up
+        if len(set(own)) != len(own) or (len(own) > 1 and own != lined_up):
+            raise InputError("The message kinds of a run must list the same agents in the same order, each once.")
+        agents.update(own)
+        for row in mechanism.rows:
+            certified.update(certificate.protection.silos_per_person for certificate in row.certificates)
+    if agents == {COORDINATOR}:
         silos_per_person = 1  # one noise hides all silos of a person: their changes add up in the certificates
     else:
-        certified = {
-            c.protection.silos_per_person
-            for mechanism in mechanisms
-            for row in mechanism.rows
-            for c in row.certificates
-        }
         silos_per_person = max(silos_per_person, *certified)
-    shape = schedule or next(
-        (mechanism.schedule for mechanism in mechanisms if mechanism.schedule is not None), Constant()
-    )
+    shape = schedule or Constant()
     if families <= {Family.GAUSSIAN, Family.SAMPLED}:
         if isinstance(target, PureTarget):
             raise InputError("Gaussian noise gives no pure epsilon; give a delta as well (Target).")
         choose = _gaussian_stds if families == {Family.GAUSSIAN} else _sampled_stds
-        noise = _shared(mechanisms, choose(mechanisms, target, shape, silos_per_person))
+        noise = _strongest(mechanisms, choose(mechanisms, target, shape, silos_per_person), np.max)
         if secure_dimension is not None and on_grid is None:
             on_grid = _rule_for_vectors(mechanisms, secure_dimension, shares)
         if on_grid is not None:
             # The grid is a function of the noise alone; its rounding is 2^-24 of it, so one repetition settles.
-            mechanisms = [_on_grid(p, s, on_grid, shares) for p, s in zip(mechanisms, noise, strict=True)]
-            noise = _shared(mechanisms, choose(mechanisms, target, shape, silos_per_person))
+            mechanisms = _on_grid(mechanisms, noise, on_grid, shares)
+            noise = _strongest(mechanisms, choose(mechanisms, target, shape, silos_per_person), np.max)
     else:
         if shares is not None:
             raise InputError(
@@ -248,23 +254,21 @@ def calibrated(
                 "Laplace noise is pure epsilon-DP: give a PureTarget (no delta), and no Gaussian message kind."
             )
         choose_rates = _split_rates if len(families) > 1 else _pure_rates
-        noise = _one_for_all(mechanisms, choose_rates(mechanisms, target, shape, silos_per_person), np.min)
+        noise = _strongest(mechanisms, choose_rates(mechanisms, target, shape, silos_per_person), np.min)
     return _plan(mechanisms, noise, shares)
 
 
-def _check_rows(mechanisms: Sequence[MechanismSpec]) -> None:
-    """Refuse mechanisms whose rows cannot be put side by side: row i of every message kind is the same agent's."""
-    agents = [tuple(row.agent for row in mechanism.rows) for mechanism in mechanisms if len(mechanism.rows) > 1]
-    if any(len(set(one)) != len(one) or one != agents[0] for one in agents):
-        raise InputError("The message kinds of a run must list the same agents in the same order, each once.")
-
-
-def _one_for_all(mechanisms: Sequence[MechanismSpec], noise: Stds, strongest: Callable[..., Floats]) -> Stds:
-    """Give a single row that stands beside rows of many agents the strongest noise that any of them needs."""
-    return [
-        strongest(table, axis=0, keepdims=True) if len(mechanism.rows) == 1 else table
-        for mechanism, table in zip(mechanisms, noise, strict=True)
-    ]
+def _strongest(mechanisms: Sequence[MechanismSpec], noise: Stds, strongest: Callable[..., Floats]) -> Stds:
+    """Give a row that stands for all, and all rows where noise is shared, the strongest that any agent needs."""
+    found = []
+    for mechanism, table in zip(mechanisms, noise, strict=True):
+        if len(mechanism.rows) == 1:
+            found.append(strongest(table, axis=0, keepdims=True))
+        elif mechanism.is_noise_shared:
+            found.append(np.broadcast_to(strongest(table, axis=0), table.shape))
+        else:
+            found.append(table)
+    return found
 
 
 def at_levels(mechanisms: Sequence[MechanismSpec], levels: Sequence[ArrayLike]) -> NoisePlan:
@@ -287,21 +291,24 @@ def at_levels(mechanisms: Sequence[MechanismSpec], levels: Sequence[ArrayLike]) 
     return _plan(mechanisms, tables)
 
 
-def _shared(mechanisms: Sequence[MechanismSpec], noise: Stds) -> Stds:
-    """Give all agents the largest noise among them where the mechanism asks for it."""
-    pairs = zip(mechanisms, _one_for_all(mechanisms, noise, np.max), strict=True)
-    return [
-        np.broadcast_to(stds.max(axis=0), stds.shape) if mechanism.is_noise_shared else stds
-        for mechanism, stds in pairs
-    ]
+def _side_by_side(mechanisms: Sequence[MechanismSpec], schedule: Schedule) -> tuple[Floats, Floats]:
+    """Return bounds (rows, mechanisms * rounds), zero where an agent releases nothing, and the shape of the noise.
+
+    `count` enters as sqrt(count).
+    """
+    rounds, rows = last_round(mechanisms), max(len(mechanism.rows) for mechanism in mechanisms)
+    bounds, shapes = np.zeros((rows, len(mechanisms), rounds)), []
+    for p, mechanism in enumerate(mechanisms):
+        for i, row in enumerate(mechanism.rows):
+            own = np.array([certificate.bound for certificate in row.certificates]) * np.sqrt(mechanism.count)
+            bounds[i if len(mechanism.rows) > 1 else slice(None), p, np.array(row.rounds) - 1] = own
+        shapes.append(mechanism.relative * schedule.shape(rounds))
+    return bounds.reshape(rows, -1), np.concatenate(shapes)
 
 
 def _gaussian_stds(mechanisms: Sequence[MechanismSpec], target: Target, schedule: Schedule, silos: int) -> Stds:
     """Closed form (C0): the message kinds of an agent side by side; (rows, rounds) for each mechanism."""
-    rounds = last_round(mechanisms)
-    bounds = _side_by_side([bounds_by_round(mechanism, mechanism.rows, rounds) for mechanism in mechanisms])
-    shape = np.concatenate([mechanism.relative * schedule.shape(rounds) for mechanism in mechanisms])
-    stds = calibrate_gaussian(target, bounds, shape, silos_per_person=silos)
+    stds = calibrate_gaussian(target, *_side_by_side(mechanisms, schedule), silos_per_person=silos)
     return np.split(np.atleast_2d(stds), len(mechanisms), axis=1)
 
 
@@ -351,12 +358,9 @@ def _split_rates(mechanisms: Sequence[MechanismSpec], target: PureTarget, schedu
 
 
 def _spherical_rates(mechanisms: Sequence[MechanismSpec], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
-    rounds = last_round(mechanisms)
-    bounds = _side_by_side(
-        [bounds_by_round(mechanism, mechanism.rows, rounds) * np.sqrt(mechanism.count) for mechanism in mechanisms]
-    )
-    shape = np.concatenate([mechanism.relative * schedule.shape(rounds) for mechanism in mechanisms])
-    rates = calibrate_laplace(target, bounds, shape, silos_per_person=silos)
+    bounds, shape = _side_by_side(mechanisms, schedule)
+    counts = np.repeat([mechanism.count for mechanism in mechanisms], last_round(mechanisms))
+    rates = calibrate_laplace(target, bounds * np.sqrt(counts), shape, silos_per_person=silos)  # pure epsilons add up
     return np.split(np.atleast_2d(rates), len(mechanisms), axis=1)
 
 
@@ -372,11 +376,6 @@ def _objective_rates(mechanisms: Sequence[MechanismSpec], target: PureTarget, sc
         each = PureTarget(target.epsilon / mechanisms[0].count)
         table[i, places] = calibrate_objective(each, row.certificates, shares, silos_per_person=silos)
     return [table]
-
-
-def _side_by_side(bounds: list[Floats]) -> Floats:
-    rows = max(len(part) for part in bounds)
-    return np.concatenate([np.broadcast_to(part, (rows, part.shape[1])) for part in bounds], axis=1)
 
 
 def _rule_for_vectors(
@@ -396,24 +395,32 @@ def _rule_for_vectors(
 
 
 def _on_grid(
-    mechanism: MechanismSpec, stds: Floats, placed: Callable[[Certificate, float], Certificate], shares: Shares | None
-) -> MechanismSpec:
-    def row_on_grid(row: AgentReleases, std: Floats) -> AgentReleases:
-        own = std if shares is None else std / math.sqrt(shares.honest)
-        pairs = zip(row.certificates, row.rounds, strict=True)
-        return replace(row, certificates=tuple(placed(each, grid_for(float(own[k - 1]))) for each, k in pairs))
-
-    return replace(mechanism, rows=tuple(row_on_grid(*pair) for pair in zip(mechanism.rows, stds, strict=True)))
+    mechanisms: Sequence[MechanismSpec],
+    noise: Stds,
+    placed: Callable[[Certificate, float], Certificate],
+    shares: Shares | None,
+) -> list[MechanismSpec]:
+    """Return the mechanisms with every value on the grid that its noise asks for."""
+    found = []
+    for mechanism, table in zip(mechanisms, noise, strict=True):
+        rows = []
+        for row, std in zip(mechanism.rows, table, strict=True):
+            own = std if shares is None else std / math.sqrt(shares.honest)
+            grids = (grid_for(float(own[k - 1])) for k in row.rounds)
+            rows.append(replace(row, certificates=tuple(map(placed, row.certificates, grids))))
+        found.append(replace(mechanism, rows=tuple(rows)))
+    return found
 
 
 def _plan(mechanisms: Sequence[MechanismSpec], noise: Stds, shares: Shares | None = None) -> NoisePlan:
-    kinds = [mechanism.kind for mechanism in mechanisms]
-    if len(set(kinds)) != len(kinds):
-        raise InputError(
-            "Two mechanisms have the same kind, so only one of them would be planned. Give them different names."
-        )
+    kinds = set[MessageKind]()
     releases: dict[tuple[MessageKind, int], dict[int | None, NoisyRelease]] = {}
     for mechanism, table in zip(mechanisms, noise, strict=True):
+        if mechanism.kind in kinds:
+            raise InputError(
+                "Two mechanisms have the same kind, so only one of them would be planned. Give them different names."
+            )
+        kinds.add(mechanism.kind)
         for i, row in enumerate(mechanism.rows):
             for j, k in enumerate(row.rounds):
                 release = mechanism.release(row, j, float(table[i if len(table) > 1 else 0, k - 1]))

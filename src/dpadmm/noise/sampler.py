@@ -1,8 +1,7 @@
-"""Asking for noise, and two samplers that draw it: seeded for experiments, secure for releases.
+"""Asking for noise (`Draw`), and two samplers that draw it: seeded for experiments, secure for releases.
 
-Who gets it (`Recipients`), when and what for (`Draw`), by which release, and what comes back (`Perturbed`). Secure
-noise is from the operating system's entropy, exact where an exact sampler exists (C8); seeded noise is reproducible:
-every number is a pure function of its name.
+Secure noise is from the operating system's entropy, exact where an exact sampler exists (C8); seeded noise is
+reproducible: every number is a pure function of its name.
 """
 
 import hashlib
@@ -13,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +28,6 @@ from dpadmm.privacy.releases import (
     GaussianRelease,
     NoisyRelease,
     ObjectiveRelease,
-    Origin,
     Release,
     SampledGaussianRelease,
     SphericalLaplaceRelease,
@@ -63,78 +61,50 @@ _FAMILIES: dict[type[NoisyRelease], tuple[NoiseFamily, str]] = {
 
 
 def family_of(release: Release) -> NoiseFamily:
-    """Return the family of the noise that a release mechanisms; its scale is the release's `level`.
+    """Return the family of a release's noise; its scale is the release's `level`.
 
     Refused: releases without noise, and Laplace noise on coordinates behind a Euclidean bound, which it does not
     protect.
     """
-    family, size = next((found for kind, found in _FAMILIES.items() if isinstance(release, kind)), (None, ""))
-    if family is None or not isinstance(release, NoisyRelease):
-        raise InputError(f"A {type(release).__name__} carries no noise. Draw noise for a Gaussian or Laplace release.")
-    checks.positive(size, getattr(release, size))
-    if family is NoiseFamily.COORDINATE_LAPLACE and release.certificate.norm is not Norm.L1:
-        raise InputError("Laplace noise on coordinates needs an L1 certificate, got one in the L2 norm.")
-    return family
+    for kind, (family, size) in _FAMILIES.items():
+        if isinstance(release, kind):
+            checks.positive(size, getattr(release, size))
+            if family is NoiseFamily.COORDINATE_LAPLACE and release.certificate.norm is not Norm.L1:
+                raise InputError("Laplace noise on coordinates needs an L1 certificate, got one in the L2 norm.")
+            return family
+    raise InputError(f"A {type(release).__name__} carries no noise. Draw noise for a Gaussian or Laplace release.")
 
 
-@dataclass(frozen=True, eq=False)
-class Recipients:
-    """The agents and replicas at hand, by their indices in the whole experiment; checked once, used every round.
+class Draw:
+    """One request for noise: for which kind of message, in which round, for whom.
 
-    >>> Recipients.of(3, 2)
-    Recipients(3 agents, 2 replicas)
-    >>> Recipients.one(agent=1).agents
-    array([1])
+    agents, replicas: their indices in the whole experiment, or their numbers, counted from 0. round: 0 to 2^32 - 1.
+    Refused: indices out of range, or given twice (they would share their noise).
+
+    >>> Draw(MessageKind("message"), 1, agents=3, replicas=[7]).agents
+    array([0, 1, 2])
     """
 
-    agents: NDArray[np.int64]
-    replicas: NDArray[np.int64]
-
-    def __post_init__(self) -> None:
-        """Refuse indices out of range or given twice (they would share their noise)."""
-        object.__setattr__(self, "agents", _indices("agents", self.agents, COORDINATOR))
-        object.__setattr__(self, "replicas", _indices("replicas", self.replicas, 0))
-
-    @classmethod
-    def of(cls, agents: int | ArrayLike, replicas: int | ArrayLike = 1) -> "Recipients":
-        """Return them from indices, or from numbers of agents and replicas counted from 0."""
-        return cls(_expand("agents", agents), _expand("replicas", replicas))
-
-    @classmethod
-    def one(cls, agent: int, replica: int = 0) -> "Recipients":
-        """Return those of a silo: one agent, one replica."""
-        return cls(np.array([agent]), np.array([replica]))
-
-    def __repr__(self) -> str:
-        """Say the sizes."""
-        return f"Recipients({self.agents.size} agents, {self.replicas.size} replicas)"
+    def __init__(self, kind: MessageKind, round: int, agents: int | ArrayLike, replicas: int | ArrayLike = 1) -> None:
+        if checks.count("round", round, least=0) >= _LIMIT:
+            raise InputError(f"round must be below 2^32, got {round}.")
+        self.kind, self.round = kind, round
+        self.agents, self.replicas = _indices("agents", agents, COORDINATOR), _indices("replicas", replicas, 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """One request: round (0 to 2^32 - 1), message kind, and who gets it."""
-
-    kind: MessageKind
-    round: int
-    recipients: Recipients
-
-    def __post_init__(self) -> None:
-        """Refuse rounds that are no 32-bit numbers."""
-        if checks.count("round", self.round, least=0) >= _LIMIT:
-            raise InputError(f"round must be below 2^32, got {self.round}.")
-
-
-@dataclass(frozen=True, eq=False)
-class Perturbed:
-    """Values with noise on them, and where it came from."""
-
-    values: Values
-    origin: Origin
-
-    @property
-    def is_private_release(self) -> bool:
-        """Whether a ledger may record it: seeded noise can be repeated by anyone who knows the seed."""
-        return self.origin is Origin.SECURE
+def _indices(name: str, indices: int | ArrayLike, least: int) -> NDArray[np.int64]:
+    array = np.asarray(indices)
+    if array.ndim == 0:
+        array = np.arange(checks.count(name, int(array)))
+    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"{name} must be a non-empty list of whole numbers, got {shown(indices)}.")
+    array = array.astype(np.int64)
+    if array.min() < least or array.max() >= _LIMIT - 1:
+        raise InputError(f"{name} must be from {least} to 2^32 - 2, got {array.min()} to {array.max()}.")
+    if np.any(np.diff(array) <= 0) and np.unique(array).size != array.size:
+        raise InputError(f"{name} must not repeat: equal indices would share their noise.")
+    array.flags.writeable = False
+    return array
 
 
 class Sampler(Protocol):
@@ -147,7 +117,7 @@ class Sampler(Protocol):
     def apart(self, number: int) -> "Sampler":
         """Return the source for one of several models of a run; so that seeded noise differs."""
 
-    def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
+    def perturb(self, values: Values, releases: Releases, draw: Draw) -> Values:
         """Return `values` (agents, dimension, replicas) plus fresh noise.
 
         `releases` is a sequence with one release per agent of the draw, in its order, or one release that stands
@@ -155,68 +125,37 @@ class Sampler(Protocol):
         """
 
 
-@dataclass(frozen=True, eq=False)
-class Noise:
-    """The noise of releases: one family, the scale of each agent, and the certificate of each agent or of all."""
-
-    family: NoiseFamily
-    scales: NDArray[np.float64]
-    certificates: tuple[Certificate, ...]
-
-
-def promised_noise(releases: Releases, draw: Draw) -> Noise:
-    """Return the noise of the draw's agents, after checking that the releases are about this draw."""
-    agents = draw.recipients.agents
-    if isinstance(releases, Sequence):
-        if [release.agent for release in releases] != agents.tolist():
-            raise InputError(
-                f"The {len(releases)} releases do not match the draw's {agents.size} agents in order. Give one per "
-                "agent, or a single one for all."
-            )
-        records = tuple(releases)
-    else:
-        if releases.agent not in agents:
-            raise InputError(f"The release belongs to agent {releases.agent}, which is not in the draw.")
-        records = (releases,)
-    for record in records:
-        if record.round != draw.round:
-            raise InputError(f"The release belongs to round {record.round}, but the draw to round {draw.round}.")
-    families = {family_of(record) for record in records}
-    if len(families) != 1:
-        names = ", ".join(sorted(family.value for family in families))
-        raise InputError(f"One draw takes one family of noise, got {names}. Make one draw per family.")
-    noisy = [record for record in records if isinstance(record, NoisyRelease)]  # the others have no family
-    scales = np.array([record.level for record in noisy])
-    return Noise(families.pop(), np.broadcast_to(scales, agents.shape).copy(), tuple(r.certificate for r in noisy))
-
-
-def checked_values(values: Values, draw: Draw) -> Values:
-    """Return `values` as a plain float64 array of the draw's shape (agents, dimension, replicas)."""
+def check_draw(values: Values, releases: Releases, draw: Draw) -> tuple[Values, NoiseFamily, list[NoisyRelease]]:
+    """Return the values as kernels take them, the family of the noise, and the releases; refuse what does not fit."""
     array = np.require(values, np.float64, ("C", "A", "W"))  # kernels are compiled for this layout only
-    n, replicas = draw.recipients.agents.size, draw.recipients.replicas.size
+    n, replicas = draw.agents.size, draw.replicas.size
     if array.ndim != 3 or array.shape[0] != n or array.shape[2] != replicas or array.shape[1] == 0:
         raise InputError(
             f"values must have the shape ({n} agents, dimension, {replicas} replicas), got {np.shape(values)}."
         )
-    return array
+    if isinstance(releases, Sequence):
+        if [release.agent for release in releases] != draw.agents.tolist():
+            raise InputError(
+                f"The {len(releases)} releases do not match the draw's {n} agents in order. Give one per agent, or a "
+                "single one for all."
+            )
+    elif releases.agent not in draw.agents:
+        raise InputError(f"The release belongs to agent {releases.agent}, which is not in the draw.")
+    families, noisy = set(), []
+    for release in releases if isinstance(releases, Sequence) else (releases,):
+        if release.round != draw.round:
+            raise InputError(f"The release belongs to round {release.round}, but the draw to round {draw.round}.")
+        families.add(family_of(release))
+        noisy.append(cast(NoisyRelease, release))  # the others have no family
+    if len(families) != 1:
+        names = ", ".join(sorted(family.value for family in families))
+        raise InputError(f"One draw takes one family of noise, got {names}. Make one draw per family.")
+    return array, families.pop(), noisy
 
 
-def _expand(name: str, indices: int | ArrayLike) -> NDArray[np.int64]:
-    array = np.asarray(indices)
-    return np.arange(checks.count(name, int(array))) if array.ndim == 0 else array
-
-
-def _indices(name: str, indices: ArrayLike, least: int) -> NDArray[np.int64]:
-    array = np.asarray(indices)
-    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{name} must be a non-empty list of whole numbers, got {shown(indices)}.")
-    array = array.astype(np.int64)
-    if array.min() < least or array.max() >= _LIMIT - 1:
-        raise InputError(f"{name} must be from {least} to 2^32 - 2, got {array.min()} to {array.max()}.")
-    if np.any(np.diff(array) <= 0) and np.unique(array).size != array.size:
-        raise InputError(f"{name} must not repeat: equal indices would share their noise.")
-    array.flags.writeable = False
-    return array
+def noise_scales(noisy: list[NoisyRelease], n: int) -> Values:
+    """Return the scale of the noise of each of n agents."""
+    return np.broadcast_to([release.level for release in noisy], n).copy()
 
 
 LEAST_RATIO = 2**10
@@ -260,7 +199,7 @@ class SecureSampler:
     too large for 64-bit multiples of the grid, are refused; such a refusal is visible and not covered by the
     certificate.
 
-    >>> from dpadmm.noise import Recipients, Draw, MessageKind
+    >>> from dpadmm.noise import Draw, MessageKind
     >>> from dpadmm.privacy.protection import ONE_RECORD, Certificate
     >>> from dpadmm.privacy.releases import GaussianRelease
     >>> grid = grid_for(2.0)
@@ -269,44 +208,38 @@ class SecureSampler:
     ...     assumptions=("unit-norm records",), grid=grid, grid_dimension=4,
     ... )
     >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=5, round=1)
-    >>> draw = Draw(MessageKind("message"), 1, Recipients.one(5))
-    >>> result = SecureSampler().perturb(np.zeros((1, 4, 1)), release, draw)
-    >>> result.is_private_release, bool(np.all(result.values % grid == 0))
-    (True, True)
+    >>> result = SecureSampler().perturb(np.zeros((1, 4, 1)), release, Draw(MessageKind("message"), 1, [5]))
+    >>> bool(np.all(result % grid == 0))
+    True
     """
 
-    @property
-    def is_secure(self) -> bool:
-        """Whether what it draws is a release."""
-        return True
+    is_secure: ClassVar[bool] = True
 
     def apart(self, number: int) -> "SecureSampler":
         """Return the source for one of several models of a run; the same, since no noise repeats."""
         return self
 
-    def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
+    def perturb(self, values: Values, releases: Releases, draw: Draw) -> Values:
         """Return `values` plus the noise the releases are certified with; see `Sampler.perturb`."""
-        noise = promised_noise(releases, draw)
-        array = checked_values(values, draw)
-        if draw.recipients.replicas.size != 1:
+        array, family, noisy = check_draw(values, releases, draw)
+        if draw.replicas.size != 1:
             raise InputError(
-                f"A secure draw has one replica, got {draw.recipients.replicas.size}. "
-                "Use SimulatedSampler for experiments."
+                f"A secure draw has one replica, got {draw.replicas.size}. Use SimulatedSampler for experiments."
             )
         if not np.all(np.isfinite(array)):
             raise InputError("Values to be released must be finite; some are not. Nothing was drawn.")
-        if noise.family is NoiseFamily.SPHERICAL_LAPLACE:
-            return Perturbed(_with_spherical(array, noise.scales), Origin.SECURE)
-        law = exact.GAUSSIAN if noise.family is NoiseFamily.GAUSSIAN else exact.LAPLACE
-        return Perturbed(_with_discrete(law, array, noise), Origin.SECURE)
+        scales = noise_scales(noisy, len(array))
+        if family is NoiseFamily.SPHERICAL_LAPLACE:
+            return _with_spherical(array, scales)
+        grids = [_checked_grid(release.certificate, array.shape[1]) for release in noisy]
+        law = exact.GAUSSIAN if family is NoiseFamily.GAUSSIAN else exact.LAPLACE
+        return _with_discrete(law, array, scales, np.broadcast_to(grids, scales.shape))
 
 
-def _with_discrete(law: exact.Law, values: Values, noise: Noise) -> Values:
+def _with_discrete(law: exact.Law, values: Values, scales: Values, grids: Values) -> Values:
     """Round to the grid and add exact discrete noise; everything is checked before anything is drawn."""
-    grids = np.array([_checked_grid(certificate, values.shape[1]) for certificate in noise.certificates])
     pairs: dict[tuple[float, float], list[int]] = {}  # agents of one grid and scale share a call of the sampler
-    grids = np.broadcast_to(grids, noise.scales.shape)
-    for row, pair in enumerate(zip(grids.tolist(), noise.scales.tolist(), strict=True)):
+    for row, pair in enumerate(zip(grids.tolist(), scales.tolist(), strict=True)):
         pairs.setdefault(pair, []).append(row)
     work = [(rows, grid, _ratio(scale, grid), _multiples(values[rows], grid)) for (grid, scale), rows in pairs.items()]
     out = np.empty_like(values)
@@ -385,28 +318,29 @@ class SimulatedSampler:
     """Seeded noise: Philox4x32-10, keyed (seed, message kind), counted by (round, agent, replica, coordinate).
 
     The same numbers come for a batch of all agents and for one agent alone, for any subset of the replicas and any
-    number of threads, bit for bit. Results are labelled as not a private release.
+    number of threads, bit for bit. Results are no private release.
 
     Parameters
     ----------
     seed : whole number >= 0, of any size.
     threads : number of threads that share the agents of a draw, >= 1.
 
-    >>> from dpadmm.noise import Recipients, Draw, MessageKind
+    >>> from dpadmm.noise import Draw, MessageKind
     >>> from dpadmm.privacy.protection import ONE_RECORD, Certificate
     >>> from dpadmm.privacy.releases import GaussianRelease
     >>> certificate = Certificate(
     ...     bound=1.0, protection=ONE_RECORD, theorem="C1", assumptions=("unit-norm records",)
     ... )
     >>> release = GaussianRelease(certificate=certificate, noise_std=2.0, agent=0, round=1)
-    >>> draw = Draw(MessageKind("message"), 1, Recipients.of(agents=3, replicas=2))
+    >>> draw = Draw(MessageKind("message"), 1, agents=3, replicas=2)
     >>> result = SimulatedSampler(seed=7).perturb(np.zeros((3, 4, 2)), release, draw)
-    >>> result.values.shape, result.is_private_release
-    ((3, 4, 2), False)
+    >>> result.shape
+    (3, 4, 2)
     """
 
     seed: int
     threads: int = 1
+    is_secure: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse seeds and thread counts that are none."""
@@ -415,25 +349,19 @@ class SimulatedSampler:
             raise InputError(f"seed must be a whole number of at least 0, of any size, got {shown(seed)}.")
         checks.count("threads", self.threads)
 
-    @property
-    def is_secure(self) -> bool:
-        """Whether what it draws is a release."""
-        return False
-
     def apart(self, number: int) -> "SimulatedSampler":
         """Return the source for one of several models of a run; seeds differ."""
         return replace(self, seed=self.seed + number * _SEED_STEP)
 
-    def perturb(self, values: Values, releases: Releases, draw: Draw) -> Perturbed:
+    def perturb(self, values: Values, releases: Releases, draw: Draw) -> Values:
         """Return `values` plus the noise the releases are certified with; see `Sampler.perturb`."""
-        noise = promised_noise(releases, draw)
-        array = checked_values(values, draw)
-        result = np.empty_like(array)
-        agents, replicas = _words(draw.recipients.agents), _words(draw.recipients.replicas)
+        array, family, noisy = check_draw(values, releases, draw)
+        result, scales = np.empty_like(array), noise_scales(noisy, len(array))
+        agents, replicas = _words(draw.agents), _words(draw.replicas)
         keys = _key(self.seed, draw, 0), _key(self.seed, draw, 1)
 
         def work(part: slice) -> None:
-            _add(noise.family, array[part], noise.scales[part], agents[part], replicas, keys, result[part])
+            _add(family, array[part], scales[part], agents[part], replicas, keys, result[part])
 
         parts = _parts(array.shape[0], min(self.threads, 1 + array.size // _WORTH_A_THREAD))
         if len(parts) == 1:
@@ -441,7 +369,7 @@ class SimulatedSampler:
         else:
             with ThreadPoolExecutor(len(parts)) as pool:
                 list(pool.map(work, parts))
-        return Perturbed(result, Origin.SIMULATED)
+        return result
 
 
 def _key(seed: int, draw: Draw, purpose: int) -> Words:

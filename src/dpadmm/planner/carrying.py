@@ -1,19 +1,19 @@
 """A plan carried out: reserved, run on the silos' rows, and what may leave afterwards."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dpadmm.core.budget import ReusedProfile, account_with
+from dpadmm.core.dataset import Dataset
 from dpadmm.core.loop import Run
 from dpadmm.core.release import PublicRound
 from dpadmm.core.spec import RunSpec
 from dpadmm.core.training import Outcome, Problems, run_training
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
-from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.noise.sampler import Sampler
 from dpadmm.planner.planner import Plan
@@ -108,16 +108,15 @@ class RowSource:
     """
 
     plans: Mapping[str, Plan]
-    rows: RawSilos
+    rows: Dataset
     profile: ReleasedProfile | None
     encoding: RowEncoding | None = None
     silos: Sequence[Silos | SiloStream] = ()
 
     @classmethod
-    def of(cls, plans: Mapping[str, Plan], rows: RawSilos, earlier: ReusedProfile | None) -> "RowSource":
+    def of(cls, plans: Mapping[str, Plan], rows: Dataset, earlier: ReusedProfile | None) -> "RowSource":
         """Return the source; refuse rows that the plans are not for, from public facts alone."""
         first = next(iter(plans.values()))
-        rows = planned_rows(first, rows)
         if first.profile is not None:
             first.profile.check(rows.form, rows.sizes, first.spec.facts)
         return cls(plans, rows, None if earlier is None else earlier.counts)
@@ -144,13 +143,13 @@ class RowSource:
                 records = self.subject().records
                 self.profile = ReleasedProfile.of(form, pooled, noise_std, records, is_nominal=not has_sizes)
             self.encoding = self.rows.encoding(self._first.reach, self.profile)
-            self.silos = self.rows.silos(self.encoding)
+            self.silos = self.rows.silos(self.encoding, self._first.n_models)
         return [self.plans[run.name].problem(part) for part in self.silos]
 
 
 def carry_out(
     plan: Plan,
-    silos: Silos | Sequence[Silos] | RawSilos,
+    silos: Silos | Sequence[Silos] | Dataset,
     sampler: Sampler,
     ledger: ConfirmedLedger | None = None,
     progress: bool = True,
@@ -168,20 +167,9 @@ def carry_out(
             "`earlier` only with the plan that was made for it."
         )
     source: RowSource | Problems
-    if isinstance(silos, RawSilos):
+    if isinstance(silos, Dataset):
         source = RowSource.of({plan.run.name: plan}, silos, earlier)
     else:
         source = Problems([plan.problem(part) for part in ([silos] if isinstance(silos, Silos) else silos)])
     done = run_training(plan.spec, source, sampler, ledger, label=plan.method, run=run, progress=progress)
     return PlanOutcome.of(plan, done, done.runs(plan.run), source, earlier)
-
-
-def planned_rows(plan: Plan, rows: RawSilos) -> RawSilos:
-    """Return rows with the labels of each of the plan's problems, told by its nominal sizes where theirs are secret."""
-    if plan.n_models > 1 and rows.n_problems == 1:
-        rows = rows.against_rest(plan.n_models)
-    if plan.task.protection.relation.has_public_sizes:
-        return rows
-    if len(rows.parts) != plan.task.n_silos:
-        raise InputError(f"The plan is for {plan.task.n_silos} silos, got {len(rows.parts)}. Plan again.")
-    return replace(rows, nominal=plan.task.sizes)

@@ -17,9 +17,9 @@ from functools import cached_property
 
 from dpadmm import checks
 from dpadmm.core.budget import ReusedProfile, account_with, epsilon_of_part
+from dpadmm.core.dataset import Dataset
 from dpadmm.core.spec import TrainingSpec
 from dpadmm.core.training import check_spec, run_training
-from dpadmm.data.raw import RawSilos
 from dpadmm.errors import InputError
 from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.sampler import Sampler
@@ -227,7 +227,7 @@ def score_share(plan: Plan, *, is_asked: bool = False) -> float:
 
 def carry_out_search(
     search: SearchPlan,
-    rows: RawSilos,
+    rows: Dataset,
     sampler: Sampler,
     ledger: ConfirmedLedger | None,
     run: str,

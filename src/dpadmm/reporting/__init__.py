@@ -21,11 +21,10 @@ _HOMES = {
     "OtherFigure": "measurement",
     "ProfileCost": "statement",
     "ReleasedModel": "model",
-    "RoundCurve": "statement",
+    "RoundFacts": "statement",
     "SiloCost": "statement",
     "SiloFacts": "statement",
     "Spending": "statement",
-    "Wiring": "statement",
 }
 
 __all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

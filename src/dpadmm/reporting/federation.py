@@ -12,12 +12,11 @@ from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.columns import encoding_of, released_profile
 from dpadmm.federation.outcome import FederationOutcome, SiloOutcome
-from dpadmm.federation.terms import agreed_run, loss_of
-from dpadmm.methods.base import by_name
+from dpadmm.federation.terms import agreed_run
+from dpadmm.methods.base import Topology
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import Origin
-from dpadmm.problems.losses import released_loss
 from dpadmm.queries.column_profile import PROFILE
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
@@ -28,10 +27,9 @@ from dpadmm.reporting.statement import (
     MethodChoice,
     NoiseSummary,
     ProfileCost,
-    RoundCurve,
+    RoundFacts,
     SiloCost,
     SiloFacts,
-    Wiring,
 )
 
 
@@ -50,16 +48,14 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         created=now(),
         package=f"dpadmm {__version__}",
         run=terms.paid_run,
-        loss=released_loss(loss_of(terms)),
+        loss=terms.loss,
         coefficients=tuple(outcome.tail_average.tolist()),
         schema=schema,
         encoding=encoding_of(run, schema, outcome.counts),
         profile=released_profile(run, schema, outcome.counts),
         silos=tuple(_silo(silo) for silo in outcome.silos),
-        wiring=_wiring(outcome),
         guarantee=_guarantee(outcome, schema),
         choice=_choice(outcome),
-        noise=(),
         history=_history(outcome),
         custody=custody,
     )
@@ -103,15 +99,16 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
     first = agreed_run(terms).algorithm.first_averaged_round(terms.rounds)
     return MethodChoice(
         method=terms.method,
-        summary=by_name()[terms.method].about.summary,
         rounds=outcome.rounds,
+        topology=Topology.GRAPH if outcome.is_graph else Topology.STAR,
+        edges=terms.edges,
         settings=(
             *((name, f"{value:.6g}") for name, value in terms.settings),
             ("ridge", f"{terms.mu:.3g}"),
             *((("rows are shortened to", f"{terms.reach:g} of a usual row's norm"),) if terms.reach else ()),
             ("released", f"mean of the estimates of rounds {first} to {terms.rounds}"),
             *(
-                (("messages", f"masked, with up to {plural(terms.colluders or 0, 'colluding silo')}"),)
+                (("messages", f"masked, with up to {plural(terms.protection.n_colluders, 'colluding silo')}"),)
                 if terms.is_masked
                 else ()
             ),
@@ -131,33 +128,16 @@ def _profile_epsilon(outcome: FederationOutcome) -> float | None:
 
 def _profile_cost(outcome: FederationOutcome, run_epsilon: float) -> ProfileCost | None:
     terms, epsilon = outcome.agreement, _profile_epsilon(outcome)
-    if epsilon is None:
+    if epsilon is None or terms.profile is None:
         return None
-    return ProfileCost(columns=terms.n_numeric + terms.n_categorical, epsilon=epsilon, run_epsilon=run_epsilon)
+    return ProfileCost(columns=terms.profile.n_columns, epsilon=epsilon, run_epsilon=run_epsilon)
 
 
-def _wiring(outcome: FederationOutcome) -> Wiring:
-    terms = outcome.agreement
-    if outcome.is_graph:
-        return Wiring(words=f"{len(terms.edges)} pairs of silos talk, through a relay", edges=terms.edges)
-    return Wiring(words="every silo with a coordinator", has_coordinator=True)
-
-
-def _history(outcome: FederationOutcome) -> tuple[RoundCurve, ...]:
-    if len(outcome.estimates) < 2:
+def _history(outcome: FederationOutcome) -> tuple[RoundFacts, ...]:
+    estimates = np.array(outcome.estimates)
+    if len(estimates) < 2:
         return ()
-    rounds = np.arange(1, len(outcome.estimates) + 1)
-    averages = np.cumsum(outcome.estimates, axis=0) / rounds[:, None]
-    curves = (
-        ("average so far", "how far the mean of all public estimates so far moved in this round", averages),
-        ("one round", "how far the public estimate of a round is from that of the previous round", outcome.estimates),
-    )
-    return tuple(
-        RoundCurve(
-            name=name,
-            meaning=meaning,
-            rounds=tuple(rounds[1:].tolist()),
-            values=tuple(np.linalg.norm(np.diff(path, axis=0), axis=1).tolist()),
-        )
-        for name, meaning, path in curves
-    )
+    averages = np.cumsum(estimates, axis=0) / np.arange(1, len(estimates) + 1)[:, None]
+    moved, drifted = (np.linalg.norm(np.diff(path, axis=0), axis=1).tolist() for path in (estimates, averages))
+    pairs = enumerate(zip(moved, drifted, strict=True), 2)
+    return tuple(RoundFacts(round=k, movement=one, average_movement=mean) for k, (one, mean) in pairs)

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from markupsafe import Markup
@@ -15,7 +15,9 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from dpadmm.planner.forecast import ScoreKind
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.reporting.files import write_file
-from dpadmm.reporting.statement import RoundCurve
+
+if TYPE_CHECKING:
+    from dpadmm.reporting.page import RoundCurve
 
 # Okabe-Ito: distinguishable for most people with colour-vision deficiencies.
 BLUE, ORANGE, GREEN, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#8a8a8a", "#222222"
@@ -81,7 +83,7 @@ def _chart(height: float) -> tuple[Figure, Any]:
     return figure, axes
 
 
-def line_chart(title: str, curves: Sequence[RoundCurve]) -> Markup:
+def line_chart(title: str, curves: Sequence["RoundCurve"]) -> Markup:
     """Return lines over the rounds, on a logarithmic scale; each has its own dash and colour, for print and eyes."""
     figure, axes = _chart(3.2)
     for curve, colour, dash in zip(curves, _CURVES, ("-", "--", ":"), strict=False):

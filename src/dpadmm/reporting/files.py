@@ -23,7 +23,7 @@ from dpadmm.files import parse_json, read_arrays, read_bytes, write_atomic
 from dpadmm.problems.arrays import Floats
 
 FORMAT = "dpadmm-model"
-VERSION = 4
+VERSION = 5
 """The only version that is written and read."""
 
 SUFFIXES = (".json", ".npz")

@@ -22,6 +22,7 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError, LedgerError
+from dpadmm.methods.base import Topology
 from dpadmm.planner.task import Aim
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.problems.arrays import Floats
@@ -43,10 +44,9 @@ from dpadmm.reporting.statement import (
     Custody,
     Guarantee,
     MethodChoice,
-    RoundCurve,
+    RoundFacts,
     SiloFacts,
     Spending,
-    Wiring,
 )
 
 if TYPE_CHECKING:
@@ -77,11 +77,9 @@ class ReleasedModel:
     schema: Schema
     encoding: RowEncoding
     silos: tuple[SiloFacts, ...]
-    wiring: Wiring
     guarantee: Guarantee
     choice: MethodChoice
-    noise: tuple[RoundCurve, ...]
-    history: tuple[RoundCurve, ...]
+    history: tuple[RoundFacts, ...] = ()
     custody: Custody = Custody.ONE_PLACE
     spending: Spending | None = None
     measurements: tuple[Measurement, ...] = ()
@@ -93,7 +91,12 @@ class ReleasedModel:
 
     def __post_init__(self) -> None:
         """Refuse a loss that does not fit the label, and coefficients that do not fit the features."""
-        self._check_loss()
+        label, loss = self.schema.label, self.loss
+        fits = label.is_real is (loss.target is LabelKind.REALS)
+        if isinstance(loss, Softmax):
+            fits = not label.is_real and loss.n_classes == self.rows.problems
+        if not fits:
+            raise InputError(f"The loss {self.loss_description} does not fit the label: the model is damaged.")
         if self.encoding.dimension != self.schema.dimension:
             raise InputError(
                 f"Rows of {self.encoding.dimension} features for {self.schema.dimension}: the model is damaged."
@@ -103,14 +106,6 @@ class ReleasedModel:
             raise InputError(f"{len(self.coefficients)} coefficients for {wanted} features: the model is damaged.")
         if self.curvature is not None and (len(self.curvature.point) != wanted or not self.aim.wants_intervals):
             raise InputError(f"A curvature of {len(self.curvature.point)} features for {wanted}: the model is damaged.")
-
-    def _check_loss(self) -> None:
-        label, loss = self.schema.label, self.loss
-        fits = label.is_real is (loss.target is LabelKind.REALS)
-        if isinstance(loss, Softmax):
-            fits = not label.is_real and loss.n_classes == self.rows.problems
-        if not fits:
-            raise InputError(f"The loss {self.loss_description} does not fit the label: the model is damaged.")
 
     @property
     def loss_description(self) -> str:
@@ -128,6 +123,19 @@ class ReleasedModel:
         if self.guarantee.protection.relation.has_public_sizes:
             return f"{self.records} {self.guarantee.protection.counted}{self.guarantee.protection.counting_note}"
         return f"a secret number of {self.guarantee.protection.counted} (nominally {self.records})"
+
+    @property
+    def connections(self) -> str:
+        """Who talks to whom, in words."""
+        choice, silos = self.choice, len(self.silos)
+        if choice.topology is Topology.STAR:
+            return "every silo with a coordinator"
+        if choice.topology is Topology.ALONE:
+            return "each silo speaks once" if choice.rounds == 1 else "one silo releases on its own"
+        pairs = f"{len(choice.edges)} pairs of silos talk"
+        if self.custody is Custody.FEDERATED:
+            return f"{pairs}, through a relay"
+        return "every silo with every other" if 2 * len(choice.edges) == silos * (silos - 1) else pairs
 
     @property
     def has_ledgers_of_silos(self) -> bool:
@@ -283,7 +291,7 @@ class ReleasedModel:
         trained_on = f"{self.records_words} in {checks.plural(silos, 'silo')}; {self.custody.words(silos)}"
         details = [
             ("Trained on", trained_on),
-            ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.wiring.words}"),
+            ("Method", f"{self.choice.method}, {self.choice.rounds} rounds, {self.connections}"),
         ]
         if self.encoding.constant is None:
             details.append(("Intercept", "none, as its owner stated: the model cannot follow every base rate"))

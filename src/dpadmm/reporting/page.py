@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
+from dpadmm.methods.base import Topology, by_name
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.ledger.spending import version_words
 from dpadmm.privacy.protection import COVERED, Protection, View, covers
@@ -18,7 +19,23 @@ from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panel, percent, p
 from dpadmm.reporting.intervals import INTERCEPT, CoefficientTable
 from dpadmm.reporting.measurement import Basis, Measurement
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Custody, RoundCurve, Spending, merged
+from dpadmm.reporting.statement import Custody, RoundFacts, Spending, merged
+
+
+@dataclass(frozen=True)
+class RoundCurve:
+    """One figure per round, with what it means; `rounds` are the rounds it was seen in."""
+
+    name: str
+    meaning: str
+    rounds: tuple[int, ...]
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, name: str, meaning: str, rounds: Sequence[RoundFacts], values: Sequence[float | None]) -> "RoundCurve":
+        """Return the curve of the rounds in which there is a value."""
+        seen = [(each.round, value) for each, value in zip(rounds, values, strict=True) if value is not None]
+        return cls(name, meaning, tuple(k for k, _ in seen), tuple(value for _, value in seen))
 
 
 @dataclass(frozen=True)
@@ -50,11 +67,16 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
             choice=model.choice,
             about=model.about.rows,
             method=_method_words(model.choice.method),
+            summary=known.about.summary if (known := by_name().get(model.choice.method)) else "",
             budgets=_budget_rows(model.budgets, guarantee.epsilon, guarantee.delta),
             view=protected.view.value,
-            title=f"{len(model.silos)} silos: {model.wiring.words}. The guarantee holds against {protected.observer}.",
+            title=f"{len(model.silos)} silos: {model.connections}. The guarantee holds against {protected.observer}.",
             observers=observers(
-                protected, model.wiring.has_coordinator, guarantee.is_private_release, model.custody, len(model.silos)
+                protected,
+                model.choice.topology is Topology.STAR,
+                guarantee.is_private_release,
+                model.custody,
+                len(model.silos),
             ),
             protected=protected,
             has_sizes=protected.relation.has_public_sizes,
@@ -69,8 +91,8 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
             spending=now,
             silos=[silo for silo in model.silos if silo.cost is not None],
             kept="its process kept them" if model.custody is Custody.FEDERATED else "rehearsed on one machine",
-            noise=_figure("Noise against signal", _NOISE_WORDS, model.noise),
-            history=_figure("How the model settles", _HISTORY_WORDS, model.history),
+            noise=_figure("Noise against signal", _NOISE_WORDS, noise_curves(model)),
+            history=_figure("How the model settles", _HISTORY_WORDS, settling_curves(model)),
             scores=_scores(model),
             measurements=model.measurements,
             is_public=lambda measurement: measurement.basis is Basis.PUBLIC,
@@ -135,6 +157,39 @@ def _one_in(delta: float) -> str:
 def figure_words(value: float) -> str:
     """Return a figure with four digits, an infinite one in words."""
     return f"{value:.4g}" if math.isfinite(value) else "infinite"
+
+
+def noise_curves(model: ReleasedModel) -> tuple[RoundCurve, ...]:
+    """Return the sizes of messages, of the noise in them, and of what is hidden by it."""
+    rounds, protected = model.history, model.guarantee.protection
+    is_sum = protected.view is View.AGGREGATE
+    change, what = (protected.change, "the sum") if is_sum else (protected.change_in_one_silo, "a message")
+    size = "size of the sum, noise included" if is_sum else "mean size of what was sent, noise included"
+    noise = f"expected size of the noise in {what}" + (", the shares of all silos" if is_sum else "")
+    bound = f"the most that {protected.relation.changing} {change} can move {what} (certified sensitivity)"
+    return (
+        RoundCurve.of("message", size, rounds, [each.size for each in rounds]),
+        RoundCurve.of("noise", noise, rounds, [each.noise for each in rounds]),
+        RoundCurve.of("protected change", bound, rounds, [each.bound for each in rounds]),
+    )
+
+
+def settling_curves(model: ReleasedModel) -> tuple[RoundCurve, ...]:
+    """Return how far single rounds move, and the mean of all rounds so far; in a federation, of public estimates."""
+    rounds = model.history
+    noise = [None if each.noise is None else each.noise / math.sqrt(each.messages) for each in rounds]
+    average, one = (
+        "how far the mean of all messages so far moved in this round",
+        "how far the mean message of a round is from that of the previous round, noise included",
+    )
+    if all(each.size is None for each in rounds):
+        average = "how far the mean of all public estimates so far moved in this round"
+        one = "how far the public estimate of a round is from that of the previous round"
+    return (
+        RoundCurve.of("average so far", average, rounds, [each.average_movement for each in rounds]),
+        RoundCurve.of("one round", one, rounds, [each.movement for each in rounds]),
+        RoundCurve.of("noise", "expected size of the noise in the mean message of a round", rounds, noise),
+    )
 
 
 def _figure(heading: str, caption: str, curves: Sequence[RoundCurve]) -> ChartPanel | None:

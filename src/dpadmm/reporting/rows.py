@@ -8,11 +8,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from dpadmm.data.cells import Screened
 from dpadmm.data.columns import RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema, Screening
-from dpadmm.data.tables import encode_table, screen_cells
+from dpadmm.data.tables import Screened, encode_table, screen_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 
@@ -43,7 +42,7 @@ class ModelRows:
         if not isinstance(table, pd.DataFrame):
             rows = self._array(table, where)
             return Screened(self.encoding.encode(rows), np.empty(0), np.zeros(rows.shape[0], dtype=bool), ())
-        found = screen_cells(schema.columns, schema.label if is_labelled else None, table, where, screening)
+        found = screen_cells(schema, table, where, screening, is_labelled=is_labelled)
         empty = zip(found.cells, self.encoding.empty, strict=True)
         rows = self.encoding.encode(np.column_stack([np.where(c.missing, usual, c.values) for c, usual in empty]))
         rows[found.blank] = 0.0

@@ -14,6 +14,7 @@ from typing import Any
 from dpadmm.checks import plural
 from dpadmm.codec import encode
 from dpadmm.errors import InputError
+from dpadmm.methods.base import Topology
 from dpadmm.noise.sampler import family_of
 from dpadmm.planner.forecast import Forecast
 from dpadmm.privacy.accounting import Account
@@ -364,21 +365,16 @@ class SiloFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wiring:
-    """Who talks to whom: pairs of silos, or all with a coordinator, or nobody (each silo speaks once)."""
-
-    words: str
-    edges: tuple[tuple[int, int], ...] = ()
-    has_coordinator: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class MethodChoice:
-    """The plan in words: which method, how it was set and why, and what simulations on synthetic data showed before."""
+    """Which method ran, how it was set and why, and what simulations on synthetic data showed before.
+
+    topology: who talks to whom, on a graph the pairs in `edges`. settings: with their names, for readers.
+    """
 
     method: str
-    summary: str
     rounds: int
+    topology: Topology
+    edges: tuple[tuple[int, int], ...]
     settings: tuple[tuple[str, str], ...]
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -405,13 +401,21 @@ NOT_STATED = Accountability()
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundCurve:
-    """One figure per round, with what it means; `rounds` are the rounds it was seen in."""
+class RoundFacts:
+    """What can be computed from the released messages of a round; of several kinds of messages, from the first.
 
-    name: str
-    meaning: str
-    rounds: tuple[int, ...]
-    values: tuple[float, ...]
+    movement: how far the mean message is from that of the round before. average_movement: how far the mean of all
+    messages so far moved. messages: how many there are. size: their mean norm, noise included; noise: the expected norm
+    of the noise in one; bound: how far one unit can move it. These are None where only estimates are public.
+    """
+
+    round: int
+    movement: float
+    average_movement: float
+    messages: int = 1
+    size: float | None = None
+    noise: float | None = None
+    bound: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

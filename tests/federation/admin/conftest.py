@@ -14,7 +14,13 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from tests.contracts.in_memory import Carried, InMemory
 
 from dpadmm.data import Numeric, Schema, ThresholdLabel
-from dpadmm.federation.admin.rehearsal import Rehearsal, coordinating, p_admm_terms, prepared, rehearsal_policy
+from dpadmm.federation.admin.rehearsal import (
+    Rehearsal,
+    p_admm_terms,
+    prepare_rehearsal,
+    rehearsal_policy,
+    serve_in_thread,
+)
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
 from dpadmm.federation.https.service import free_port
@@ -72,7 +78,7 @@ class Federation:
     def served(self):
         """Serve the coordinator on the loopback; yield the service and its address."""
         port = free_port()
-        with coordinating(self.rehearsal.coordinator, port) as service:
+        with serve_in_thread(self.rehearsal.coordinator, port) as service:
             yield service, f"127.0.0.1:{port}"
 
 
@@ -83,7 +89,7 @@ def template(tmp_path_factory) -> Rehearsal:
     rows = {"age": [*range(20, 59), float(CELL)], "dose": [i % 7 for i in range(40)], "result": [1, -1] * 20}
     tables = {name: pd.DataFrame(rows) for name in ("north", "south")}
     terms = p_admm_terms(schema, ROUNDS, 1.0)
-    return prepared(tmp_path_factory.mktemp("template"), tables, schema, terms, rehearsal_policy, (2.0, 1e-5))
+    return prepare_rehearsal(tmp_path_factory.mktemp("template"), tables, schema, terms, rehearsal_policy, (2.0, 1e-5))
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.status import DriveState, coordinator_status
+from dpadmm.federation.admin.status import RunState, coordinator_status
 from dpadmm.federation.coordinator import MOST_NOTES, Coordinator
-from dpadmm.federation.https.notice import CoordinatorNotice
+from dpadmm.federation.https.process_status import CoordinatorProcess, read_status
 from dpadmm.federation.locks import is_held
 
 
@@ -30,12 +30,12 @@ def opened(federation) -> Coordinator:
 def test_before_and_after_it_is_asked_for(federation, unchanged):
     assert status_of(federation).runs == ()
     opened(federation).close()
-    assert the_run(federation).state is DriveState.NOT_ASKED
+    assert the_run(federation).state is RunState.NOT_REQUESTED
     with closing(opened(federation)) as run:
         run.ask()
     with unchanged():
         run = the_run(federation)
-    assert run.state is DriveState.RESTING
+    assert run.state is RunState.RESTING
     assert [(each.name, each.is_awaited, each.has_joined) for each in run.silos] == [
         ("north", True, None),
         ("south", True, None),
@@ -61,7 +61,7 @@ def test_at_its_end(federation, unchanged):
     federation.drive()
     with unchanged():
         told = the_run(federation)
-    assert (told.state, told.round, told.reason) == (DriveState.FINISHED, 4, None)
+    assert (told.state, told.round, told.reason) == (RunState.FINISHED, 4, None)
     assert [each.epsilon for each in told.silos] == pytest.approx([1.0, 1.0])
     assert not any(each.is_awaited for each in told.silos)
 
@@ -70,20 +70,20 @@ def test_why_it_has_stopped(federation):
     (federation.rehearsal.place / "north.csv").unlink()
     federation.drive()
     told = the_run(federation)
-    assert told.state is DriveState.STOPPED
+    assert told.state is RunState.STOPPED
     assert told.reason == "north refuses: The table of north cannot be read."
 
 
 def test_a_file_that_cannot_be_read_hides_no_other(federation):
     federation.drive()
     (federation.file.parent / "other.db").write_bytes(b"nothing")
-    states = {run.file: run.state for run in status_of(federation).runs}
-    assert states == {"other": DriveState.UNREADABLE, federation.file.stem: DriveState.FINISHED}
+    states = {run.digest: run.state for run in status_of(federation).runs}
+    assert states == {"other": RunState.UNREADABLE, federation.file.stem: RunState.FINISHED}
 
 
 def test_who_is_there_as_the_serving_process_tells(federation, waiting):
     """South has joined and waits; north is away and is the only one who is awaited."""
-    from dpadmm.federation.https.line import Line, dialled
+    from dpadmm.federation.https.client import Address, SiloClient, open_client
     from dpadmm.federation.silo import Silo
 
     files = federation.rehearsal.coordinator
@@ -94,24 +94,24 @@ def test_who_is_there_as_the_serving_process_tells(federation, waiting):
         told = status_of(federation)
         assert told.is_serving
         assert (told.process.host, told.process.port) == ("127.0.0.1", int(address.rpartition(":")[2]))
-        assert told.runs[0].state is DriveState.RUNNING
+        assert told.runs[0].state is RunState.RUNNING
 
         with closing(Silo(federation.rehearsal.silos["south"].directory)) as silo:
-            line = Line(silo, address, Patience())
-            with dialled(
-                address, silo.key, silo.files.certificate, [federation.rehearsal.agreement.coordinator]
+            line = SiloClient(silo, address, Patience())
+            with open_client(
+                Address.parse(address), silo.key, silo.files.certificate, [federation.rehearsal.agreement.coordinator]
             ) as client:
-                line._exchange(client)
+                line.exchange(client)
                 waiting(lambda: status_of(federation).runs[0].silos[1].has_joined)
                 north, south = status_of(federation).runs[0].silos
                 assert (south.is_connected, south.is_awaited) == (True, False)
                 assert (north.is_connected, north.seen, north.is_awaited) == (False, None, True)
             waiting(lambda: not status_of(federation).runs[0].silos[1].is_connected)
         assert status_of(federation).runs[0].silos[1].seen is not None
-        assert service.notice().driven(federation.file.stem).absent == ("north",)
+        assert service.status().joined == {federation.file.stem: ("south",)}
     assert not is_held(files.lock)
-    assert the_run(federation).state is DriveState.RESTING
-    assert CoordinatorNotice.read(files.status).pid
+    assert the_run(federation).state is RunState.RESTING
+    assert read_status(files.status, CoordinatorProcess).pid
 
 
 class Patience:
@@ -127,7 +127,7 @@ class Patience:
 
 def test_its_keys_are_plain_values(federation):
     federation.drive()
-    told = json.loads(json.dumps(status_of(federation).document()))
+    told = json.loads(json.dumps(status_of(federation).as_json()))
     assert set(told) == {"directory", "is_serving", "process", "runs"}
     assert told["runs"][0]["state"] == "finished"
     assert set(told["runs"][0]["silos"][0]) == {

@@ -18,35 +18,39 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.federation.admin import dialling, doctor
-from dpadmm.federation.admin.checkups import Health, document, has_problem
+from dpadmm.federation.admin import connection_check, doctor
 from dpadmm.federation.admin.doctor import examine_coordinator, examine_silo
-from dpadmm.federation.admin.rehearsal import coordinating
+from dpadmm.federation.admin.finding import Level
+from dpadmm.federation.admin.rehearsal import serve_in_thread
 from dpadmm.federation.admin.status import silo_status
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.https import certificates
-from dpadmm.federation.https.service import free_port, serving
+from dpadmm.federation.https import tls
+from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.locks import sole
 
 
 @pytest.fixture(autouse=True)
 def no_time_service(monkeypatch):
     """What this machine says of its clock is no matter of these tests."""
-    monkeypatch.setattr(doctor, "time_service", lambda: iter(()))
+    monkeypatch.setattr(doctor, "check_time_service", lambda: iter(()))
 
 
 def examined(federation, address=None):
     return examine_silo(federation.north.directory, address)
 
 
+def has_problem(checks):
+    return any(each.level is Level.PROBLEM for each in checks)
+
+
 def found(checks, name):
     """The findings of one check, as health and words."""
-    return [(each.health, each.words) for each in checks if each.check == name]
+    return [(each.level, each.text) for each in checks if each.check == name]
 
 
 def worst(checks, name):
     """The one finding of a check that is not well."""
-    (one,) = [words for health, words in found(checks, name) if health is not Health.OK]
+    (one,) = [words for health, words in found(checks, name) if health is not Level.OK]
     return one
 
 
@@ -57,9 +61,9 @@ def test_a_silo_that_is_well(federation):
     assert {path.name for path in federation.north.directory.iterdir()} == before
     assert not has_problem(checks)
     names = ["installed", "files", "key", "writing", "serving", "policy", "schema", "ledger", "budget", "table", "disk"]
-    assert [each.check for each in checks] == [*names, "line"]
-    unwell = {each.check for each in checks if each.health is not Health.OK}
-    assert unwell == {"serving", "line"}  # nobody serves, and no address was given
+    assert [each.check for each in checks] == [*names, "connection"]
+    unwell = {each.check for each in checks if each.level is not Level.OK}
+    assert unwell == {"serving", "connection"}  # nobody serves, and no address was given
 
 
 def test_a_silo_that_was_invited_is_served_without_its_coordinators_address(federation):
@@ -146,9 +150,9 @@ def test_a_fault_is_found_by_name_and_no_cell_is_shown(federation, fault):
     make(federation)
     checks = examined(federation)
     assert has_problem(checks)
-    problems = [each.words for each in checks if each.check == fault.strip() and each.health is Health.PROBLEM]
-    assert any(words in each for each in problems), [(each.check, each.line) for each in checks]
-    assert not any(cell in json.dumps(document(checks)) for cell in ("73.125", "61.5", "secret"))
+    problems = [each.text for each in checks if each.check == fault.strip() and each.level is Level.PROBLEM]
+    assert any(words in each for each in problems), [(each.check, each.text) for each in checks]
+    assert not any(cell in json.dumps([each.as_json() for each in checks]) for cell in ("73.125", "61.5", "secret"))
 
 
 def test_the_text_of_errors_that_are_not_ours_is_not_shown(federation, monkeypatch):
@@ -175,7 +179,7 @@ def test_a_directory_of_another_user(federation):
     assert "but this is root" in worst(examined(federation), "files")
 
 
-@pytest.mark.parametrize(("free", "health"), [(10_000, Health.PROBLEM), (50e6, Health.WARNING), (50e9, Health.OK)])
+@pytest.mark.parametrize(("free", "health"), [(10_000, Level.PROBLEM), (50e6, Level.WARNING), (50e9, Level.OK)])
 def test_the_disk_must_last_for_the_rounds_that_are_due(federation, monkeypatch, free, health):
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=free))
     ((told, words),) = found(examined(federation), "disk")
@@ -196,11 +200,11 @@ def test_who_serves(federation):
         assert worst(examined(federation), "serving") == "a process serves it, but reports no status"
 
 
-@pytest.mark.parametrize(("told", "health"), [("yes", Health.OK), ("no", Health.WARNING), ("", None)])
+@pytest.mark.parametrize(("told", "health"), [("yes", Level.OK), ("no", Level.WARNING), ("", None)])
 def test_the_time_service_of_the_system(monkeypatch, told, health):
     monkeypatch.undo()
     monkeypatch.setattr("subprocess.run", lambda *_, **__: SimpleNamespace(stdout=f"{told}\n"))
-    assert [each.health for each in doctor.time_service()] == ([] if health is None else [health])
+    assert [each.level for each in doctor.check_time_service()] == ([] if health is None else [health])
 
 
 def test_nobody_listens(federation):
@@ -237,14 +241,14 @@ def test_somebody_without_tls(federation):
     with answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") as address:
         checks = examined(federation, address)
     assert "does not speak TLS" in worst(checks, "TLS")
-    assert [health for health, _ in found(checks, "port")] == [Health.OK]
+    assert [health for health, _ in found(checks, "port")] == [Level.OK]
 
 
 def test_another_coordinator_or_a_proxy_that_opens_tls(federation, tmp_path):
     other = CoordinatorFiles(tmp_path / "other")
     other.create()
     port = free_port()
-    with coordinating(other, port):
+    with serve_in_thread(other, port):
         checks = examined(federation, f"127.0.0.1:{port}")
     assert worst(checks, "TLS") == "the server there is not the coordinator of any approved terms"
 
@@ -286,7 +290,7 @@ class Refusing(socketserver.StreamRequestHandler):
 def test_a_proxy_of_the_environment(federation, monkeypatch, kind):
     far = free_port("127.0.0.2")
     with ExitStack() as ends:
-        ends.enter_context(serving(federation.rehearsal.coordinator, "127.0.0.2", far))
+        ends.enter_context(serve_coordinator(federation.rehearsal.coordinator, "127.0.0.2", far))
         port = free_port()
         if kind is not None:
             proxy = ends.enter_context(socketserver.ThreadingTCPServer(("127.0.0.1", port), kind))
@@ -294,7 +298,7 @@ def test_a_proxy_of_the_environment(federation, monkeypatch, kind):
             threading.Thread(target=proxy.serve_forever, daemon=True).start()
         monkeypatch.setenv("HTTPS_PROXY", f"http://user:word@127.0.0.1:{port}")
         checks = examined(federation, f"127.0.0.2:{far}")
-    assert found(checks, "proxy")[0] == (Health.OK, f"connects through 127.0.0.1, port {port}, as HTTPS_PROXY says")
+    assert found(checks, "proxy")[0] == (Level.OK, f"connects through 127.0.0.1, port {port}, as HTTPS_PROXY says")
     if kind is Passing:
         assert not has_problem(checks)
         assert "no open run with this silo's key yet" in found(checks, "HTTP")[0][1]
@@ -302,7 +306,7 @@ def test_a_proxy_of_the_environment(federation, monkeypatch, kind):
         assert worst(checks, "proxy") == "it does not let the connection through: 403 Forbidden"
     else:
         assert worst(checks, "port") == f"nothing listens on 127.0.0.1, port {port}"
-    assert "word" not in " ".join(each.line for each in checks if each.check in ("proxy", "port", "TLS", "HTTP"))
+    assert "word" not in " ".join(each.text for each in checks if each.check in ("proxy", "port", "TLS", "HTTP"))
 
 
 def test_without_approved_terms_nobody_can_tell_who_it_is(federation, tmp_path):
@@ -325,7 +329,7 @@ def test_the_right_coordinator_without_a_run_is_fine(federation, host):
         assert not found(checks, "proxy")
         assert len(found(checks, "name")) == (host != "127.0.0.1")
         ((health, words),) = found(checks, "HTTP")
-        assert health is Health.OK
+        assert health is Level.OK
         assert "no open run with this silo's key yet" in words
 
 
@@ -337,29 +341,29 @@ def asked(federation):
 def test_the_right_coordinator_with_an_open_run(federation, waiting):
     asked(federation)
     with federation.served() as (service, address):
-        waiting(lambda: service.notice().runs)
+        waiting(lambda: service.status().joined)
         checks = examined(federation, address)
     assert not has_problem(checks)
-    assert found(checks, "HTTP") == [(Health.OK, "the coordinator answers, and has an open run with this silo")]
-    assert (Health.OK, "it agrees with the coordinator's") in found(checks, "clock")
+    assert found(checks, "HTTP") == [(Level.OK, "the coordinator answers, and has an open run with this silo")]
+    assert (Level.OK, "it agrees with the coordinator's") in found(checks, "clock")
 
 
 def test_a_run_that_is_over_is_fine(federation, waiting):
     asked(federation)
     with federation.served() as (service, address):
-        waiting(lambda: service.notice().runs)
-        box = service.post._boxes[0]
+        waiting(lambda: service.status().joined)
+        box = service.queue._runs[0]
         box.close()
         ((health, words),) = found(examined(federation, address), "HTTP")
-    assert health is Health.OK
+    assert health is Level.OK
     assert "it has no open run with this silo now" in words
 
 
 def test_clocks_that_differ(federation, waiting, monkeypatch):
     asked(federation)
-    monkeypatch.setattr("dpadmm.federation.https.app.formatdate", lambda **_: formatdate(1e9, usegmt=True))
+    monkeypatch.setattr("dpadmm.federation.https.server.formatdate", lambda **_: formatdate(1e9, usegmt=True))
     with federation.served() as (service, address):
-        waiting(lambda: service.notice().runs)
+        waiting(lambda: service.status().joined)
         checks = examined(federation, address)
     assert "s ahead of the coordinator's" in worst(checks, "clock")
 
@@ -386,16 +390,16 @@ def test_a_clock_that_is_days_off(federation, waiting, monkeypatch, days, check,
     """It is read off the coordinator's certificate, where it hangs up and tells no time."""
     asked(federation)
     with federation.served() as (service, address):
-        waiting(lambda: service.notice().runs)
+        waiting(lambda: service.status().joined)
         monkeypatch.setattr(Later, "days", days)
-        monkeypatch.setattr(certificates, "datetime", Later)
-        monkeypatch.setattr(dialling, "datetime", Later)
+        monkeypatch.setattr(tls, "datetime", Later)
+        monkeypatch.setattr(connection_check, "datetime", Later)
         assert words in worst(examined(federation, address), check)
 
 
 def test_a_coordinator_whose_certificate_is_not_valid_yet_by_this_clock(federation, monkeypatch):
     monkeypatch.setattr(Later, "days", 5)
-    monkeypatch.setattr(certificates, "datetime", Later)
+    monkeypatch.setattr(tls, "datetime", Later)
     with federation.served() as (_, address):
         monkeypatch.setattr(Later, "days", 0)
         checks = examined(federation, address)
@@ -404,27 +408,29 @@ def test_a_coordinator_whose_certificate_is_not_valid_yet_by_this_clock(federati
 
 def test_a_silo_that_waits_for_letters_is_not_disturbed(federation, waiting):
     """Its wait goes on, its connection stays, its certificate's file is the same, and it gets its next letter."""
-    from dpadmm.federation.https.line import Line, dialled
+    from dpadmm.federation.https.client import Address, SiloClient, open_client
     from dpadmm.federation.silo import Silo
 
     asked(federation)
     with federation.served() as (service, address), closing(Silo(federation.north.directory)) as silo:
-        waiting(lambda: service.notice().runs)
-        line, key = Line(silo, address, Patience()), silo.public_key
-        with dialled(address, silo.key, silo.files.certificate, [federation.rehearsal.agreement.coordinator]) as client:
-            line._exchange(client)  # joins
+        waiting(lambda: service.status().joined)
+        line, key = SiloClient(silo, address, Patience()), silo.public_key
+        with open_client(
+            Address.parse(address), silo.key, silo.files.certificate, [federation.rehearsal.agreement.coordinator]
+        ) as client:
+            line.exchange(client)  # joins
             letters = []
             waiter = threading.Thread(target=lambda: letters.append(client.get("/next").content), daemon=True)
             waiter.start()
-            waiting(lambda: key in service.post._polls)
-            poll, certificate = service.post._polls[key], federation.north.certificate.read_bytes()
+            waiting(lambda: key in service.queue._polls)
+            poll, certificate = service.queue._polls[key], federation.north.certificate.read_bytes()
             checks = examined(federation, address)
             assert not has_problem(checks)
-            assert found(checks, "HTTP") == [(Health.OK, "the coordinator answers, and has an open run with this silo")]
-            assert service.post._polls[key] is poll
+            assert found(checks, "HTTP") == [(Level.OK, "the coordinator answers, and has an open run with this silo")]
+            assert service.queue._polls[key] is poll
             assert not poll.done()
             assert federation.north.certificate.read_bytes() == certificate
-            service.post._boxes[0].send(key, silo.key.seal(b"a letter"))
+            service.queue._runs[0].send(key, silo.key.seal(b"a letter"))
             waiter.join(120)
             assert letters == [silo.key.seal(b"a letter")]
 
@@ -443,9 +449,9 @@ def test_a_coordinator_that_is_well(federation, waiting):
     with federation.served() as (_, address):
         waiting(federation.rehearsal.coordinator.status.exists)
         checks = examine_coordinator(federation.rehearsal.coordinator.directory)
-        assert [each.health for each in checks] == [Health.OK] * len(checks)
+        assert [each.level for each in checks] == [Level.OK] * len(checks)
         port = address.rpartition(":")[2]
-        assert found(checks, "port") == [(Health.OK, f"127.0.0.1, port {port} answers with this coordinator's key")]
+        assert found(checks, "port") == [(Level.OK, f"127.0.0.1, port {port} answers with this coordinator's key")]
     checks = examine_coordinator(federation.rehearsal.coordinator.directory)
     assert not has_problem(checks)
     assert worst(checks, "serving") == "no process serves this directory now"

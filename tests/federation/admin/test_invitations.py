@@ -1,5 +1,6 @@
 """Invitations: who may register, as whom, once; and who is let in at the port, for what."""
 
+import json
 import os
 import stat
 import threading
@@ -13,27 +14,28 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 import httpx
+from tests.protections import changed, nested
 
 from dpadmm.data import Numeric, Schema, Screening, ThresholdLabel
 from dpadmm.data.reading import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.admin.joining import Guest, OwnRules, check_silo, make_silo
+from dpadmm.federation.admin.joining import InvitedSilo, OwnerRules, check_silo, create_silo
 from dpadmm.federation.agreement import read_federation, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
-from dpadmm.federation.https import app
-from dpadmm.federation.https.line import dialled
-from dpadmm.federation.https.service import free_port, serving
-from dpadmm.federation.https.trouble import CutOff
-from dpadmm.federation.invitations import Invitation, Studies
+from dpadmm.federation.https import server
+from dpadmm.federation.https.client import Address, open_client
+from dpadmm.federation.https.connection_errors import CoordinatorUnavailable
+from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.keys import SigningKey, open_envelope
 from dpadmm.federation.messages import Join, Register
-from dpadmm.federation.policy import FULLY_CERTIFIED, Policy
+from dpadmm.federation.policy import FULLY_CERTIFIED, Policy, SiloEntry
 from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.studies import Invitation, Studies
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.privacy.protection import Protection, Relation, View
 
 SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
 NAMES = ("clinic", "north", "south")
@@ -47,8 +49,9 @@ def table(path, seed: int, rows: int = 60):
 
 
 def asked(key: SigningKey, **others) -> Invitation:
-    told = {"study": "asthma", "address": "127.0.0.1:1", "epsilon": 1.0, "delta": 1e-6, "view": "aggregate"}
-    return Invitation(**({"coordinator": key.public, "schema": SCHEMA.to_json()} | told | others))
+    told = {"study": "asthma", "address": "127.0.0.1:1", "epsilon": 1.0, "delta": 1e-6, "view": View.AGGREGATE}
+    told |= {"coordinator": key.public, "schema": SCHEMA.to_json()}
+    return Invitation(**nested(Protection(), told | others))
 
 
 class World:
@@ -67,12 +70,12 @@ class World:
     def silo(self, name: str, budget: float = 2.0) -> Silo:
         if not (self.place / name).exists():
             data = table(self.place / f"{name}.csv", len(name))
-            rules = OwnRules(data=data, budget_epsilon=budget, screening=Screening())
-            make_silo(self.invitation(name), self.place / name, rules)
+            rules = OwnerRules(data=data, budget_epsilon=budget, screening=Screening())
+            create_silo(self.invitation(name), self.place / name, rules)
         return Silo(self.place / name)
 
     def told(self, silo: Silo, /, **others) -> bytes:
-        fields = {"study": "asthma", "silo": silo.policy.name, "entry": SiloEntry.of(silo).text()} | others
+        fields = {"study": "asthma", "silo": silo.policy.name, "entry": silo.entry()} | others
         return silo.key.seal(Register(**fields).encode())
 
     def register(self, name: str) -> None:
@@ -112,13 +115,13 @@ def test_all_register_and_get_terms_that_their_rules_and_budgets_allow(world):
         envelope = world.studies.terms(world.invitation(name).key.public)
         told = messages.read(open_envelope(envelope, world.key.public))
         assert isinstance(told, Join)
-        assert told.terms == world.study.terms().as_json()
+        assert told.terms == world.study.terms()
     assert world.study.terms().is_masked
-    assert world.study.terms().colluders == 1
+    assert world.study.terms().protection.colluders == 1
 
 
 def test_terms_are_for_those_who_have_registered(tmp_path):
-    world = World(tmp_path, view="eavesdropper")
+    world = World(tmp_path, view=View.EAVESDROPPER)
     for name in NAMES[:2]:
         world.register(name)
     made = draft(world.study.entries(), SCHEMA, world.invitation("north").target)
@@ -138,35 +141,41 @@ def test_an_invitation_is_for_one_silo_and_one_key(world):
         world.studies.register(stolen.key.public, world.told(other, silo="north"))
     with pytest.raises(Refusal, match="The invitation is for north"):
         world.studies.register(stolen.key.public, world.told(world.silo("north"), study="another"))
-    entry = replace(SiloEntry.of(other), name="north")
+    entry = replace(other.entry(), name="north")
     with pytest.raises(Refusal, match=r"registered before.*invite you again.*somebody else has the invitation"):
-        world.studies.register(stolen.key.public, world.told(other, silo="north", entry=entry.text()))
+        world.studies.register(stolen.key.public, world.told(other, silo="north", entry=entry))
     assert SiloEntry.load(world.study.entry("north")).key == world.silo("north").public_key
 
 
 def test_an_entry_must_be_signed_by_the_key_it_names(world):
     silo, key = world.silo("north"), world.invitation("north").key.public
-    entry = replace(SiloEntry.of(silo), key=world.silo("south").public_key)
+    entry = replace(silo.entry(), key=world.silo("south").public_key)
     with pytest.raises(MessageError, match="signature"):
-        world.studies.register(key, world.told(silo, entry=entry.text()))
+        world.studies.register(key, world.told(silo, entry=entry))
     with pytest.raises(Refusal, match="a different schema"):
-        world.studies.register(key, world.told(silo, entry=replace(SiloEntry.of(silo), schema="0" * 64).text()))
+        world.studies.register(key, world.told(silo, entry=replace(silo.entry(), schema="0" * 64)))
     assert world.study.absent() == list(NAMES)
 
 
-FACTS_OF = 'name = "north"\nkey = "{0}"\nschema = "{0}"\n'.format("0" * 64)
-NO_ENTRIES = ["", "a = 1", "= =", "methods = 3", "x = " + "[" * 1900, "methods = []\nname = 1"]
+NO_ENTRIES = ["north", {}, {"a": 1}, {"name": 1}, {"methods": "p-admm"}, {"methods": [1]}]
 NO_ENTRIES += [
-    FACTS_OF + f'methods = ["p-admm"]\nrecords = {odd}' for odd in ("0", "false", '""', "[]", "nan", "inf", "9" * 30)
+    {"methods": [float("nan")]},
+    {"methods": {}},
+    {"schema": 5},
+    {"key": "0"},
+    {"protection": {"view": "web"}},
 ]
-NO_ENTRIES += [FACTS_OF + f"records = 5\nmethods = {odd}" for odd in ('"p-admm"', "[1]", "[nan]", "{}")]
-NO_ENTRIES += [FACTS_OF.replace("schema = ", "schema = 5 #") + 'methods = ["p-admm"]\nrecords = 5']
+NO_ENTRIES += [{"records": odd} for odd in (0, False, "", [], float("nan"), 10**30)]
 
 
-@pytest.mark.parametrize("text", NO_ENTRIES)
-def test_entries_that_are_none_are_refused(world, text):
-    with pytest.raises(InputError, match="is not a silo's entry"):
-        world.studies.register(world.invitation("north").key.public, world.told(world.silo("north"), entry=text))
+@pytest.mark.parametrize("wrong", NO_ENTRIES, ids=repr)
+def test_entries_that_are_none_are_refused(world, wrong):
+    silo = world.silo("north")
+    body = json.loads(world.told(silo)[64:])
+    body["entry"] = (body["entry"] | wrong if wrong else wrong) if isinstance(wrong, dict) else wrong
+    with pytest.raises(Refusal):
+        world.studies.register(world.invitation("north").key.public, silo.key.seal(json.dumps(body).encode()))
+    assert "north" in world.study.absent()
 
 
 REFUSED = {
@@ -182,10 +191,10 @@ REFUSED = {
     "too long": ({}, ("x" * 101, "south"), "at most 100 bytes"),
     "alike in case": ({}, ("North", "north", "south"), "confused with another's; got North, north"),
     "alike to the eye": ({}, ("caf\u00e9", "cafe\u0301", "south"), "confused with another's"),
-    "no number": ({"relation": "add-or-remove", "nominal_records": -3}, NAMES, "nominal_records must be"),
+    "no number": ({"relation": Relation.ADD_OR_REMOVE, "nominal_records": -3}, NAMES, "nominal_records must be"),
     "a number too many": ({"nominal_records": 100}, NAMES, "otherwise leave that option out"),
-    "a number too few": ({"relation": "add-or-remove"}, NAMES, "otherwise leave that option out"),
-    "who sees less than silos": ({"view": "peer"}, NAMES, "view must be one of"),
+    "a number too few": ({"relation": Relation.ADD_OR_REMOVE}, NAMES, "otherwise leave that option out"),
+    "who sees less than silos": ({"view": View.PEER}, NAMES, "view must be one of"),
     "no key": ({"coordinator": "zz"}, NAMES, "64 hex digits"),
     "no address": ({"address": "a\nb"}, NAMES, "address"),
 }
@@ -225,7 +234,7 @@ def test_a_silo_is_made_with_the_budget_of_its_owner_against_the_view_of_the_stu
     with pytest.raises(InputError, match="is for 'south'"):
         check_silo(world.invitation("south"), silo)
     with pytest.raises(InputError, match="cannot count both"):
-        check_silo(replace(world.invitation("north"), view="eavesdropper", colluders=None), silo)
+        check_silo(changed(world.invitation("north"), view=View.EAVESDROPPER), silo)
     other = Schema((Numeric("age", 0, 99),), ThresholdLabel("result", 0)).to_json()
     with pytest.raises(InputError, match="a different schema"):
         check_silo(replace(world.invitation("north"), schema=other), silo)
@@ -237,20 +246,20 @@ def test_what_the_owner_and_the_study_say_stands_in_the_rules(tmp_path):
     (tmp_path / "bare.csv").write_text("30,1,1\n40,2,-1\n")
     schema = Schema((Numeric("column1", 0, 120), Numeric("column2", 0, 10)), ThresholdLabel("column3", 0))
     invitation = replace(world.invitation("north"), schema=schema.to_json())
-    rules = OwnRules(
+    rules = OwnerRules(
         data=tmp_path / "bare.csv",
         budget_epsilon=1.0,
         screening=screening,
         written=TableFormat(has_header=False),
         least_noise=0.25,
     )
-    make_silo(invitation, tmp_path / "north", rules)
+    create_silo(invitation, tmp_path / "north", rules)
     policy = Silo(tmp_path / "north").policy
     assert (policy.screening, policy.written.has_header, policy.least_noise) == (screening, False, 0.25)
-    assert (policy.colluders, policy.records_per_person, policy.silos_per_person) == (0, 3, 2)
+    assert policy.protection == world.invitation("north").protection
     assert "noisy-gradients" in policy.methods
-    plain = replace(invitation, view="eavesdropper", colluders=None)
-    make_silo(plain, tmp_path / "plain", rules)
+    plain = changed(invitation, view=View.EAVESDROPPER)
+    create_silo(plain, tmp_path / "plain", rules)
     assert Silo(tmp_path / "plain").policy.methods == FULLY_CERTIFIED
 
 
@@ -269,13 +278,13 @@ def test_a_damaged_invitation_is_left_aside_and_told(world, caplog):
 
 
 def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
-    world = World(tmp_path, view="public")
+    world = World(tmp_path, view=View.PUBLIC)
     data = table(tmp_path / "north.csv", 1)
-    rules = OwnRules(data=data, budget_epsilon=2.0, screening=Screening())
+    rules = OwnerRules(data=data, budget_epsilon=2.0, screening=Screening())
     with pytest.raises(InputError, match="--trust-coordinator"):
-        make_silo(world.invitation("north"), tmp_path / "north", rules)
+        create_silo(world.invitation("north"), tmp_path / "north", rules)
     assert not (tmp_path / "north").exists()
-    make_silo(world.invitation("north"), tmp_path / "north", replace(rules, trusts_coordinator=True))
+    create_silo(world.invitation("north"), tmp_path / "north", replace(rules, trusts_coordinator=True))
     assert Silo(tmp_path / "north").policy.trusts_coordinator
 
 
@@ -283,13 +292,13 @@ def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
 def served(world: World, port: int):
     """Serve the coordinator's port, and look for studies again and again."""
     stop = threading.Event()
-    with serving(world.files, "127.0.0.1", port) as service:
+    with serve_coordinator(world.files, "127.0.0.1", port) as service:
 
         def look():
             while not stop.wait(0.02):
-                service.look()
+                service.check_runs()
 
-        service.look()
+        service.check_runs()
         looking = threading.Thread(target=look, daemon=True)
         looking.start()
         yield service
@@ -307,7 +316,7 @@ def open_world(tmp_path_factory):
 
 
 def test_over_tls_a_guest_registers_and_fetches_what_the_coordinator_has_signed(open_world):
-    guests = {name: Guest(open_world.invitation(name), open_world.silo(name)) for name in NAMES}
+    guests = {name: InvitedSilo(open_world.invitation(name), open_world.silo(name)) for name in NAMES}
     for guest in guests.values():
         assert guest.terms() is None
         guest.register()
@@ -326,7 +335,7 @@ def test_over_tls_a_guest_registers_and_fetches_what_the_coordinator_has_signed(
 
 def request(world: World, key: SigningKey, method: str, path: str, content: bytes = b"") -> httpx.Response:
     where = world.invitation("north").address
-    with dialled(where, key, world.place / "probe.pem", [world.key.public]) as client:
+    with open_client(Address.parse(where), key, world.place / "probe.pem", [world.key.public]) as client:
         return client.request(method, path, content=content)
 
 
@@ -342,19 +351,19 @@ def test_an_invitation_opens_nothing_else(open_world):
 
 
 def test_who_was_not_invited_is_sent_away_before_anything_is_read(open_world):
-    with pytest.raises((httpx.HTTPError, CutOff)):
+    with pytest.raises((httpx.HTTPError, CoordinatorUnavailable)):
         request(open_world, SigningKey.new(), "GET", "/terms")
 
 
 def test_a_silos_own_key_is_no_invitation(open_world):
-    with pytest.raises((httpx.HTTPError, CutOff)):
+    with pytest.raises((httpx.HTTPError, CoordinatorUnavailable)):
         request(open_world, open_world.silo("north").key, "GET", "/terms")
 
 
 def test_a_guest_talks_to_the_coordinator_of_its_invitation_alone(open_world):
     asked_by = replace(open_world.invitation("north"), coordinator=SigningKey.new().public)
     with pytest.raises(httpx.HTTPError):
-        Guest(asked_by, open_world.silo("north")).register()
+        InvitedSilo(asked_by, open_world.silo("north")).register()
 
 
 def test_new_invitations_are_let_in_while_the_port_is_open(tmp_path):
@@ -362,9 +371,9 @@ def test_new_invitations_are_let_in_while_the_port_is_open(tmp_path):
     world = World(tmp_path, address=f"127.0.0.1:{port}")
     with served(world, port) as service:
         world.studies.invite(asked(world.key, study="second", address=f"127.0.0.1:{port}"), ["north", "south", "west"])
-        service.look()
+        service.check_runs()
         invitation = Invitation.load(world.studies.find("second").invitation("north"))
-        Guest(invitation, world.silo("north")).register()
+        InvitedSilo(invitation, world.silo("north")).register()
         assert world.studies.find("second").absent() == ["south", "west"]
         assert world.study.absent() == list(NAMES)
 
@@ -377,18 +386,18 @@ def test_a_withdrawn_invitation_opens_nothing_any_more_and_its_successor_does(tm
     world = World(tmp_path, address=f"127.0.0.1:{port}")
     stolen, silo = world.invitation("north"), world.silo("north")
     with served(world, port) as service:
-        Guest(stolen, silo).register()
+        InvitedSilo(stolen, silo).register()
         world.study.entry("north").unlink()
         world.study.invitation("north").unlink()
-        service.look()
+        service.check_runs()
         with pytest.raises(Refusal, match="no longer knows this invitation"):
-            Guest(stolen, silo).register()
+            InvitedSilo(stolen, silo).register()
         world.studies.invite(asked(world.key, address=f"127.0.0.1:{port}"), ["north"])
-        service.look()
+        service.check_runs()
         with pytest.raises(Refusal, match="no longer knows this invitation"):
-            Guest(stolen, silo).terms()
+            InvitedSilo(stolen, silo).terms()
         assert "north" in world.study.absent()
-        Guest(world.invitation("north"), silo).register()
+        InvitedSilo(world.invitation("north"), silo).register()
         assert "north" not in world.study.absent()
 
 
@@ -412,11 +421,11 @@ def test_names_in_any_script_are_written_as_they_are_read(tmp_path, name):
     study = Studies(files).invite(asked(files.create(), study=name), [name, "north", "south"])
     assert Invitation.load(study.invitation(name)).silo == name
     data = table(tmp_path / f"{name}.csv", 1)
-    rules = OwnRules(data=data, budget_epsilon=2.0, screening=Screening())
-    make_silo(Invitation.load(study.invitation(name)), tmp_path / name, rules)
+    rules = OwnerRules(data=data, budget_epsilon=2.0, screening=Screening())
+    create_silo(Invitation.load(study.invitation(name)), tmp_path / name, rules)
     silo = Silo(tmp_path / name)
-    entry = SiloEntry.of(silo)
-    assert SiloEntry.parse(entry.text(), "it") == entry
+    entry = silo.entry()
+    assert messages.read(Register(name, name, entry).encode()).entry == entry
     assert Policy.load(silo.files.policy).data == str(data)
 
 
@@ -445,8 +454,8 @@ def test_a_study_that_was_announced_by_half_can_be_announced_again(tmp_path, mon
 # --- what silos tell, and are told ------------------------------------------------------------------------------------
 
 FACTS = {
-    "another view": {"view": "eavesdropper", "colluders": 0},
-    "other neighbours": {"relation": "add-or-remove", "records": None},
+    "another view": {"view": View.EAVESDROPPER},
+    "other neighbours": {"relation": Relation.ADD_OR_REMOVE, "records": None},
     "more colluders": {"colluders": 2},
     "more records of a person": {"records_per_person": 2},
     "more silos of a person": {"silos_per_person": 2},
@@ -459,18 +468,18 @@ FACTS = {
 @pytest.mark.parametrize("facts", FACTS.values(), ids=FACTS)
 def test_a_silo_that_does_not_fit_the_study_is_refused_before_terms_are_drafted(world, facts):
     silo, key = world.silo("north"), world.invitation("north").key.public
-    entry = replace(SiloEntry.of(silo), **facts)
+    entry = silo.entry()
     with pytest.raises((InputError, Refusal)):
-        world.studies.register(key, world.told(silo, entry=entry.text()))
+        world.studies.register(key, world.told(silo, entry=changed(entry, **facts)))
     assert "north" in world.study.absent()
 
 
 def test_a_secret_number_is_not_told(tmp_path):
-    world = World(tmp_path, relation="add-or-remove", nominal_records=100)
+    world = World(tmp_path, relation=Relation.ADD_OR_REMOVE, nominal_records=100)
     silo = world.silo("north")
-    entry = SiloEntry.of(silo)
+    entry = silo.entry()
     assert entry.records is None
-    told = world.told(silo, entry=replace(entry, records=60).text())
+    told = world.told(silo, entry=replace(entry, records=60))
     with pytest.raises(InputError, match="secret in this study"):
         world.studies.register(world.invitation("north").key.public, told)
 
@@ -478,8 +487,8 @@ def test_a_secret_number_is_not_told(tmp_path):
 def test_terms_are_drafted_for_what_was_announced_where_silos_ask_for_less(tmp_path):
     world = World(tmp_path, colluders=1, records_per_person=3, silos_per_person=2)
     silo = world.silo("north")
-    entry = replace(SiloEntry.of(silo), colluders=0, records_per_person=1, silos_per_person=1)
-    world.studies.register(world.invitation("north").key.public, world.told(silo, entry=entry.text()))
+    entry = changed(silo.entry(), colluders=0, records_per_person=1, silos_per_person=1)
+    world.studies.register(world.invitation("north").key.public, world.told(silo, entry=entry))
     (found,) = world.study.entries()
     assert found.protection == world.invitation("north").protection
     assert found.key == silo.public_key
@@ -494,7 +503,7 @@ def offered(tmp_path_factory):
         world.register(name)
     terms = draft(world.study.entries(), SCHEMA, asked(world.key).target).terms("asthma", world.key.public)
     with served(world, port):
-        yield world, Guest(world.invitation("north"), world.silo("north")), terms
+        yield world, InvitedSilo(world.invitation("north"), world.silo("north")), terms
 
 
 OTHERWISE = {
@@ -510,17 +519,17 @@ def test_terms_that_were_not_announced_are_refused_whoever_signs_them(offered, c
     world, guest, terms = offered
     world.study.publish(terms)
     assert guest.terms() == terms
-    world.study.publish(replace(terms, **change))
+    world.study.publish(changed(terms, **change))
     with pytest.raises(Refusal, match=words):
         guest.check_protection(guest.terms())
 
 
 def test_what_the_coordinator_has_not_signed_as_terms_is_none(offered, monkeypatch):
     world, guest, terms = offered
-    body = Join(terms.as_json()).encode()
+    body = Join(terms).encode()
     told = {
         "signature": SigningKey.new().seal(body),
-        "something other than terms": world.key.seal(Register("asthma", "north", "").encode()),
+        "something other than terms": world.key.seal(Register("asthma", "north", guest.silo.entry()).encode()),
     }
     for words, envelope in told.items():
         monkeypatch.setattr(Studies, "terms", lambda *_, envelope=envelope: envelope)
@@ -551,10 +560,10 @@ def test_terms_are_written_as_they_are_read_in_any_script(offered, tmp_path):
 
 def test_a_guest_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
     world, _, terms = offered
-    guest, most = world.invitation("south"), int(app.BURST / app.GUEST_PRICE)
+    guest, most = world.invitation("south"), int(server.BURST / server.INVITED_COST)
     world.study.publish(terms)
-    monkeypatch.setattr(app, "RATE", 0.0)
-    with dialled(guest.address, guest.key, world.place / "probe.pem", [world.key.public]) as line:
+    monkeypatch.setattr(server, "RATE", 0.0)
+    with open_client(Address.parse(guest.address), guest.key, world.place / "probe.pem", [world.key.public]) as line:
         said = [line.get("/terms").status_code for _ in range(most + 1)]
     assert said == [200] * most + [429]
 
@@ -562,7 +571,7 @@ def test_a_guest_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
 def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch):
     port = free_port()
     world = World(tmp_path, address=f"127.0.0.1:{port}")
-    guest = Guest(world.invitation("north"), world.silo("north"))
+    guest = InvitedSilo(world.invitation("north"), world.silo("north"))
 
     def full(_):
         raise OSError(28, "No space left on device")
@@ -570,7 +579,7 @@ def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch):
     with served(world, port):
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", full)  # half of it is written
-            with pytest.raises(CutOff, match="HTTP 503"):
+            with pytest.raises(CoordinatorUnavailable, match="HTTP 503"):
                 guest.register()
         assert [name for name in os.listdir(world.study.directory) if "entry" in name] == []
         guest.register()
@@ -607,18 +616,18 @@ def test_of_two_who_make_the_same_silo_one_does(world, monkeypatch):
         patch.setattr(SigningKey, "create", overtaken)
         with pytest.raises(InputError, match="north cannot be created: Directory not empty"):
             world.silo("north")
-    assert SiloEntry.of(world.silo("north")).key == world.silo("north").public_key
+    assert world.silo("north").entry().key == world.silo("north").public_key
 
 
 def test_a_silo_can_be_made_in_a_directory_that_is_there_and_empty(world):
-    rules = OwnRules(data=table(world.place / "t.csv", 1), budget_epsilon=2.0, screening=Screening())
+    rules = OwnerRules(data=table(world.place / "t.csv", 1), budget_epsilon=2.0, screening=Screening())
     place = world.place / "volume"
     place.mkdir()
     kept = place.stat().st_ino
-    make_silo(world.invitation("north"), place, rules)
+    create_silo(world.invitation("north"), place, rules)
     assert place.stat().st_ino == kept
     assert Silo(place).policy.schema == str(place / "schema.json")
     with pytest.raises(InputError, match="is not empty"):
-        make_silo(world.invitation("north"), place, rules)
+        create_silo(world.invitation("north"), place, rules)
     with pytest.raises(InputError, match="cannot be created"):
-        make_silo(world.invitation("north"), world.place / "t.csv", rules)
+        create_silo(world.invitation("north"), world.place / "t.csv", rules)

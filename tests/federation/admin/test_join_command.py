@@ -14,13 +14,14 @@ from dpadmm.cli.approval import confirm, left_words
 from dpadmm.cli.main import app
 from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.joining import Guest
-from dpadmm.federation.agreement import Aggregation, Agreement, Participant
+from dpadmm.federation.admin.joining import InvitedSilo
+from dpadmm.federation.agreement import Agreement, Participant
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.invitations import Invitation, Studies
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.studies import Invitation, Studies
+from dpadmm.privacy.protection import Protection, View
 
 SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
 
@@ -35,15 +36,15 @@ def key(request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     files = CoordinatorFiles(tmp_path / "coordinator")
     key = files.create()
-    view = getattr(request, "param", "eavesdropper")
-    announced = {"study": "asthma", "address": "host:1", "epsilon": 1.0, "delta": 1e-6, "view": view}
+    hidden = Protection(view=View(getattr(request, "param", "eavesdropper")))
+    announced = {"study": "asthma", "address": "host:1", "epsilon": 1.0, "delta": 1e-6, "protection": hidden}
     asked = Invitation(coordinator=key.public, schema=SCHEMA.to_json(), **announced)
     study = Studies(files).invite(asked, ["north", "south", "west"])
     study.invitation("north").rename("north.invite")
     rng = np.random.default_rng(1)
     cells = {"age": rng.integers(20, 90, 40), "dose": rng.integers(0, 10, 40), "result": rng.choice([-1, 1], 40)}
     pd.DataFrame(cells).to_csv("north.csv", index=False)
-    monkeypatch.setattr(Guest, "register", lambda guest: None)
+    monkeypatch.setattr(InvitedSilo, "register", lambda guest: None)
     return key
 
 
@@ -52,11 +53,11 @@ def terms(key, monkeypatch):
     """Terms of the study, which the guest is told."""
     told: list[Agreement] = []
 
-    def fetch(guest: Guest) -> Agreement:
+    def fetch(guest: InvitedSilo) -> Agreement:
         if not told:
             keys = (guest.silo.public_key, SigningKey.new().public, SigningKey.new().public)
             people = tuple(map(Participant, ("north", "south", "west"), (40, 30, 20), keys))
-            is_plain = guest.invitation.view == "eavesdropper"
+            is_plain = guest.invitation.protection.view is View.EAVESDROPPER
             told.append(
                 Agreement(
                     run="asthma",
@@ -72,13 +73,13 @@ def terms(key, monkeypatch):
                     row_norm=SCHEMA.row_norm,
                     edges=((0, 1), (1, 2)) if is_plain else (),
                     mu=0.01,
-                    aggregation=Aggregation.PLAIN if is_plain else Aggregation.MASKED,
+                    protection=Protection(view=View.EAVESDROPPER if is_plain else View.AGGREGATE),
                 )
             )
-        guest._check_terms(told[-1])
+        guest.check_study(told[-1])
         return told[-1]
 
-    monkeypatch.setattr(Guest, "terms", fetch)
+    monkeypatch.setattr(InvitedSilo, "terms", fetch)
     return told
 
 
@@ -101,7 +102,7 @@ def test_a_refused_silo_is_made_and_can_try_again(key, terms, monkeypatch):
         raise Refusal("The coordinator refuses: not today.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Guest, "register", refused)
+        patch.setattr(InvitedSilo, "register", refused)
         said = join(*NEW)
     assert said.exit_code == 2
     assert "not today" in said.output
@@ -126,7 +127,7 @@ def test_what_is_left_is_told_before_the_silo_registers(terms, monkeypatch):
     def refused(guest):
         raise Refusal("The coordinator refuses: not today.")
 
-    monkeypatch.setattr(Guest, "register", refused)
+    monkeypatch.setattr(InvitedSilo, "register", refused)
     said = join(*NEW)
     assert "Left in this silo's ledger: epsilon 3 at delta 1e-06\n" in said.stdout
 

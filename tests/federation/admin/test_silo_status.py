@@ -17,18 +17,18 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from dpadmm.errors import InputError, ResumeError, SolverError
 from dpadmm.federation import durable
 from dpadmm.federation.admin.status import SHOWN_REFUSALS, RunState, silo_status
-from dpadmm.federation.https.notice import SiloNotice, telling
+from dpadmm.federation.https.process_status import SiloProcess, publish_status
 from dpadmm.federation.locks import sole
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import APPLICATION
 from dpadmm.privacy.ledger import open_for_reading
 
-NOTICE = SiloNotice(
+NOTICE = SiloProcess(
     pid=7,
     started="2026-01-01T00:00:00+00:00",
     coordinator="h:1",
     is_connected=False,
-    line="not dialled yet",
+    connection="not dialled yet",
     since="2026-01-01T00:00:00+00:00",
     skew_seconds=None,
     answered=None,
@@ -121,7 +121,7 @@ def test_while_it_serves(federation, waiting):
     with (
         sole(federation.north.lock, "This test"),
         closing(Silo(federation.north.directory)) as silo,
-        telling(federation.north.status, lambda: NOTICE),
+        publish_status(federation.north.status, lambda: NOTICE),
     ):
         waiting(federation.north.status.exists)
         before = sorted(path.name for path in federation.north.directory.iterdir())
@@ -156,7 +156,7 @@ def test_the_table_is_read_on_demand_alone_and_never_shown(federation, change):
     assert silo_status(federation.north.directory).data.is_same is None
     told = silo_status(federation.north.directory, is_data_checked=True)
     assert told.data.is_same is (change is None)
-    assert all(cell not in json.dumps(told.document()) for cell in ("73.125", "61.5", "not a number"))
+    assert all(cell not in json.dumps(told.as_json()) for cell in ("73.125", "61.5", "not a number"))
 
 
 def test_a_table_that_is_gone(federation):

@@ -59,17 +59,17 @@ def port(whole_port):
 @pytest.fixture
 def box(port, template, monkeypatch):
     """The letters of a run of all three; who looks for answers does not wait for them."""
-    monkeypatch.setattr("dpadmm.federation.https.post._LOOK_SECONDS", 0.01)
-    made = port.post.open(template.agreement)
+    monkeypatch.setattr("dpadmm.federation.https.queue._RECEIVE_SECONDS", 0.01)
+    made = port.queue.open(template.agreement)
     yield made
     made.close()
-    port.door.config.loaded_app._allowed.clear()
+    port.server.config.loaded_app._limits.clear()
 
 
 @pytest.fixture
 def reached(monkeypatch):
     """Whose connections have got as far as HTTP."""
-    from dpadmm.federation.https.door import SiloConnection
+    from dpadmm.federation.https.server import SiloConnection
 
     found, original = [], SiloConnection.connection_made
 

@@ -27,8 +27,8 @@ from dpadmm.federation import durable
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.https.line import Line, run_silo
-from dpadmm.federation.https.service import free_port, serving
+from dpadmm.federation.https.client import SiloClient, run_silo
+from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import policy_records
 from dpadmm.federation.silo_store import SiloStore
@@ -39,7 +39,7 @@ TRAPS = {
     "store": (SiloStore, "store"),  # after it, but before the transaction ends
     "commit": (durable, "exclusive"),  # after it: durable, not yet marked or sent
     "mark": (Ledger, "mark_answer"),  # between the state, the ledger's mark and the sending
-    "send": (Line, "_send"),  # after it: the coordinator has the answer, the silo does not know
+    "send": (SiloClient, "_send"),  # after it: the coordinator has the answer, the silo does not know
     "accept": (Coordinator, "accept"),
     "complete": (Coordinator, "_complete"),
 }
@@ -86,9 +86,9 @@ class Late:
 def coordinate(place: Path, port: int) -> None:
     """Serve until the run is done."""
     files = CoordinatorFiles(place / "coordinator")
-    with serving(files, "127.0.0.1", port) as service:
+    with serve_coordinator(files, "127.0.0.1", port) as service:
         while not service._done:
-            service.look()
+            service.check_runs()
             time.sleep(0.02)
 
 

@@ -24,11 +24,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from dpadmm.federation import messages
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.https.certificates import client_context, server_context, trust
-from dpadmm.federation.https.door import Door
-from dpadmm.federation.https.post import PostOffice
-from dpadmm.federation.https.processes import Ended
-from dpadmm.federation.invitations import Studies
+from dpadmm.federation.https.processes import StopRequested
+from dpadmm.federation.https.queue import MessageQueue
+from dpadmm.federation.https.server import TlsServer
+from dpadmm.federation.https.tls import client_context, server_context, trust
+from dpadmm.federation.studies import Studies
 
 HERE = "127.0.0.1"
 SECONDS = 20.0
@@ -66,20 +66,20 @@ class Port:
         self.listener = socket.create_server((HERE, 0))
         self.number = self.listener.getsockname()[1]
         self.loop = asyncio.new_event_loop()
-        self.post = PostOffice(self.loop)
-        self.door = Door(self.post, self.context, self.listener, Studies(CoordinatorFiles(place)))
+        self.queue = MessageQueue(self.loop)
+        self.server = TlsServer(self.queue, self.context, self.listener, Studies(CoordinatorFiles(place)))
         self._contexts, self._open = {}, []
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def _serve(self):
-        self.loop.run_until_complete(self.door.serve())
+        self.loop.run_until_complete(self.server.serve())
         self.loop.close()
 
     def close(self):
         """End it."""
         self.hang_up()
-        self.door.should_exit = True
+        self.server.should_exit = True
         self._thread.join(SECONDS)
         assert not self._thread.is_alive()
 
@@ -87,17 +87,17 @@ class Port:
         """Close every connection to it, and see that it is left alone."""
         while self._open:
             self._open.pop().close()
-        wait_for(lambda: not self.strangers and not any(self.door._silos.values()), "the end of all connections")
+        wait_for(lambda: not self.strangers and not any(self.server._silos.values()), "the end of all connections")
 
     @property
     def strangers(self):
         """Connections that have not shown a certificate."""
-        return len(self.door._strangers)
+        return len(self.server._handshakes)
 
     @property
     def silos(self):
         """By key, how many connections it has."""
-        return {key: len(own) for key, own in self.door._silos.items() if own}
+        return {key: len(own) for key, own in self.server._silos.items() if own}
 
     def context_of(self, name):
         """Return the TLS of a silo."""
@@ -297,7 +297,7 @@ class Tries:
     @contextlib.contextmanager
     def waiting(self):
         if self.is_asked:
-            raise Ended
+            raise StopRequested
         yield
 
     def sleep(self, _):

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.federation.https import app, certificates, door
+from dpadmm.federation.https import server, tls
 
 PATHS = ["/", "/next", "/answers/" + "0" * 64, "/docs", "/openapi.json", "/../runs"]
 METHODS = ["GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT"]
@@ -22,13 +22,13 @@ def hurried(**seconds):
     """Let the door and its app be impatient for a while: by name, how long each may take."""
     with pytest.MonkeyPatch.context() as patch:
         for name, limit in seconds.items():
-            patch.setattr(app if hasattr(app, name) else door, name, limit)
+            patch.setattr(server, name, limit)
         yield
 
 
 def is_in(port, line):
     """Whether a connection has been taken in."""
-    return any(each.client == line.getsockname() for own in port.door._silos.values() for each in own)
+    return any(each.client == line.getsockname() for own in port.server._silos.values() for each in own)
 
 
 # --- who comes in ----------------------------------------------------------------------------------------------------
@@ -128,10 +128,10 @@ def test_a_certificate_is_known_by_who_issued_it(foes, port, box, parties, reach
 
 def test_certificates_of_our_own_making_are_as_short_lived_as_they_say(foes, port, box, reached, monkeypatch):
     silo, place, context = port.keys["s0"], port.place / "old.pem", foes.showing()
-    certificates.renew(context, silo, place, is_server=False, valid=timedelta(hours=-1))
+    tls.renew(context, silo, place, is_server=False, valid=timedelta(hours=-1))
     assert heard(port, context) == b""
-    monkeypatch.setattr(certificates, "EARLIER", timedelta(hours=-1))
-    certificates.renew(context, silo, place, is_server=False)
+    monkeypatch.setattr(tls, "BACKDATED", timedelta(hours=-1))
+    tls.renew(context, silo, place, is_server=False)
     assert heard(port, context) == b""
     monkeypatch.undo()
     assert reached == []
@@ -154,7 +154,7 @@ def test_a_session_is_not_taken_up_again_without_a_certificate(foes, port, box):
 def test_a_silo_of_another_run_is_told_so_and_nothing_else(foes, port, template, parties):
     """Its key is known from an earlier run; the one that is open is not its own."""
     people = template.agreement.participants[1:]
-    other = port.post.open(replace(template.agreement, participants=people, edges=((0, 1),)))
+    other = port.queue.open(replace(template.agreement, participants=people, edges=((0, 1),)))
     mark = foes.ask(other, parties["s1"])
     for method in METHODS:
         for path in (*PATHS, f"/answers/{mark}"):
@@ -268,7 +268,7 @@ def test_who_does_not_read_is_cut_off(foes, port, box):
     silo, letter = port.keys["s0"], port.keys["s0"].seal(bytes(32 * 2**20))
     box.send(silo.public, letter)
     with hurried(READ_SECONDS=0.5), foes.grown() as memory:
-        lines = [port.dial("s0") for _ in range(door.MOST_PER_SILO)]
+        lines = [port.dial("s0") for _ in range(server.MOST_PER_SILO)]
         with contextlib.suppress(ssl.SSLError, ConnectionError):
             for _ in range(40):
                 for line in lines:
@@ -283,19 +283,19 @@ def test_who_does_not_read_is_cut_off(foes, port, box):
 
 
 def test_too_many_requests_are_refused_of_who_makes_them(foes, port, box, monkeypatch):
-    monkeypatch.setattr(app, "RATE", 0.0)
-    monkeypatch.setattr(app, "BURST", 5.0)
+    monkeypatch.setattr(server, "RATE", 0.0)
+    monkeypatch.setattr(server, "BURST", 5.0)
     assert [port.call("s0", "GET", "/elsewhere")[0] for _ in range(8)] == [404] * 5 + [429] * 3
     port.exchange(box, "s1")
 
 
 def test_too_many_connections_end_the_oldest_of_the_same_silo(foes, port, box):
     other, own = port.dial("s1"), []
-    for number in range(3 * door.MOST_PER_SILO):
+    for number in range(3 * server.MOST_PER_SILO):
         own.append(port.dial("s0"))
         foes.wait_for(lambda line=own[-1]: is_in(port, line), "a connection")
-        assert port.silos[port.keys["s0"].public] == min(number + 1, door.MOST_PER_SILO)
-    assert all(foes.is_cut(line) for line in own[: -door.MOST_PER_SILO])
+        assert port.silos[port.keys["s0"].public] == min(number + 1, server.MOST_PER_SILO)
+    assert all(foes.is_cut(line) for line in own[: -server.MOST_PER_SILO])
     port.exchange(box, "s0", own[-1])
     port.exchange(box, "s1", other)
 
@@ -443,9 +443,9 @@ def test_a_crowd_without_certificates_keeps_nobody_out(foes, port, box, many_fil
         coming.join()
         port.exchange(box, "s2")
     assert len(crowd) == number
-    assert 1 < most <= door.MOST_STRANGERS
+    assert 1 < most <= server.MOST_HANDSHAKES
     assert memory.peak < 48 * 2**20  # a buffer of 256 KiB for each who may be there
-    assert all(foes.is_cut(line) for line in crowd[: -door.MOST_STRANGERS])
+    assert all(foes.is_cut(line) for line in crowd[: -server.MOST_HANDSHAKES])
     for line in crowd:
         line.close()
     foes.wait_for(lambda: not port.strangers, "the end of the crowd")
@@ -455,7 +455,7 @@ def test_a_crowd_without_certificates_keeps_nobody_out(foes, port, box, many_fil
 @pytest.mark.parametrize("words", [b"", hello()[:50], hello()], ids=["silent", "half a word", "one word"])
 def test_who_shows_no_certificate_in_time_is_cut_off(foes, port, box, words):
     """Also whoever says it drop by drop."""
-    with hurried(STRANGER_SECONDS=0.3):
+    with hurried(HANDSHAKE_SECONDS=0.3):
         lines = [port.knock() for _ in range(20)]
         with contextlib.suppress(OSError):
             for place in range(len(words)):
@@ -470,8 +470,8 @@ def test_a_crowd_sends_away_only_who_comes_from_the_same_place(foes, port, box):
     """A silo has connected, and is slow to show its certificate."""
     slow = port.knock()
     foes.wait_for(lambda: port.strangers == 1, "the silo")
-    crowd = [port.knock("127.0.0.2") for _ in range(3 * door.MOST_STRANGERS)]
-    assert all(foes.is_cut(line) for line in crowd[: -door.MOST_STRANGERS])
+    crowd = [port.knock("127.0.0.2") for _ in range(3 * server.MOST_HANDSHAKES)]
+    assert all(foes.is_cut(line) for line in crowd[: -server.MOST_HANDSHAKES])
     line = port.context_of("s0").wrap_socket(slow)
     port._open.append(line)
     port.exchange(box, "s0", line)
@@ -479,7 +479,7 @@ def test_a_crowd_sends_away_only_who_comes_from_the_same_place(foes, port, box):
 
 def test_a_crowd_that_was_there_before_is_let_in_one_by_one(foes, port, box, monkeypatch):
     """Whoever is sent away is hung up on at once."""
-    monkeypatch.setattr(door, "MOST_STRANGERS", 8)
+    monkeypatch.setattr(server, "MOST_HANDSHAKES", 8)
     held, go = threading.Event(), threading.Event()
 
     def hold():
@@ -497,12 +497,12 @@ def test_a_crowd_that_was_there_before_is_let_in_one_by_one(foes, port, box, mon
 
 def test_a_silo_that_has_just_come_in_is_no_stranger_any_more(foes, port, box, monkeypatch):
     """Room is made at that very moment, as for a crowd."""
-    original = door.SiloConnection.connection_made
+    original = server.SiloConnection.connection_made
 
     def crowded(self, transport):
         original(self, transport)
-        while self.door._strangers:
-            self.door._make_room()
+        while self.tls_server._handshakes:
+            self.tls_server._make_room()
 
-    monkeypatch.setattr(door.SiloConnection, "connection_made", crowded)
+    monkeypatch.setattr(server.SiloConnection, "connection_made", crowded)
     port.exchange(box, "s0")

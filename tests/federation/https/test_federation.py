@@ -16,9 +16,16 @@ pytest.importorskip("httpx", reason="needs the extra dpadmm[federation]")
 
 
 from dpadmm.core.release import PlannedNoise
-from dpadmm.federation.admin.rehearsal import Rehearsal, p_admm_terms, prepared, rehearsal_policy, running, wait_until
-from dpadmm.federation.admin.watch import watch
-from dpadmm.federation.agreement import Aggregation, NoiseOrigin, read_federation
+from dpadmm.federation.admin.rehearsal import (
+    Rehearsal,
+    p_admm_terms,
+    prepare_rehearsal,
+    rehearsal_policy,
+    run_rehearsal,
+    wait_until,
+)
+from dpadmm.federation.admin.requested_run import request_run
+from dpadmm.federation.agreement import NoiseOrigin, read_federation
 from dpadmm.federation.columns import encoding_of
 from dpadmm.federation.outcome import FederationOutcome
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED
@@ -27,13 +34,15 @@ from dpadmm.federation.silo import Silo
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import LocalEngine, Stopping
 from dpadmm_research.datasets import heart
 
-MASKED = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": (), "aggregation": Aggregation.MASKED}
+MASKED = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": ()}
+MASKED |= {"protection": Protection(view=View.AGGREGATE)}
 
 
 def in_process(agreement, silos: Silos):
@@ -77,15 +86,16 @@ def check_end(worlds, rehearsal: Rehearsal, outcome: FederationOutcome, schema) 
 def made(worlds, place, tables, schema, rounds, budget=2.0, **change) -> Rehearsal:
     """Return a federation that is ready to run, of P-ADMM with a round 0 unless it is said otherwise."""
     build = p_admm_terms(schema, rounds, 1.0, reach=0.6, profile_share=0.2)
-    is_masked = change.get("aggregation") is Aggregation.MASKED
+    hidden = change.get("protection")
 
     def terms(people, key, digest):
         return replace(build(people, key, digest), **change)
 
     def policy(name, data, schema):
-        return replace(rehearsal_policy(name, data, schema), methods=FULLY_CERTIFIED + SUMMED)
+        rules = rehearsal_policy(name, data, schema)
+        return replace(rules, methods=FULLY_CERTIFIED + SUMMED, **({"protection": hidden} if hidden else {}))
 
-    return prepared(place, tables, schema, terms, policy, (budget, 1e-5), is_summed=is_masked)
+    return prepare_rehearsal(place, tables, schema, terms, policy, (budget, 1e-5))
 
 
 def small(worlds, place, rounds=2, silos=2, **change) -> Rehearsal:
@@ -96,7 +106,7 @@ def test_a_short_federation_of_processes(worlds, tmp_path):
     rehearsal = small(worlds, tmp_path)
     assert read_federation(tmp_path / "federation.toml").digest == rehearsal.agreement.digest
     shown = []
-    with running(rehearsal):
+    with run_rehearsal(rehearsal):
         outcome = rehearsal.federate(shown.append)
         pids = [process.popen.pid for process in rehearsal.nodes.values()]
     check_end(worlds, rehearsal, outcome, worlds.SCHEMA)
@@ -109,7 +119,7 @@ def test_a_short_federation_of_processes(worlds, tmp_path):
     said = (rehearsal.silos["s0"].directory / "silo.log").read_text()
     for words in (
         "silo 's0' is running; approved: 'rehearsal'",
-        "TLSv1.3; waiting for requests",
+        "TLS 1.3; waiting for requests",
         "joined: run 'rehearsal'",
         "answered: round 2 of 2, run 'rehearsal'; epsilon 1 so far",
         "silo 's0' ends",
@@ -119,18 +129,16 @@ def test_a_short_federation_of_processes(worlds, tmp_path):
     assert rehearsal.federate().estimate.tolist() == outcome.estimate.tolist()  # done: nothing is asked again
 
 
-@pytest.mark.parametrize("change", [{"reach": 0.0, "profile_share": 0.0}, {}, MASKED], ids=["bare", "profile", "masks"])
+@pytest.mark.parametrize("change", [{"reach": 0.0, "profile": None}, {}, MASKED], ids=["bare", "profile", "masks"])
 def test_heart_disease_with_its_four_hospitals(worlds, tmp_path, threads, change):
     if not os.environ.get("DPADMM_DATA"):
         pytest.skip("needs UCI heart disease: set DPADMM_DATA to the folder that holds heart_disease/")
     folder = heart.data_folder("heart_disease", None)
     wanted = [*heart.SCHEMA.column_names, heart.SCHEMA.label.name]
     tables = {hospital: heart._read(folder, hospital).dropna(subset=wanted) for hospital in heart.HOSPITALS}
-    if not change.get("profile_share", 1):
-        change = change | {"n_numeric": 0, "n_categorical": 0, "n_counts": 0}
     rehearsal = made(worlds, tmp_path, tables, heart.SCHEMA, 6, **change)
     with threads.staffed(rehearsal):
-        outcome = watch(rehearsal.coordinator, rehearsal.agreement)
+        outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
     check_end(worlds, rehearsal, outcome, heart.SCHEMA)
     assert [silo.records for silo in outcome.silos] == [303, 261, 46, 130]
     assert {silo.view for silo in outcome.silos} == {"aggregate" if change is MASKED else "eavesdropper"}
@@ -140,7 +148,7 @@ def test_heart_disease_with_its_four_hospitals(worlds, tmp_path, threads, change
 def test_classes_that_count_less(worlds, tmp_path, threads, change):
     rehearsal = small(worlds, tmp_path, silos=3, class_weights=(0.2, 1.0), **change)
     with threads.staffed(rehearsal):
-        outcome = watch(rehearsal.coordinator, rehearsal.agreement)
+        outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
     check_end(worlds, rehearsal, outcome, worlds.SCHEMA)
 
 
@@ -154,7 +162,7 @@ def test_two_runs_at_once(worlds, tmp_path, threads):
     with threads.staffed(rehearsal):
         watchers = [
             threading.Thread(
-                target=lambda terms=terms: outcomes.update({terms.run: watch(rehearsal.coordinator, terms)})
+                target=lambda terms=terms: outcomes.update({terms.run: request_run(rehearsal.coordinator, terms)})
             )
             for terms in (rehearsal.agreement, other)
         ]
@@ -174,16 +182,16 @@ def test_a_refusal_reaches_who_watches_and_the_run_goes_on_when_it_is_asked_for_
     policy.write_text(rules.replace("least_noise = 0.0", "least_noise = 1e9"))
     with threads.staffed(rehearsal):
         with pytest.raises(FederationStopped, match=r"s1 refuses: s1 requires noise of at least 1e\+09"):
-            watch(rehearsal.coordinator, rehearsal.agreement)
+            request_run(rehearsal.coordinator, rehearsal.agreement)
         policy.write_text(rules)
-        outcome = watch(rehearsal.coordinator, rehearsal.agreement)
+        outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
     check_end(worlds, rehearsal, outcome, worlds.SCHEMA)
 
 
 def test_nobody_serves(worlds, tmp_path):
     rehearsal = small(worlds, tmp_path)
     with pytest.raises(FederationStopped, match=r"No process serves(.|\n)*coordinator run"):
-        watch(rehearsal.coordinator, rehearsal.agreement, away_seconds=0.2)
+        request_run(rehearsal.coordinator, rehearsal.agreement, away_seconds=0.2)
 
 
 def test_a_coordinator_that_is_started_again_goes_on(worlds, tmp_path, threads):
@@ -192,7 +200,7 @@ def test_a_coordinator_that_is_started_again_goes_on(worlds, tmp_path, threads):
     with threads.staffed(rehearsal, "s1"):
         wait_until(lambda: _is_joining(rehearsal), 30, "the other silo")
     ended = []
-    watcher = threading.Thread(target=lambda: ended.append(watch(rehearsal.coordinator, rehearsal.agreement)))
+    watcher = threading.Thread(target=lambda: ended.append(request_run(rehearsal.coordinator, rehearsal.agreement)))
     watcher.start()
     with threads.staffed(rehearsal):
         watcher.join(60)
@@ -241,7 +249,7 @@ def test_a_disk_that_is_full_is_waited_for(worlds, tmp_path, threads, monkeypatc
     monkeypatch.setattr(durable, "exclusive", exclusive)
     monkeypatch.setattr(store, "append", append)
     with caplog.at_level(logging.INFO), threads.staffed(rehearsal):
-        outcome = watch(rehearsal.coordinator, rehearsal.agreement)
+        outcome = request_run(rehearsal.coordinator, rehearsal.agreement)
     check_end(worlds, rehearsal, outcome, worlds.SCHEMA)
     assert any("disk is full" in record.message for record in caplog.records)
 
@@ -249,11 +257,11 @@ def test_a_disk_that_is_full_is_waited_for(worlds, tmp_path, threads, monkeypatc
 def test_a_clock_that_is_wrong_is_told_of(worlds, tmp_path, threads, monkeypatch, caplog):
     """The coordinator's is 90 s behind; nothing else depends on it. A poll that has taken long is no wrong clock."""
     monkeypatch.setattr(
-        "dpadmm.federation.https.app.formatdate", lambda usegmt: formatdate(time.time() - 90, usegmt=usegmt)
+        "dpadmm.federation.https.server.formatdate", lambda usegmt: formatdate(time.time() - 90, usegmt=usegmt)
     )
     rehearsal = small(worlds, tmp_path)
     with caplog.at_level(logging.INFO), threads.staffed(rehearsal):
-        watch(rehearsal.coordinator, rehearsal.agreement)
+        request_run(rehearsal.coordinator, rehearsal.agreement)
     told = [record.message for record in caplog.records if "ahead of the coordinator's" in record.message]
     assert len(told) == 2
     assert all("NTP" in each and "9" in each for each in told)
@@ -261,12 +269,12 @@ def test_a_clock_that_is_wrong_is_told_of(worlds, tmp_path, threads, monkeypatch
 
 def test_a_port_that_is_taken(worlds, tmp_path):
     from dpadmm.errors import InputError
-    from dpadmm.federation.https.service import serving
+    from dpadmm.federation.https.service import serve_coordinator
 
     rehearsal = small(worlds, tmp_path)
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(InputError, match="Cannot listen on"),
-        serving(rehearsal.coordinator, "127.0.0.1", taken.getsockname()[1]),
+        serve_coordinator(rehearsal.coordinator, "127.0.0.1", taken.getsockname()[1]),
     ):
         pass

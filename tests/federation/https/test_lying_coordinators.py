@@ -17,8 +17,8 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.https import certificates, line
-from dpadmm.federation.https.line import Line
+from dpadmm.federation.https import client, tls
+from dpadmm.federation.https.client import SiloClient
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.refusal import MessageError, PeerError
 
@@ -43,8 +43,8 @@ def answering(foes, silo, template, tmp_path):
 
     def start(script, context=None):
         if context is None:
-            context = certificates.server_context(template.key, tmp_path / "coordinator.pem")
-            certificates.trust(context, [silo.public_key])
+            context = tls.server_context(template.key, tmp_path / "coordinator.pem")
+            tls.trust(context, [silo.public_key])
         open_ones.append(foes.Liar(context, script))
         return open_ones[-1]
 
@@ -56,12 +56,12 @@ def answering(foes, silo, template, tmp_path):
 @pytest.fixture
 def serve(foes, silo, monkeypatch, caplog):
     """Run the silo's line against a server until it pauses so many times; return what it tells."""
-    monkeypatch.setattr(line, "READ_SECONDS", 5.0, raising=False)
+    monkeypatch.setattr(client, "READ_SECONDS", 5.0, raising=False)
     caplog.set_level(logging.INFO, "dpadmm.silo")
 
     def run(liar, pauses=1):
         caplog.clear()
-        Line(silo, f"127.0.0.1:{liar.number}", foes.Tries(pauses)).serve()
+        SiloClient(silo, f"127.0.0.1:{liar.number}", foes.Tries(pauses)).serve()
         return caplog.text
 
     return run
@@ -209,7 +209,7 @@ def test_what_is_said_to_an_answer_is_not_read(foes, answering, serve, template,
 
 def test_a_letter_in_drops_is_given_up(foes, answering, serve, monkeypatch):
     """Each drop comes in time; all of them together do not."""
-    monkeypatch.setattr(line, "LETTER_SECONDS", 0.2)
+    monkeypatch.setattr(client, "REQUEST_SECONDS", 0.2)
 
     def drip(line):
         line.sendall(head(content_length=10000))
@@ -224,7 +224,7 @@ def test_a_letter_in_drops_is_given_up(foes, answering, serve, monkeypatch):
 
 
 def test_who_says_nothing_is_given_up(answering, serve, monkeypatch):
-    monkeypatch.setattr(line, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(client, "READ_SECONDS", 0.2)
     assert "did not answer in time" in serve(answering(lambda line: line.recv(1)))
 
 

@@ -19,13 +19,13 @@ class TestHttps(TransportContract):
             staff = threads.Staff(SimpleNamespace(silos=silos, address=f"{foes.HERE}:{port.number}"))
             for name in silos:
                 staff.start(name)
-            box = port.post.open(world.agreement)
+            box = port.queue.open(world.agreement)
             try:
                 yield box
             finally:
                 box.close()
                 staff.ask_to_stop()
-                port.door.should_exit = True  # which lets go whoever waits for letters
+                port.server.should_exit = True  # which lets go whoever waits for letters
                 for thread in staff.threads.values():
                     thread.join(foes.SECONDS)
                 port.close()

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from dpadmm.federation.admin.rehearsal import Rehearsal, coordinating
-from dpadmm.federation.https.line import Line
-from dpadmm.federation.https.processes import Ended
-from dpadmm.federation.https.service import Service, free_port
+from dpadmm.federation.admin.rehearsal import Rehearsal, serve_in_thread
+from dpadmm.federation.https.client import SiloClient
+from dpadmm.federation.https.processes import StopRequested
+from dpadmm.federation.https.service import CoordinatorService, free_port
 from dpadmm.federation.silo import Silo
 
 
@@ -24,7 +24,7 @@ class Stop:
     def waiting(self):
         self.waits -= 1
         if self.waits < 0:
-            raise Ended
+            raise StopRequested
         return nullcontext()
 
     def sleep(self, seconds: float) -> None:
@@ -46,7 +46,7 @@ class Staff:
         def work() -> None:
             silo = Silo(self.rehearsal.silos[name].directory)
             silo.check_ledger()
-            Line(silo, self.rehearsal.address, stop).serve()
+            SiloClient(silo, self.rehearsal.address, stop).serve()
             silo.close()
 
         self.threads[name] = threading.Thread(target=work, daemon=True)
@@ -59,12 +59,12 @@ class Staff:
 
 
 @contextmanager
-def staffed(rehearsal: Rehearsal, *absent: str) -> Iterator[tuple[Service, Staff]]:
+def staffed(rehearsal: Rehearsal, *absent: str) -> Iterator[tuple[CoordinatorService, Staff]]:
     """Serve the coordinator and all silos but these."""
     rehearsal.port = free_port()
     staff = Staff(rehearsal)
     with ExitStack() as ends:
-        service = ends.enter_context(coordinating(rehearsal.coordinator, rehearsal.port))
+        service = ends.enter_context(serve_in_thread(rehearsal.coordinator, rehearsal.port))
         ends.callback(staff.ask_to_stop)
         for name in rehearsal.silos:
             if name not in absent:

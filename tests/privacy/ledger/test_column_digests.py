@@ -16,8 +16,8 @@ from scipy import sparse
 
 from dpadmm.data import parquet
 from dpadmm.data.parquet import ParquetTable
+from dpadmm.data.reading import read_file
 from dpadmm.data.streamed import StreamedTable
-from dpadmm.data.tables import read_table
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.fingerprints import column_digest, pieces_of
 
@@ -131,6 +131,6 @@ def test_streamed_columns_of_all_types_have_the_digests_of_the_table_in_memory(
             out.write_table(table.slice(done, size))
             done += size
     ours = StreamedTable(ParquetTable.of(path)).ledger_columns("a")
-    theirs = SiloColumns.of_frame("a", read_table(path))
+    theirs = SiloColumns.of_frame("a", read_file(path).frame)
     assert (ours.rows, ours.size) == (theirs.rows, theirs.size)
     assert dict(ours.digests) == dict(theirs.digests)

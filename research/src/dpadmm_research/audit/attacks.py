@@ -9,7 +9,7 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method
 from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.sampler import Draw, Perturbed, Recipients, Releases, Sampler, Values
+from dpadmm.noise.sampler import Draw, Releases, Sampler, Values
 from dpadmm.privacy.releases import SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.audit.likelihood import Lens, Penalty, log_likelihood_ratio
@@ -179,18 +179,23 @@ class Afresh:
 
     make: Callable[[], Sampler]
 
-    def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Perturbed:
+    @property
+    def is_secure(self) -> bool:
+        """Whether what the samplers draw is a release."""
+        return self.make().is_secure
+
+    def perturb(self, values: Values, releases: Releases, draw: Draw, *, out: Values | None = None) -> Values:
         """Return the values, each replica with the noise that a run of its own would have."""
-        alone = replace(draw, recipients=Recipients(draw.recipients.agents, np.zeros(1, dtype=np.int64)))
+        alone = Draw(draw.kind, draw.round, draw.agents)
         drawn = [
             self.make().perturb(np.ascontiguousarray(values[:, :, [r]]), releases, alone)
             for r in range(values.shape[2])
         ]
-        joined = np.concatenate([part.values for part in drawn], axis=2)
+        joined = np.concatenate(drawn, axis=2)
         if out is not None:
             np.copyto(out, joined)
             joined = out
-        return replace(drawn[0], values=joined)
+        return joined
 
 
 @dataclass(frozen=True)
@@ -215,8 +220,8 @@ class RehearsedNoise:
         total = np.zeros(run.estimate.shape[-1])
         for first, second in zip(in_p.events, in_q.events, strict=True):
             planned = evidence.plan.of(first.kind, first.round, first.agents)
-            draw = Draw(first.kind, first.round, Recipients.of(first.agents, first.sent.shape[2]))
-            noise = evidence.sampler.perturb(np.zeros_like(first.sent), planned, draw).values
+            draw = Draw(first.kind, first.round, first.agents, first.sent.shape[2])
+            noise = evidence.sampler.perturb(np.zeros_like(first.sent), planned, draw)
             far = [np.square(event.sent - event.clean - noise).sum(axis=(0, 1)) for event in (first, second)]
             total += far[1] - far[0]
         return total

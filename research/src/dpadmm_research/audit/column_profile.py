@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from dpadmm.core.dataset import Dataset
 from dpadmm.core.release import noisy_values
 from dpadmm.core.spec import ReleaseFacts
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.noise.mechanisms import COORDINATOR
@@ -66,7 +66,7 @@ class ProfileStage:
     is_per_user: bool
     replicas: int
 
-    def run(self, world: RawSilos, hook: EventHook) -> Transcript:
+    def run(self, world: Dataset, hook: EventHook) -> Transcript:
         """Return what the silos send, and the pooled counts that all of them receive."""
         counts = np.repeat(world.counts(per_user=self.is_per_user)[:, :, None], self.replicas, axis=2)
         noisy = noisy_values(COUNTED, self.plan, counts, hook)
@@ -149,12 +149,12 @@ def tables(mine: Rows, instead: Rows, protection: Protection, n_silos: int = 2) 
     """
     others, silos = [] if protection.unit is Unit.USER else _OTHERS, protection.silos_per_person
 
-    def world(rows: Rows) -> RawSilos:
+    def world(rows: Rows) -> Dataset:
         read = _read([rows + others if i < silos else _OTHERS for i in range(n_silos)])
         if protection.unit is not Unit.PERSON:
             return read
         own = [len(rows) if i < silos else 1 for i in range(n_silos)]
-        return replace(read, people=[_first_is_one(part.number, k) for part, k in zip(read.parts, own, strict=True)])
+        return replace(read, people=[_first_is_one(part.number, k) for part, k in zip(read.rows, own, strict=True)])
 
     return world(mine), world(instead)
 
@@ -164,6 +164,6 @@ def _first_is_one(rows: int, own: int) -> PersonWeights:
     return PersonRows.of(np.maximum(np.arange(rows) - own + 1, 0)).people
 
 
-def _read(silos: Sequence[Rows]) -> RawSilos:
+def _read(silos: Sequence[Rows]) -> Dataset:
     frames = [pd.DataFrame(rows, columns=list(SCHEMA.column_names), dtype=object) for rows in silos]
-    return RawSilos(SCHEMA, [screen_cells(SCHEMA.columns, None, each, "A silo", _LENIENT) for each in frames], [])
+    return Dataset(SCHEMA, [screen_cells(SCHEMA, each, "A silo", _LENIENT, is_labelled=False) for each in frames])

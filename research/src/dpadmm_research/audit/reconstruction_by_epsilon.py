@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.core.release import PlannedNoise
 from dpadmm.data.examples import load_breast_cancer, random_quadratics
 from dpadmm.methods.base import BROADCAST, MESSAGE, Agents
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, LinearTermsDiffer
@@ -26,7 +25,7 @@ from dpadmm.problems.silos import Silos, dense
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from dpadmm_research.audit.reconstruction import QuadraticFunction, Supposition, follow, most_probable_quadratic
 from dpadmm_research.audit.record_reconstruction import listen, reconstruct_record, relative_error
-from dpadmm_research.audit.wiretap import Wiretap
+from dpadmm_research.audit.wiretap import NoiseByBudget, Wiretap
 
 DELTA = 1e-5
 _SECRET = 0
@@ -60,7 +59,7 @@ def quadratics_by_epsilon(epsilons: Sequence[float], runs: int = 20, rounds: int
     problem = Problem.of(agents, Weighting.EQUAL)
     method = ConsensusDPADMM(rho=2.0, neighbours=LinearTermsDiffer(1.0), family=Family.GAUSSIAN)
     plans = [plan_noise(method, problem, rounds, Target(_positive(eps), DELTA)) for eps in epsilons]
-    tap = Wiretap(PlannedNoise.by_budget(plans, SimulatedSampler(seed), checks.count("runs", runs)))
+    tap = Wiretap(NoiseByBudget(plans, SimulatedSampler(seed), checks.count("runs", runs)))
     engine = LocalEngine(len(plans) * runs, threads=1, recording=Recording(0), progress=False)
     engine.run(method, problem, Stopping(rounds), noise=tap)
     everyone = Agents.of(problem, None, engine.tolerance, 1)
@@ -110,7 +109,7 @@ def patients_by_epsilon(
     """
     problem, network, method = clinic_problem(patients), ring(4), PADMM(eta=eta)
     plans = [plan_noise(method, problem, rounds, Target(_positive(eps), DELTA), network) for eps in epsilons]
-    tap = Wiretap(PlannedNoise.by_budget(plans, SimulatedSampler(seed), checks.count("runs", runs)))
+    tap = Wiretap(NoiseByBudget(plans, SimulatedSampler(seed), checks.count("runs", runs)))
     engine = LocalEngine(len(plans) * runs, threads=1, recording=Recording(0), progress=False)
     engine.run(method, problem, Stopping(rounds), network, tap)
     tape, rows = tap.tape(MESSAGE), signed_records(problem)

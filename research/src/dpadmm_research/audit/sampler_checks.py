@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dpadmm.noise.mechanisms import MessageKind
-from dpadmm.noise.sampler import LEAST_RATIO, Draw, Recipients, Sampler, SecureSampler, grid_for
+from dpadmm.noise.sampler import LEAST_RATIO, Draw, Sampler, SecureSampler, grid_for
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
 from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
@@ -48,7 +48,7 @@ def check_rounding(sampler: Sampler | None = None, draws: int | None = None, see
     certificate = secure_grid(bare, grid=grid, dimension=draws)
     release = GaussianRelease(certificate=certificate, noise_std=_STD, agent=0, round=1)
     chosen = SecureSampler() if sampler is None else sampler
-    sent = chosen.perturb(values, release, Draw(MessageKind("message"), 1, Recipients.one(0))).values
+    sent = chosen.perturb(values, release, Draw(MessageKind("message"), 1, [0]))
     v, noise = values[0, :, 0], (sent - np.rint(values / grid) * grid)[0, :, 0]
     names, logs = [], []
     for power in range(_COARSER):
@@ -82,10 +82,10 @@ def check_sampler(sampler: Sampler | None = None, vectors: int | None = None) ->
         streams = []
         for k in (1, 2, 3):
             release, louder, agents = family(k, _STD), family(k, 2 * _STD), np.arange(number)
-            draw = Draw(MessageKind("message"), k, Recipients.of(agents, 1))
+            draw = Draw(MessageKind("message"), k, agents)
             asked = [replace(louder if i % 2 else release, agent=i) for i in range(number)]
             sent = chosen.perturb(np.zeros((number, _DIMENSION, 1)), asked, draw)
-            noise = sent.values[:, :, 0].T / np.where(agents % 2, 2.0, 1.0)
+            noise = sent[:, :, 0].T / np.where(agents % 2, 2.0, 1.0)
             streams.append(Stream(f"round {k}", noise, size_of(release, noise), np.zeros_like(noise)))
         found.extend(check_streams(streams, _METHOD, type(release).__name__))
     return tuple(found)

@@ -1,11 +1,29 @@
-"""A recorder for everything that leaves: what an eavesdropper would have on tape after a run."""
+"""Noise hooks of attacks: a recorder for everything that leaves, and several budgets in one run."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
+from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.methods.base import NoiseHook, OneNoise, Silence
 from dpadmm.noise.mechanisms import MessageKind
+from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.sampler import Sampler
 from dpadmm.problems.arrays import Floats, Ints
+
+
+class NoiseByBudget(OneNoise):
+    """Seeded noise of several plans in one run, plan b for the replicas from b*replicas_each on."""
+
+    def __init__(self, plans: Sequence[NoisePlan], sampler: Sampler, replicas_each: int) -> None:
+        groups = (range(b * replicas_each, (b + 1) * replicas_each) for b in range(len(plans)))
+        self._hooks = [PlannedNoise(plan, sampler, group) for plan, group in zip(plans, groups, strict=True)]
+
+    def perturb(self, kind: MessageKind, k: int, agents: Ints, values: Floats) -> Floats:
+        """Return the values with the noise of each plan on its replicas."""
+        parts = zip(self._hooks, np.split(values, len(self._hooks), axis=2), strict=True)
+        return np.concatenate([hook.perturb(kind, k, agents, part) for hook, part in parts], axis=2)
 
 
 class Wiretap(OneNoise):

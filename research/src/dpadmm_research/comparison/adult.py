@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpadmm.data.dataset import Dataset
-from dpadmm.data.partition import iid
+from dpadmm.data.partition import EncodedTable, iid
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.silos import Silos
@@ -32,7 +31,7 @@ INVENTED = "SYNTHETIC"
 class AdultData:
     """The table and what to call it in titles; `read` returns all its rows as they are before encoding."""
 
-    data: Dataset
+    data: EncodedTable
     label: str
     read: Callable[[], pd.DataFrame] = field(repr=False)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.data.dataset import Dataset
+from dpadmm.data.partition import EncodedTable
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError, raise_alone
@@ -80,7 +80,7 @@ SCHEMA = Schema(
 )
 
 
-def load_adult(path: str | Path | None = None, *, source: Source = Source.FILES) -> Dataset:
+def load_adult(path: str | Path | None = None, *, source: Source = Source.FILES) -> EncodedTable:
     """Return all complete rows of Adult, 45,222 x 104, labels -1/+1, rows of norm at most 1.
 
     Parameters
@@ -90,7 +90,7 @@ def load_adult(path: str | Path | None = None, *, source: Source = Source.FILES)
     """
     schema = SCHEMA.with_constant(None)  # papers fit no intercept
     encoded = encode_table(schema, read_adult(path, source=source), "adult")
-    return Dataset(
+    return EncodedTable(
         name="adult",
         features=encoded.features,
         labels=encoded.labels,

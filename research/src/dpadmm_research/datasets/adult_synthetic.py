@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from dpadmm import checks
-from dpadmm.data.dataset import Dataset
+from dpadmm.data.partition import EncodedTable
 from dpadmm.data.tables import encode_table
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.datasets import adult
@@ -34,7 +34,7 @@ MARRIED_ODDS = 3.0
 BASE_ODDS = -5.7
 
 
-def adult_like(n_rows: int, seed: int) -> Dataset:
+def adult_like(n_rows: int, seed: int) -> EncodedTable:
     """Return a synthetic table with Adult's schema: CSR, 104 features, rows of norm at most 1, labels -1/+1.
 
     >>> data = adult_like(2000, seed=0)
@@ -43,7 +43,7 @@ def adult_like(n_rows: int, seed: int) -> Dataset:
     """
     schema = adult.SCHEMA.with_constant(None)  # papers fit no intercept
     encoded = encode_table(schema, adult_like_frame(n_rows, seed), "adult_like")
-    return Dataset(
+    return EncodedTable(
         name="adult_like",
         features=encoded.features,
         labels=encoded.labels,

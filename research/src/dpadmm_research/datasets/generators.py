@@ -3,9 +3,8 @@
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.data.dataset import Dataset
 from dpadmm.data.examples import Planted
-from dpadmm.data.partition import checked_generator
+from dpadmm.data.partition import EncodedTable, checked_generator
 from dpadmm.errors import InputError
 
 
@@ -43,7 +42,7 @@ def sparse_regression(
     truth[generator.choice(width, size=support, replace=False)] = generator.uniform(-1, 1, support) * magnitude
     features = generator.standard_normal((rows, width))
     features /= np.linalg.norm(features, axis=1, keepdims=True)
-    data = Dataset(
+    data = EncodedTable(
         name="sparse_regression",
         features=features,
         labels=features @ truth + noise_std * generator.standard_normal(rows),

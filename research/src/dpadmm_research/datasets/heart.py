@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
-from dpadmm.data.dataset import Dataset
+from dpadmm.data.partition import EncodedTable
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError, raise_alone
@@ -48,7 +48,7 @@ SCHEMA = Schema(
 )
 
 
-def load_heart(path: str | Path | None = None) -> Dataset:
+def load_heart(path: str | Path | None = None) -> EncodedTable:
     """Return the complete rows of four hospitals: Cleveland 303, Hungary 261, Switzerland 46, Long Beach 130.
 
     The label is +1 for heart disease (`num` above 0). Cholesterol was not measured for any of the Swiss and for
@@ -62,7 +62,7 @@ def load_heart(path: str | Path | None = None) -> Dataset:
     table = read_heart(path)
     schema = SCHEMA.with_constant(None)  # papers fit no intercept
     encoded = encode_table(schema, table, "heart_disease")
-    return Dataset(
+    return EncodedTable(
         name="heart_disease",
         features=encoded.features,
         labels=encoded.labels,

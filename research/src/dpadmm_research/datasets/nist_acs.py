@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
-from dpadmm.data.dataset import Dataset
+from dpadmm.data.partition import EncodedTable
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError, raise_alone
@@ -49,7 +49,7 @@ SCHEMA = Schema(
 )
 
 
-def load_nist_acs(path: str | Path | None = None) -> Dataset:
+def load_nist_acs(path: str | Path | None = None) -> EncodedTable:
     """Return the adults with a known income, 22,062 rows in 20 regions of 611 to 1,958 rows.
 
     The label is +1 for a yearly income above 50,000 dollars; its share runs from 0.10 to 0.65 over the regions.
@@ -63,7 +63,7 @@ def load_nist_acs(path: str | Path | None = None) -> Dataset:
     table = read_nist_acs(path)
     schema = SCHEMA.with_constant(None)  # papers fit no intercept
     encoded = encode_table(schema, table, "nist_acs")
-    return Dataset(
+    return EncodedTable(
         name="nist_acs",
         features=encoded.features,
         labels=encoded.labels,

@@ -6,8 +6,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import shown
-from dpadmm.data.dataset import Dataset
-from dpadmm.data.partition import Rows, checked_generator
+from dpadmm.data.partition import EncodedTable, Rows, checked_generator
 from dpadmm.errors import InputError
 
 
@@ -31,13 +30,15 @@ def split(n_rows: int, rng: np.random.Generator, *, train_fraction: float = 0.7)
     return np.sort(order[:size]), np.sort(order[size:])
 
 
-def take(data: Dataset, rows: Rows) -> Dataset:
+def take(data: EncodedTable, rows: Rows) -> EncodedTable:
     """Return the data set with these rows only."""
     groups = None if data.groups is None else data.groups[rows]
     return replace(data, features=data.features[rows], labels=data.labels[rows], groups=groups)
 
 
-def split_data(data: Dataset, rng: np.random.Generator, *, train_fraction: float = 0.7) -> tuple[Dataset, Dataset]:
+def split_data(
+    data: EncodedTable, rng: np.random.Generator, *, train_fraction: float = 0.7
+) -> tuple[EncodedTable, EncodedTable]:
     """Return random training and test parts; a 70/30 split unless told otherwise."""
     train, test = split(data.n_rows, rng, train_fraction=train_fraction)
     return take(data, train), take(data, test)

@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpadmm.data.cells import ScreenedCells
+from dpadmm.core.dataset import Dataset
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.raw import RawSilos
 from dpadmm.data.schema import Screening
-from dpadmm.data.tables import screen_cells
+from dpadmm.data.tables import ScreenedCells, screen_cells
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner.carrying import PlanOutcome, carry_out
 from dpadmm.planner.planner import Plan, plan
@@ -50,7 +49,7 @@ def planned_name(view: View) -> str:
 class Read(NamedTuple):
     """The rows as they were read: those of every silo, of all silos, and the test rows."""
 
-    silos: RawSilos
+    silos: Dataset
     train: ScreenedCells
     test: ScreenedCells
 
@@ -59,8 +58,8 @@ class Read(NamedTuple):
         """Read the cells once for all runs."""
         tables = [data.train_table, data.test_table]
         tables += [part for _, part in data.train_table.groupby(data.silo_of_train)]
-        train, test, *parts = (screen_cells(PUBLIC.columns, PUBLIC.label, t, "Adult", Screening()) for t in tables)
-        return cls(RawSilos(PUBLIC, parts, [[part.labels for part in parts]]), train, test)
+        train, test, *parts = (screen_cells(PUBLIC, t, "Adult", Screening()) for t in tables)
+        return cls(Dataset(PUBLIC, parts), train, test)
 
 
 def default_plan(sizes: tuple[int, ...], view: View, epsilon: float) -> Plan:

@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpadmm.data.cells import ScreenedCells
 from dpadmm.data.partition import iid
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.data.schema import Screening
-from dpadmm.data.tables import screen_cells
+from dpadmm.data.tables import ScreenedCells, screen_cells
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
@@ -83,7 +82,7 @@ def board(order: Order) -> AdultTables:
 
 
 def _cells(table: pd.DataFrame) -> ScreenedCells:
-    return screen_cells(PUBLIC.columns, PUBLIC.label, table, "Adult", Screening())
+    return screen_cells(PUBLIC, table, "Adult", Screening())
 
 
 def profile_release(form: ProfileForm, n_records: int) -> GaussianRelease:

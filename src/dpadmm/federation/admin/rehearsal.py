@@ -15,27 +15,26 @@ from dpadmm import checks
 from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError, raise_alone
-from dpadmm.federation.admin.watch import watch
+from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges, write_federation
-from dpadmm.federation.columns import profile_terms
 from dpadmm.federation.coordinator import Progress
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.https.processes import Process
+from dpadmm.federation.https.service import LOOK_SECONDS, CoordinatorService, free_port, serve_coordinator
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.names import LONGEST, check_distinct, check_name
 from dpadmm.federation.outcome import FederationOutcome
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.refusal import FederationStopped
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles, schema_digest
-from dpadmm.federation.terms import SOFTMAX
+from dpadmm.federation.silo_files import SiloFiles, counted_columns, schema_digest
 from dpadmm.methods.p_admm import PADMM
+from dpadmm.problems.losses import Logistic, Softmax
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpadmm.data.schema import Schema
-    from dpadmm.federation.https.service import Service
 
 DELTA = 1e-5
 """The delta of every rehearsal."""
@@ -48,7 +47,7 @@ _AS_DEALT = TableFormat(sep=",", decimal=".", encoding="utf-8", has_header=True)
 
 @dataclass
 class Rehearsal:
-    """A federation under `place`: one coordinator, one silo per table; made by `prepared`, used inside `running`."""
+    """A federation under `place`, one coordinator and one silo per table, to be used inside `run_rehearsal`."""
 
     place: Path
     agreement: Agreement
@@ -65,7 +64,7 @@ class Rehearsal:
     def start_silo(self, name: str) -> None:
         """Start one silo, as `dpadmm silo run` does."""
         directory = self.silos[name].directory
-        arguments = [sys.executable, "-m", "dpadmm.federation.https.line", str(directory), self.address]
+        arguments = [sys.executable, "-m", "dpadmm", "silo", "run", str(directory), "--coordinator", self.address]
         self.nodes[name] = Process.start(arguments, directory / "silo.log")
 
     def stop(self) -> None:
@@ -78,7 +77,7 @@ class Rehearsal:
 
     def federate(self, show: Callable[[Progress], None] = lambda _: None) -> FederationOutcome:
         """Run the federation to its end; `FederationStopped` if the process of a silo ends."""
-        return watch(self.coordinator, self.agreement, show, check=self._check_silos)
+        return request_run(self.coordinator, self.agreement, show, check=self._check_silos)
 
     def _check_silos(self) -> None:
         for name, process in self.nodes.items():
@@ -86,21 +85,18 @@ class Rehearsal:
                 raise FederationStopped(f"The process of {name} has ended. Its log ends with:\n{process.tail(500)}")
 
 
-def prepared(
+def prepare_rehearsal(
     place: Path,
     tables: "dict[str, pd.DataFrame]",
     schema: "Schema",
     build: Callable[[Sequence[Participant], str, str], Agreement],
     policy: Callable[[str, Path, Path], Policy],
     budget: tuple[float, float],
-    *,
-    is_summed: bool = False,
 ) -> Rehearsal:
     """Make a coordinator and the silos, write the tables and the federation file, and let all silos approve the terms.
 
     build: from participants, the coordinator's key and the schema's digest to the terms. policy: from a silo's name,
-    table and schema file to its rules. budget: epsilon and delta of every silo's ledger. is_summed: whether
-    these count against those who see sums under masks alone.
+    table and schema file to its rules. budget: epsilon and delta of every silo's ledger.
     """
     _check_names(list(tables))
     coordinator = CoordinatorFiles(place / "coordinator")
@@ -111,7 +107,7 @@ def prepared(
         data = place / f"{name}.csv"
         table.to_csv(data, index=False)
         files = SiloFiles(place / name)
-        records = files.create(policy(name, data, place / "schema.json"), *budget, is_summed=is_summed)
+        records = files.create(policy(name, data, place / "schema.json"), *budget)
         with closing(Silo(files.directory)) as silo:
             people.append(Participant(name, records.number, silo.public_key))
         silos[name] = files
@@ -143,30 +139,26 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 @contextmanager
-def running(rehearsal: Rehearsal) -> Iterator[Rehearsal]:
+def run_rehearsal(rehearsal: Rehearsal) -> Iterator[Rehearsal]:
     """Start coordinator and silos, and end all of them afterwards, whatever happens."""
-    from dpadmm.federation.https.service import free_port
-
     with ExitStack() as ends:
         ends.callback(rehearsal.stop)
         for name in rehearsal.silos:  # they dial until somebody answers
             rehearsal.port = rehearsal.port or free_port()
             rehearsal.start_silo(name)
-        ends.enter_context(coordinating(rehearsal.coordinator, rehearsal.port))
+        ends.enter_context(serve_in_thread(rehearsal.coordinator, rehearsal.port))
         yield rehearsal
 
 
 @contextmanager
-def coordinating(files: CoordinatorFiles, port: int) -> "Iterator[Service]":
+def serve_in_thread(files: CoordinatorFiles, port: int) -> Iterator[CoordinatorService]:
     """Serve a coordinator on the loopback, in threads of this process."""
-    from dpadmm.federation.https.service import LOOK_SECONDS, serving
-
     stop = threading.Event()
-    with serving(files, "127.0.0.1", port) as served:
+    with serve_coordinator(files, "127.0.0.1", port) as served:
 
         def look() -> None:
             while not stop.wait(LOOK_SECONDS):
-                served.look()
+                served.check_runs()
 
         looking = threading.Thread(target=look, daemon=True)
         looking.start()
@@ -199,8 +191,9 @@ def rehearsal_tables(
 
     Cells that `screening` refuses are refused here, where file and row are still those of the user.
     """
+    from dpadmm.data.reading import read_file
     from dpadmm.data.schema import Schema
-    from dpadmm.data.tables import encode_table, read_table, split_table
+    from dpadmm.data.tables import encode_table, split_table
 
     checks.count("silos", silos, least=2)
     if data is None:
@@ -212,10 +205,10 @@ def rehearsal_tables(
     else:
         if schema is None:
             raise InputError("A table needs its public schema: give --schema FILE.")
-        frame, public = read_table(data, written), Schema.load(schema)
+        frame, public = read_file(data, written).frame, Schema.load(schema)
         encode_table(public, frame, str(data), screening)
     if by is not None:
-        tables = split_table(frame, by, "The table", has_header=written.is_headed)
+        tables = split_table(frame, by, "The table")
     else:
         order = np.random.default_rng(_DEAL_SEED).permutation(len(frame))
         tables = {f"silo-{i}": frame.iloc[rows] for i, rows in enumerate(np.array_split(order, silos))}
@@ -240,7 +233,8 @@ def p_admm_terms(
     reach, profile_share: how rows are encoded, class_weights: what those of each class count, see `Agreement`.
     """
 
-    classes = len(schema.label.classes) if len(schema.label.classes) > 2 else 0
+    loss = Softmax(len(schema.label.classes)) if len(schema.label.classes) > 2 else Logistic()
+    vectors = loss.n_classes if isinstance(loss, Softmax) else 1
 
     def build(people: Sequence[Participant], coordinator: str, digest: str) -> Agreement:
         return Agreement(
@@ -253,18 +247,16 @@ def p_admm_terms(
             participants=tuple(people),
             coordinator=coordinator,
             schema=digest,
-            dimension=max(classes, 1) * schema.dimension,
+            dimension=vectors * schema.dimension,
             row_norm=schema.row_norm,
             edges=tuple(named_edges("ring", len(people))),
             mu=mu,
             noise=NoiseOrigin.TEST,
             seed=7,
             reach=reach,
-            profile_share=profile_share,
-            classes=classes,
+            profile=counted_columns(schema, profile_share) if profile_share else None,
             class_weights=tuple(class_weights),
-            loss=SOFTMAX if classes else "logistic",
-            **(profile_terms(schema) if profile_share else {}),
+            loss=loss,
         )
 
     return build

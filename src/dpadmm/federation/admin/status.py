@@ -1,4 +1,4 @@
-"""How silos and coordinators stand, read off their directories while they serve or rest.
+"""How silos and coordinators stand, read from their directories while they serve or rest.
 
 Nothing is written there, and nobody is disturbed. A table is read only where that is asked for.
 """
@@ -6,7 +6,7 @@ Nothing is written there, and nobody is disturbed. A table is read only where th
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -17,25 +17,24 @@ from statistics import median
 from typing import Any
 
 from dpadmm.errors import DpadmmError
-from dpadmm.federation import durable
-from dpadmm.federation.agreement import Agreement, stored_terms
+from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.https.notice import CoordinatorNotice, SiloNotice, SiloPresence
+from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.locks import is_held
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.refusal import reason_of
-from dpadmm.federation.silo_files import APPLICATION, TABLES, SiloFiles, policy_records
-from dpadmm.federation.silo_store import LogEntry, SiloStore
+from dpadmm.federation.silo_files import SiloFiles, policy_records
+from dpadmm.federation.silo_store import LogEntry, SiloStore, open_store
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.ledger import open_for_reading
 
 SHOWN_REFUSALS = 5
-"""How many of the latest refusals are told."""
+"""How many of the latest refusals are listed."""
 
 
 class RunState(Enum):
-    """Where a run stands in a silo."""
+    """Where a run stands in a silo (the first six), or at its coordinator."""
 
     APPROVED = "approved"
     JOINED = "joined"
@@ -43,54 +42,22 @@ class RunState(Enum):
     FINISHED = "finished"
     ENDED = "ended here"
     REFUSED = "refused"
-
-
-class DriveState(Enum):
-    """Where a run stands at its coordinator."""
-
-    NOT_ASKED = "not asked for yet"
-    RUNNING = "running"
+    NOT_REQUESTED = "not requested yet"
     RESTING = "rests while nobody serves"
     STOPPED = "stopped"
-    FINISHED = "finished"
     UNREADABLE = "cannot be read"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Run:
-    """What is told of a run on either side: its name and its terms' numbers.
-
-    epsilon: certified cost of the whole run at `delta`. reason: why it is refused, or has stopped. What is None is not
-    known: the terms cannot be used or read.
-    """
-
-    run: str = ""
-    method: str = ""
-    rounds: int = 0
-    epsilon: float | None = None
-    delta: float | None = None
-    reason: str | None = None
+OPEN = (RunState.APPROVED, RunState.JOINED, RunState.RUNNING, RunState.RESTING)
+"""States of runs that may go on."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SiloRun(_Run):
-    """One run in a silo: the digest of its terms, where it stands, and what it costs.
+class MemberStatus:
+    """One silo of a run, at its coordinator.
 
-    round: the last that was answered, None before the first. spent_epsilon: certified cost of what was answered so far.
-    """
-
-    digest: str
-    round: int | None
-    state: RunState = RunState.APPROVED
-    spent_epsilon: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Member:
-    """One silo of a run. has_joined: since the serving process drives the run, None where that is not known.
-
-    seen: when it has last asked for letters, None if not since the process has started. epsilon: certified cost of what
-    was answered so far.
+    has_joined: since the serving process drives the run, None where that is not known. seen: when it has last polled,
+    None if not since the process has started. epsilon: certified cost of what was answered so far.
     """
 
     name: str
@@ -103,17 +70,27 @@ class Member:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoordinatorRun(_Run):
-    """One run of a coordinator: its file (the digest of its terms), where it stands, and everybody who takes part.
+class RunStatus:
+    """One run, by the digest of its terms.
 
-    round: the last that is complete, -1 while columns are counted in round 0. seconds_per_round: the median.
+    round: the last that was answered, or at the coordinator completed; None before the first, and -1 while columns are
+    counted in round 0. epsilon, spent_epsilon: certified cost of the whole run at `delta`, and at a silo of what was
+    answered so far. reason: why it is refused, or has stopped. What is None is not known: the terms cannot be used.
+    seconds_per_round, silos: known to the coordinator alone; the median, and everybody who takes part.
     """
 
-    file: str
-    state: DriveState
-    round: int = 0
+    digest: str
+    state: RunState
+    run: str = ""
+    method: str = ""
+    round: int | None = None
+    rounds: int = 0
+    epsilon: float | None = None
+    delta: float | None = None
+    spent_epsilon: float | None = None
+    reason: str | None = None
     seconds_per_round: float | None = None
-    silos: tuple[Member, ...] = ()
+    silos: tuple[MemberStatus, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,41 +117,31 @@ class DataStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Status:
-    """What is told of either side; `process` as the serving, or the last, process reported it."""
+class Status:
+    """How a coordinator stands, or a silo; `process` as the serving, or the last, process has written it."""
 
     directory: str
     is_serving: bool
-    process: SiloNotice | CoordinatorNotice | None
-    runs: tuple[SiloRun | CoordinatorRun, ...]
+    process: SiloProcess | CoordinatorProcess | None
+    runs: tuple[RunStatus, ...]
 
-    def document(self) -> dict[str, Any]:
-        """Return all of it as plain values; these names stay."""
-        told = asdict(self) | {"runs": [asdict(run) | {"state": run.state.value} for run in self.runs]}
-        for inner in ("silos", "runs"):  # of a coordinator's process: told with the runs, by name
-            (told["process"] or {}).pop(inner, None)
-        return told
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        plain = asdict(self) | {"runs": [asdict(run) | {"state": run.state.value} for run in self.runs]}
+        for listed in ("connected", "seen", "joined"):  # shown with the runs, by name
+            (plain["process"] or {}).pop(listed, None)
+        return plain
 
 
 @dataclass(frozen=True, kw_only=True)
-class SiloStatus(_Status):
-    """Everything that `dpadmm silo status` shows. noise: secure, or test for a rehearsal, which protects nobody."""
+class SiloStatus(Status):
+    """How a silo stands. noise: secure, or test for a rehearsal, which protects nobody."""
 
     name: str
     noise: str
-    process: SiloNotice | None
     budget: BudgetStatus
     data: DataStatus
-    runs: tuple[SiloRun, ...]
     refusals: tuple[LogEntry, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoordinatorStatus(_Status):
-    """Everything that `dpadmm coordinator status` shows."""
-
-    process: CoordinatorNotice | None
-    runs: tuple[CoordinatorRun, ...]
 
 
 @dataclass(frozen=True)
@@ -190,103 +157,87 @@ class SiloView:
         """Its ledger."""
         return self.files.ledger(self.policy.noise)
 
-    def agreements(self) -> list[Agreement]:
-        """Return the terms that were approved, the oldest first."""
-        return [stored_terms(text) for (text,) in self.store.rows("SELECT terms FROM approved ORDER BY rowid")]
-
-    def runs(self) -> tuple[SiloRun, ...]:
+    def runs(self) -> tuple[RunStatus, ...]:
         """Return every run, the oldest first."""
-        return tuple(self._run(terms) for terms in self.agreements())
+        return tuple(self._run(terms) for terms in self.store.agreements(with_closed=True))
 
-    def rounds(self) -> int:
-        """Return how many rounds were answered here, of all runs."""
-        return int(self.store.rows("SELECT COUNT(*) FROM answers")[0][0])
-
-    def refusals(self, number: int) -> tuple[LogEntry, ...]:
-        """Return the latest refusals, the latest first."""
-        query = "SELECT time, event, detail FROM log WHERE event = 'refused' ORDER BY rowid DESC LIMIT ?"
-        return tuple(LogEntry(*row) for row in self.store.rows(query, number))
-
-    def _run(self, terms: Agreement) -> SiloRun:
-        # SQLite takes the other columns from the row of the greatest round.
-        query = "SELECT MAX(round), state IS NULL FROM answers WHERE digest = ?"
-        ((last, is_ended),) = self.store.rows(query, terms.digest)
-        found = SiloRun(
-            run=terms.run, digest=terms.digest, method=terms.method, round=last, rounds=terms.rounds, delta=terms.delta
+    def _run(self, terms: Agreement) -> RunStatus:
+        last, kept = self.store.last(terms.digest)
+        state = RunState.JOINED if self.store.is_joined(terms.digest) else RunState.APPROVED
+        found = RunStatus(
+            digest=terms.digest,
+            state=state if last is None else RunState.RUNNING,
+            run=terms.run,
+            method=terms.method,
+            round=last,
+            rounds=terms.rounds,
+            delta=terms.delta,
         )
         try:
             agreed, agent = agreed_run(terms), terms.agent(self.policy.name)
-            found = replace(
-                found,
-                state=self._state(terms, last, is_ended=bool(is_ended), is_last=last in agreed.rounds_of(agent)[-1:]),
-                spent_epsilon=agreed.epsilon(agent, agreed.first_round - 1 if last is None else last),
-                epsilon=agreed.epsilon(agent, terms.rounds),
-            )
-            if found.state in (RunState.APPROVED, RunState.JOINED, RunState.RUNNING):
-                self.policy.check_terms(terms)
-                self.policy.check_noise(agreed, agent)
+            is_last = last in agreed.rounds_of(agent)[-1:]
+            spent = agreed.epsilon(agent, agreed.first_round - 1 if last is None else last)
+            found = replace(found, spent_epsilon=spent, epsilon=agreed.epsilon(agent, terms.rounds))
+            if (last is not None and kept is None) or (not is_last and self.store.is_closed(terms.digest)):
+                return replace(found, state=RunState.ENDED)
+            if is_last:
+                return replace(found, state=RunState.FINISHED)
+            self.policy.check_terms(terms)
+            self.policy.check_noise(agreed, agent)
         except DpadmmError as refusal:
             return replace(found, state=RunState.REFUSED, reason=str(refusal))
         return found
 
-    def _state(self, terms: Agreement, last: int | None, *, is_ended: bool, is_last: bool) -> RunState:
-        if not is_last and self.store.rows("SELECT 1 FROM closed WHERE digest = ?", terms.digest):
-            return RunState.ENDED
-        if last is not None:
-            return RunState.ENDED if is_ended else RunState.FINISHED if is_last else RunState.RUNNING
-        is_joined = self.store.rows("SELECT 1 FROM joined WHERE digest = ?", terms.digest)
-        return RunState.JOINED if is_joined else RunState.APPROVED
-
 
 @contextmanager
-def viewed(directory: Path) -> Iterator[SiloView]:
+def open_view(directory: Path) -> Iterator[SiloView]:
     """Open a silo's files for reading."""
     files = SiloFiles(directory)
     files.check()
     policy = Policy.load(files.policy)
-    with closing(durable.connect_for_reading(files.state, APPLICATION, TABLES)) as connection:
-        yield SiloView(files, policy, SiloStore(connection, files.state, {}))
+    with open_store(files, for_reading=True) as store:
+        yield SiloView(files, policy, store)
 
 
 def silo_status(directory: Path, *, is_data_checked: bool = False) -> SiloStatus:
     """Return how the silo of a directory stands; `is_data_checked`: whether its table is read for that."""
-    with viewed(directory) as view:
+    with open_view(directory) as view:
         return SiloStatus(
             name=view.policy.name,
             directory=str(view.files.directory.absolute()),
             noise=view.policy.noise.value,
             is_serving=is_held(view.files.lock),
-            process=SiloNotice.read(view.files.status),
-            budget=_budget(view.ledger),
+            process=read_status(view.files.status, SiloProcess),
+            budget=_budget_status(view.ledger),
             data=_data_status(view, is_read=is_data_checked),
             runs=view.runs(),
-            refusals=view.refusals(SHOWN_REFUSALS),
+            refusals=view.store.latest_refusals(SHOWN_REFUSALS),
         )
 
 
-def _budget(ledger: Path) -> BudgetStatus:
+def _budget_status(path: Path) -> BudgetStatus:
     try:
-        with open_for_reading(ledger) as opened:
-            said = opened.statement()
+        with open_for_reading(path) as ledger:
+            found = ledger.statement()
     except DpadmmError as problem:
         return BudgetStatus(problem=str(problem))
     return BudgetStatus(
-        spent_epsilon=said.spent_epsilon,
-        left_epsilon=said.left_epsilon,
-        epsilon=said.budget.epsilon,
-        delta=said.budget.delta,
-        against=said.protection.observer,
+        spent_epsilon=found.spent_epsilon,
+        left_epsilon=found.left_epsilon,
+        epsilon=found.budget.epsilon,
+        delta=found.budget.delta,
+        against=found.protection.observer,
     )
 
 
 def _data_status(view: SiloView, *, is_read: bool) -> DataStatus:
     """Return how the table stands; to tell whether it is still the ledger's, it must be read."""
-    place = Path(view.policy.data)
+    path = Path(view.policy.data)
     try:
-        modified = datetime.fromtimestamp(round(place.stat().st_mtime), UTC).isoformat()
+        modified = datetime.fromtimestamp(round(path.stat().st_mtime), UTC).isoformat()
     except OSError as problem:
-        return DataStatus(path=str(place), is_readable=False, problem=problem.strerror)
-    found = DataStatus(path=str(place), is_readable=os.access(place, os.R_OK), modified=modified)
+        return DataStatus(path=str(path), is_readable=False, problem=problem.strerror)
+    found = DataStatus(path=str(path), is_readable=os.access(path, os.R_OK), modified=modified)
     if not found.is_readable:
         return replace(found, problem="this user has no permission to read it")
     if not is_read:
@@ -304,70 +255,70 @@ def first_sentence(text: str) -> str:
     return text.partition(". ")[0]
 
 
-def coordinator_status(directory: Path) -> CoordinatorStatus:
+def coordinator_status(directory: Path) -> Status:
     """Return how the coordinator of a directory stands."""
     files = CoordinatorFiles(directory)
     files.check()
-    is_serving, notice = is_held(files.lock), CoordinatorNotice.read(files.status)
+    is_serving, process = is_held(files.lock), read_status(files.status, CoordinatorProcess)
     paths = sorted(files.runs(), key=lambda path: path.stat().st_mtime)
-    return CoordinatorStatus(
+    return Status(
         directory=str(files.directory.absolute()),
         is_serving=is_serving,
-        process=notice,
-        runs=tuple(run_status(path, notice if is_serving else None) for path in paths),
+        process=process,
+        runs=tuple(run_status(path, process if is_serving else None) for path in paths),
     )
 
 
-def run_status(path: Path, notice: CoordinatorNotice | None) -> CoordinatorRun:
-    """Return how one run stands, by its file and by what the serving process tells; None where nobody serves."""
+def run_status(path: Path, process: CoordinatorProcess | None) -> RunStatus:
+    """Return how one run stands, by its file and by what the serving process has written; None where nobody serves."""
     try:
         with closing(Coordinator(path, None, time.time)) as run:
-            return _run_status(path.stem, run, notice)
+            return _run_status(path.stem, run, process)
     except (DpadmmError, sqlite3.Error) as problem:
-        return CoordinatorRun(file=path.stem, state=DriveState.UNREADABLE, reason=str(problem))
+        return RunStatus(digest=path.stem, state=RunState.UNREADABLE, reason=str(problem))
 
 
-def _run_status(file: str, run: Coordinator, notice: CoordinatorNotice | None) -> CoordinatorRun:
+def _run_status(digest: str, run: Coordinator, process: CoordinatorProcess | None) -> RunStatus:
     terms, reason = run.agreement, run.reason_to_stop()
-    seconds = [after - before for before, after in pairwise(run.times())]
     if run.is_done:
-        state, reason = DriveState.FINISHED, None
+        state, reason = RunState.FINISHED, None
     elif reason is not None:
-        state = DriveState.STOPPED
+        state = RunState.STOPPED
     elif not run.is_wanted:
-        state = DriveState.NOT_ASKED
+        state = RunState.NOT_REQUESTED
     else:
-        state = DriveState.RESTING if notice is None else DriveState.RUNNING
-    return CoordinatorRun(
-        file=file,
+        state = RunState.RESTING if process is None else RunState.RUNNING
+    seconds = [after - before for before, after in pairwise(run.times())]
+    return RunStatus(
+        digest=digest,
+        state=state,
         run=terms.run,
         method=terms.method,
-        state=state,
-        reason=reason,
         round=run.round,
         rounds=terms.rounds,
-        seconds_per_round=median(seconds) if seconds else None,
         epsilon=terms.epsilon,
         delta=terms.delta,
-        silos=_members(file, run, notice),
+        reason=reason,
+        seconds_per_round=median(seconds) if seconds else None,
+        silos=_members(digest, run, process),
     )
 
 
-def _members(file: str, run: Coordinator, notice: CoordinatorNotice | None) -> tuple[Member, ...]:
+def _members(digest: str, run: Coordinator, process: CoordinatorProcess | None) -> tuple[MemberStatus, ...]:
     """Say of everybody whether it is there, and whether it is waited for: who is absent, or else has not answered."""
-    progress, driven = run.progress(), None if notice is None else notice.driven(file)
-    there: Mapping[str, SiloPresence] = {} if notice is None else {each.key: each for each in notice.silos}
-    absent = () if driven is None or run.is_done else driven.absent
-    nowhere, spent = SiloPresence(key="", is_connected=False, seen=None), dict(progress.epsilon)
+    progress, people = run.progress(), run.agreement.participants
+    joined = None if process is None else process.joined.get(digest)
+    absent = [] if joined is None or run.is_done else [each.name for each in people if each.name not in joined]
+    spent = dict(progress.epsilon)
     return tuple(
-        Member(
+        MemberStatus(
             name=person.name,
-            is_connected=there.get(person.key, nowhere).is_connected,
-            seen=there.get(person.key, nowhere).seen,
-            has_joined=None if driven is None else person.name in driven.joined,
+            is_connected=process is not None and person.key in process.connected,
+            seen=None if process is None else process.seen.get(person.key),
+            has_joined=None if joined is None else person.name in joined,
             has_answered=run.is_done or person.name in progress.answered,
             is_awaited=person.name in (absent or progress.waiting_for),
             epsilon=spent[person.name],
         )
-        for person in run.agreement.participants
+        for person in people
     )

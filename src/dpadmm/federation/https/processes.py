@@ -16,11 +16,11 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None  # loaded here: nothing may be loaded after a fork
 
 
-class Ended(BaseException):
+class StopRequested(BaseException):
     """A signal has asked this process to end."""
 
 
-class EndSignals:
+class StopSignals:
     """SIGTERM and SIGINT: what waits is ended at once, work is ended when it is done; a second signal ends all."""
 
     def __init__(self) -> None:
@@ -35,13 +35,13 @@ class EndSignals:
         for how in (signal.SIGTERM, signal.SIGINT):
             signal.signal(how, signal.SIG_DFL)
         if self._is_waiting:
-            raise Ended
+            raise StopRequested
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Within, a signal raises `Ended`."""
+        """Within, a signal raises `StopRequested`."""
         if self.is_asked:
-            raise Ended
+            raise StopRequested
         self._is_waiting = True
         try:
             yield
@@ -49,7 +49,7 @@ class EndSignals:
             self._is_waiting = False
 
     def sleep(self, seconds: float) -> None:
-        """Wait; `Ended` if a signal comes."""
+        """Wait; `StopRequested` if a signal comes."""
         with self.waiting():
             time.sleep(seconds)
 

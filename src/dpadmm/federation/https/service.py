@@ -9,23 +9,21 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from dpadmm.errors import DpadmmError, InputError
-from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
 from dpadmm.federation.durable import now
-from dpadmm.federation.https.certificates import renew, server_context, trust
-from dpadmm.federation.https.door import Door
-from dpadmm.federation.https.notice import CoordinatorNotice, DrivenRun, SiloPresence, telling
-from dpadmm.federation.https.post import Mailbox, PostOffice
-from dpadmm.federation.invitations import Studies
+from dpadmm.federation.https.process_status import CoordinatorProcess, publish_status
+from dpadmm.federation.https.queue import MessageQueue
+from dpadmm.federation.https.server import TlsServer
+from dpadmm.federation.https.tls import renew, server_context, trust
 from dpadmm.federation.locks import sole
 from dpadmm.federation.refusal import refusing_unexpected
+from dpadmm.federation.studies import Studies
 
 LOOK_SECONDS = 0.2
 """How often runs that somebody asks for are looked for."""
@@ -38,53 +36,46 @@ _JOIN_SECONDS = 10.0
 _log = logging.getLogger("dpadmm.coordinator")
 
 
-@dataclass
-class Service:
-    """The coordinator of a directory, on a listening socket; `look` again and again, then `close`."""
+class CoordinatorService:
+    """The coordinator of a directory, on a listening socket; call `check_runs` again and again, then `close`."""
 
-    files: CoordinatorFiles
-    listener: socket.socket
-    _invited: set[str] = field(default_factory=set)
-    _driven: dict[Path, threading.Thread] = field(default_factory=dict)
-    _open: dict[Path, Coordinator] = field(default_factory=dict)
-    _done: set[Path] = field(default_factory=set)
-    _told: dict[Path, str] = field(default_factory=dict)
-    _is_closing: threading.Event = field(default_factory=threading.Event)
-
-    def start(self) -> None:
-        """Open the port."""
-        self.key, self._started, self.studies = self.files.key(), now(), Studies(self.files)
-        self._host, self._port = self.listener.getsockname()[:2]
-        self._context = server_context(self.key, self.files.certificate)
+    def __init__(self, files: CoordinatorFiles, listener: socket.socket) -> None:
+        """Begin to serve."""
+        self.files, self.key, self.studies, self._started = files, files.key(), Studies(files), now()
+        self._host, self._port = listener.getsockname()[:2]
+        self._context = server_context(self.key, files.certificate)
         self._renewed = time.monotonic()
+        self._invited: set[str] = set()
+        self._threads: dict[Path, threading.Thread] = {}
+        self._open: dict[Path, Coordinator] = {}
+        self._done: set[Path] = set()
+        self._logged: dict[Path, str] = {}
+        self._is_closing = threading.Event()
         self._loop = asyncio.new_event_loop()
-        self.post = PostOffice(self._loop)
-        self._door = Door(self.post, self._context, self.listener, self.studies)
-        self._server = threading.Thread(target=self._serve, name="https", daemon=True)
-        self._server.start()
+        self.queue = MessageQueue(self._loop)
+        self._server = TlsServer(self.queue, self._context, listener, self.studies)
+        self._server_thread = threading.Thread(target=self._serve, name="https", daemon=True)
+        self._server_thread.start()
 
-    def notice(self) -> CoordinatorNotice:
-        """Return what there is to tell; any thread may ask."""
-        seen, connected = self.post.seen(), self._door.connected()
-        return CoordinatorNotice(
+    def status(self) -> CoordinatorProcess:
+        """Return how the process stands; any thread may ask."""
+        return CoordinatorProcess(
             pid=os.getpid(),
             started=self._started,
             host=self._host,
             port=self._port,
-            silos=tuple(
-                SiloPresence(key=key, is_connected=key in connected, seen=seen.get(key))
-                for key in sorted(seen.keys() | connected)
-            ),
-            runs=tuple(DrivenRun(path.stem, *run.attendance()) for path, run in list(self._open.items())),
+            connected=tuple(sorted(self._server.connected())),
+            seen=self.queue.seen(),
+            joined={path.stem: run.attendance()[0] for path, run in list(self._open.items())},
         )
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._door.serve())
+        self._loop.run_until_complete(self._server.serve())
 
-    def look(self) -> None:
+    def check_runs(self) -> None:
         """Drive every run that is wanted and that no thread drives yet."""
-        if not self._server.is_alive():
+        if not self._server_thread.is_alive():
             raise InputError("The web server has ended; see the log.")
         if time.monotonic() - self._renewed > _RENEW_SECONDS:
             self._in_loop(partial(renew, self._context, self.key, self.files.certificate, is_server=True))
@@ -94,13 +85,12 @@ class Service:
             self._in_loop(partial(trust, self._context, new))
             self._invited |= new
         for path in self.files.runs():
-            thread = self._driven.get(path)
-            if path in self._done or (thread is not None and thread.is_alive()) or not self._is_due(path):
-                continue
-            self._driven[path] = threading.Thread(
-                target=self._drive, args=(path,), name=f"run {path.stem[:8]}", daemon=True
-            )
-            self._driven[path].start()
+            thread = self._threads.get(path)
+            is_driven = thread is not None and thread.is_alive()
+            if path not in self._done and not is_driven and self._is_due(path):
+                thread = threading.Thread(target=self._drive, args=(path,), name=f"run {path.stem[:8]}", daemon=True)
+                self._threads[path] = thread
+                thread.start()
 
     def _is_due(self, path: Path) -> bool:
         try:
@@ -109,8 +99,8 @@ class Service:
                     self._done.add(path)
                 return run.is_wanted and not run.is_done
         except (DpadmmError, sqlite3.Error) as problem:  # damaged, or held: it may pass
-            if self._told.get(path) != str(problem):
-                self._told[path] = str(problem)
+            if self._logged.get(path) != str(problem):
+                self._logged[path] = str(problem)
                 _log.warning("run %s is skipped: %s", path.name, problem)
             return False
 
@@ -118,12 +108,13 @@ class Service:
         """Drive a run to its end; a disk that is full is waited for."""
         while not self._is_closing.is_set():
             try:
-                with contextlib.closing(Coordinator(path, self.key, time.time)) as run, self._box(run.agreement) as box:
-                    _log.info(
-                        "run %r: driven from round %d of %d", run.agreement.run, max(run.round, 0), run.agreement.rounds
-                    )
-                    self._open[path] = run
-                    Drive(run, box, time.monotonic).serve()
+                with contextlib.closing(Coordinator(path, self.key, time.time)) as run:
+                    terms = run.agreement
+                    self._in_loop(partial(trust, self._context, [person.key for person in terms.participants]))
+                    _log.info("run %r: driven from round %d of %d", terms.run, max(run.round, 0), terms.rounds)
+                    with contextlib.closing(self.queue.open(terms)) as queue:
+                        self._open[path] = run
+                        Drive(run, queue, time.monotonic).serve()
                 return
             except (sqlite3.Error, OSError) as problem:
                 _log.error("the file of a run could not be written (%s); trying again", problem)
@@ -139,15 +130,6 @@ class Service:
             finally:
                 self._open.pop(path, None)
 
-    @contextlib.contextmanager
-    def _box(self, agreement: Agreement) -> Iterator[Mailbox]:
-        self._in_loop(partial(trust, self._context, [person.key for person in agreement.participants]))
-        box = self.post.open(agreement)
-        try:
-            yield box
-        finally:
-            box.close()
-
     def _in_loop(self, work: Callable[[], None]) -> None:
         """Change the TLS where it is used, between two handshakes."""
 
@@ -159,9 +141,8 @@ class Service:
     def close(self) -> None:
         """End everything; runs are left where they are."""
         self._is_closing.set()
-        self._door.should_exit = True
-        self._server.join(_JOIN_SECONDS)
-        for thread in self._driven.values():
+        self._server.should_exit = True
+        for thread in (self._server_thread, *self._threads.values()):
             thread.join(_JOIN_SECONDS)
         self._loop.close()
 
@@ -182,14 +163,12 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 @contextlib.contextmanager
-def serving(files: CoordinatorFiles, host: str, port: int) -> Iterator[Service]:
+def serve_coordinator(files: CoordinatorFiles, host: str, port: int) -> Iterator[CoordinatorService]:
     """Serve a coordinator, alone in its directory, while the block runs."""
     files.check()
-    with sole(files.lock, "The coordinator of this directory"):
-        service = Service(files, listen(host, port))
-        service.start()
-        try:
-            with telling(files.status, service.notice):
-                yield service
-        finally:
-            service.close()
+    with (
+        sole(files.lock, "The coordinator of this directory"),
+        contextlib.closing(CoordinatorService(files, listen(host, port))) as service,
+        publish_status(files.status, service.status),
+    ):
+        yield service

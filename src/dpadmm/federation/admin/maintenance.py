@@ -11,17 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpadmm.errors import InputError
-from dpadmm.federation import durable, identity
+from dpadmm.federation import identity
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.keys import SigningKey, fingerprint
-from dpadmm.federation.policy import Policy
+from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
-from dpadmm.federation.silo_store import SiloStore
+from dpadmm.federation.silo_files import Records, SiloFiles, policy_records
+from dpadmm.federation.silo_store import open_store
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Ledger, LedgerStatement, open_for_reading
@@ -84,10 +83,10 @@ def change_data(files: SiloFiles, policy: Policy, *, may_close: bool) -> DataCha
         is_read_otherwise = replace(silo.policy, data=policy.data, written=policy.written) != policy
         closed = _close(silo, NEW_DATA, may_close=may_close) if is_new or is_read_otherwise else ()
         ledger.add_version([records.table])
-        SiloEntry.told_by(files, policy, silo.public_key, records.number).save(files.entry)
+        files.entry_of(policy, silo.public_key, records.number).save(files.entry)
         if silo.policy != policy:
             policy.save(files.policy)
-        number = records.number if policy.relation.has_public_sizes else None
+        number = records.number if policy.protection.relation.has_public_sizes else None
         return DataChange(is_new, number, closed, _unfit(silo, records), ledger.statement(), records.cells.notes)
 
 
@@ -125,29 +124,28 @@ def rotate_silo_key(files: SiloFiles, *, is_old_kept: bool, may_close: bool) -> 
     policy, before = Policy.load(files.policy), SigningKey.load(files.key).public
     closed, unfit = tuple[str, ...](), tuple[str, ...]()
     place = identity.next_place(files.key)
-    with closing(durable.connect(files.state, APPLICATION, TABLES)) as state:
-        is_begun = place.exists() and identity.known_key(state) == SigningKey.load(place).public
+    with open_store(files) as store:
+        is_begun = place.exists() and store.known_key() == SigningKey.load(place).public
     if not is_begun:  # or interrupted after the state was given to the next key
         with closing(Silo(files.directory)) as silo:
             silo.settle()
             closed = _close(silo, NEW_KEY, may_close=may_close)
             unfit = tuple(each.run for each in silo.store.agreements() if silo.due_rounds(each))
-    told = _told(files, policy)
+    entry = _entry(files, policy)
     key = identity.next_key(files.key)
-    with closing(durable.connect(files.state, APPLICATION, TABLES)) as state, durable.exclusive(state):
-        identity.set_key(state, key.public)
-        SiloStore(state, files.state, {}).note("new key", f"{fingerprint(key.public)} after {fingerprint(before)}")
-    replace(told, key=key.public).save(files.entry)
+    with open_store(files) as store:
+        store.change_key(key.public, f"{fingerprint(key.public)} after {fingerprint(before)}")
+    replace(entry, key=key.public).save(files.entry)
     kept = identity.put_into_use(files.key, is_old_kept=is_old_kept)
     return KeyChange(key, before, kept, closed, unfit)
 
 
-def _told(files: SiloFiles, policy: Policy) -> SiloEntry:
+def _entry(files: SiloFiles, policy: Policy) -> SiloEntry:
     """Return a silo's entry, by the number of records that it has told before; the table need not be there."""
     known = SiloEntry.load(files.entry).records if files.entry.exists() else None
-    if known is None and policy.relation.has_public_sizes:
+    if known is None and policy.protection.relation.has_public_sizes:
         known = policy_records(policy, files.schema).number
-    return SiloEntry.told_by(files, policy, SigningKey.load(files.key).public, known or 0)
+    return files.entry_of(policy, SigningKey.load(files.key).public, known or 0)
 
 
 def rotate_coordinator_key(files: CoordinatorFiles, *, is_old_kept: bool, may_close: bool) -> KeyChange:

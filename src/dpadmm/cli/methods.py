@@ -1,4 +1,4 @@
-"""`dpadmm algorithms`: the table of methods, read from the registry."""
+"""`dpadmm methods`: the table of methods, read from the registry."""
 
 from json import dumps
 
@@ -6,10 +6,10 @@ from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures
 
 
-def algorithms(json: options.Json = False) -> None:
+def methods(json: options.Json = False) -> None:
     """List every method: who talks to whom, and what certifies it.
 
-    Example: dpadmm algorithms
+    Example: dpadmm methods
     """
     with clear_failures():
         from rich.console import Console

@@ -9,8 +9,9 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.federation import messages
-from dpadmm.federation.https import app, post
-from dpadmm.federation.https.post import PostOffice
+from dpadmm.federation.https import queue, server
+from dpadmm.federation.https.queue import MessageQueue
+from dpadmm.federation.keys import SIGNATURE_BYTES
 from dpadmm.federation.sizes import largest_answer
 from dpadmm.federation.transport import Interrupted
 
@@ -19,7 +20,7 @@ SOON = 0.05
 
 def letter(text):
     """Return an envelope; nobody here looks at its signature."""
-    return bytes(messages.SIGNATURE_BYTES) + text.encode()
+    return bytes(SIGNATURE_BYTES) + text.encode()
 
 
 def mark(text):
@@ -36,11 +37,11 @@ def key(template):
 @pytest.fixture
 def run(template, monkeypatch):
     """Run a scenario in a loop, with a new office and a box of the template's terms."""
-    monkeypatch.setattr(post, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(queue, "_RECEIVE_SECONDS", 0.01)
 
     def scenario(of):
         async def whole():
-            office = PostOffice(asyncio.get_running_loop())
+            office = MessageQueue(asyncio.get_running_loop())
             await asyncio.wait_for(of(office, office.open(template.agreement)), 20)
 
         asyncio.run(whole())
@@ -82,7 +83,7 @@ def test_a_later_poll_takes_the_place_of_an_earlier(foes, port, box):
     early, late, got = port.dial("s0"), port.dial("s0"), []
     polls = [threading.Thread(target=lambda x=x: got.append((x, foes.call(x, "GET", "/next")))) for x in (early, late)]
     polls[0].start()
-    foes.wait_for(lambda: port.post._polls, "the earlier")
+    foes.wait_for(lambda: port.queue._polls, "the earlier")
     polls[1].start()
     polls[0].join()
     assert got == [(early, (204, b""))]
@@ -94,13 +95,13 @@ def test_a_later_poll_takes_the_place_of_an_earlier(foes, port, box):
 def test_a_poll_whose_silo_is_gone_keeps_no_letter(foes, port, box):
     line = port.dial("s0")
     line.sendall(b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n")
-    foes.wait_for(lambda: port.post._polls, "the poll")
+    foes.wait_for(lambda: port.queue._polls, "the poll")
     line.close()
     port.exchange(box, "s0")
 
 
 def test_an_empty_poll_ends_after_a_while(foes, port, box, monkeypatch):
-    monkeypatch.setattr(app, "POLL_SECONDS", SOON)
+    monkeypatch.setattr(server, "POLL_SECONDS", SOON)
     assert port.call("s0", "GET", "/next") == (204, b"")
 
 
@@ -119,7 +120,7 @@ def test_the_same_letter_twice_is_one(run, key):
 
 def test_older_letters_than_so_many_were_sent_in_vain(run, key, template, monkeypatch):
     """Of one run; those of another stay."""
-    monkeypatch.setattr(post, "MOST_LETTERS", 3)
+    monkeypatch.setattr(queue, "MOST_REQUESTS", 3)
 
     async def scenario(office, box):
         other = office.open(template.agreement)
@@ -170,12 +171,12 @@ def test_a_silo_is_there_while_it_polls_and_a_while_longer(run, key, monkeypatch
         assert list(box.nodes()) == []
         poll = asyncio.ensure_future(office.next(key, 20))
         await asyncio.sleep(0)
-        monkeypatch.setattr(post, "PRESENT_SECONDS", 0.0)
+        monkeypatch.setattr(queue, "PRESENT_SECONDS", 0.0)
         assert list(box.nodes()) == [key]  # however long ago it came
         box.send(key, letter("a"))
         assert await poll == letter("a")
         assert list(box.nodes()) == []
-        monkeypatch.setattr(post, "PRESENT_SECONDS", 20.0)
+        monkeypatch.setattr(queue, "PRESENT_SECONDS", 20.0)
         assert list(box.nodes()) == [key]
 
     run(scenario)
@@ -183,7 +184,7 @@ def test_a_silo_is_there_while_it_polls_and_a_while_longer(run, key, monkeypatch
 
 def test_who_drives_a_run_is_woken_when_a_silo_comes(run, key, monkeypatch):
     """Once, not by each of its polls."""
-    monkeypatch.setattr(post, "_LOOK_SECONDS", 20.0)
+    monkeypatch.setattr(queue, "_RECEIVE_SECONDS", 20.0)
 
     async def scenario(office, box):
         for _ in range(3):
@@ -196,7 +197,7 @@ def test_who_drives_a_run_is_woken_when_a_silo_comes(run, key, monkeypatch):
 
 def test_an_office_that_closes_lets_everybody_go(run, key, monkeypatch):
     """Whoever polls, whoever polls later, and whoever waits for answers."""
-    monkeypatch.setattr(post, "_LOOK_SECONDS", 20.0)
+    monkeypatch.setattr(queue, "_RECEIVE_SECONDS", 20.0)
 
     async def scenario(office, box):
         poll = asyncio.ensure_future(office.next(key, 20))

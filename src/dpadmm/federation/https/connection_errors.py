@@ -1,4 +1,4 @@
-"""Why a silo's line to its coordinator is down, in kinds that can be told apart and in words for its log."""
+"""Why a silo's connection to its coordinator is down, in kinds that can be told apart and in words for its log."""
 
 import sqlite3
 import ssl
@@ -14,15 +14,15 @@ _CLOCK_ERRORS = (9, 10)  # OpenSSL: not yet valid, expired
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
 
-class CutOff(Exception):
-    """The line is down; the message says why."""
+class CoordinatorUnavailable(Exception):
+    """Nothing can be exchanged with the coordinator now; the message says why."""
 
 
-FAILURES = (httpx.HTTPError, CutOff, OSError, sqlite3.Error)
+FAILURES = (httpx.HTTPError, CoordinatorUnavailable, OSError, sqlite3.Error)
 """What may pass, and is tried again."""
 
 
-class Trouble(Enum):
+class ConnectionProblem(Enum):
     """What a failure means, and what to do about it."""
 
     CLOCK = "the coordinator's certificate is not valid by this machine's clock, {now}; check the clock"
@@ -37,33 +37,33 @@ class Trouble(Enum):
     UNEXPECTED = "UnexpectedFailure, {fault}"
 
 
-def trouble_of(problem: BaseException) -> Trouble:
-    """Return what a failure of a line means."""
+def classify_failure(problem: BaseException) -> ConnectionProblem:
+    """Return what a failure of a connection means."""
     cause: BaseException | None = problem
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__
     match problem, cause:
         case _, ssl.SSLCertVerificationError() if cause.verify_code in _CLOCK_ERRORS:
-            return Trouble.CLOCK
+            return ConnectionProblem.CLOCK
         case _, ssl.SSLCertVerificationError():
-            return Trouble.STRANGER
+            return ConnectionProblem.STRANGER
         case _, ssl.SSLError() if cause.reason in _NO_TLS:
-            return Trouble.NO_TLS
+            return ConnectionProblem.NO_TLS
         case (_, ssl.SSLError()) | (httpx.RemoteProtocolError() | httpx.ReadError() | httpx.WriteError(), _):
-            return Trouble.HUNG_UP
+            return ConnectionProblem.HUNG_UP
         case httpx.TimeoutException(), _:
-            return Trouble.SLOW
+            return ConnectionProblem.SLOW
         case httpx.HTTPError(), _:
-            return Trouble.UNREACHABLE
-        case CutOff(), _:
-            return Trouble.REFUSED
+            return ConnectionProblem.UNREACHABLE
+        case CoordinatorUnavailable(), _:
+            return ConnectionProblem.REFUSED
         case sqlite3.Error(), _:
-            return Trouble.FILES
-    return Trouble.MACHINE if isinstance(problem, MACHINE_FAILURES) else Trouble.UNEXPECTED
+            return ConnectionProblem.FILES
+    return ConnectionProblem.MACHINE if isinstance(problem, MACHINE_FAILURES) else ConnectionProblem.UNEXPECTED
 
 
-def words_for(problem: Exception) -> str:
-    """Say what a line that is down means; the text of other packages may quote anything."""
+def describe_failure(problem: Exception) -> str:
+    """Say what a failure means; the text of other packages may quote anything."""
     reason = str(problem) if isinstance(problem.__cause__, DpadmmError) else reason_of(problem)
     now, fault = datetime.now(UTC).isoformat(timespec="minutes"), UnexpectedFailure(problem)
-    return trouble_of(problem).value.format(now=now, problem=problem, reason=reason, fault=fault)
+    return classify_failure(problem).value.format(now=now, problem=problem, reason=reason, fault=fault)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dpadmm.data.dataset import Dataset
+from dpadmm.data.partition import EncodedTable
 from dpadmm.errors import InputError
 from dpadmm_research.datasets.source import DATA_ROOT, data_folder, find_file
 from dpadmm_research.datasets.splits import split, split_data
@@ -12,7 +12,7 @@ from dpadmm_research.datasets.splits import split, split_data
 
 def dataset(groups=None, make=np.asarray):
     features = np.arange(12.0).reshape(6, 2) / 20
-    return Dataset(
+    return EncodedTable(
         name="toy", features=make(features), labels=np.arange(6.0), row_norm=1.0, description="", origin="",
         groups=groups,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`dpadmm algorithms` shows the registry."""
+"""`dpadmm methods` shows the registry."""
 
 import json
 
@@ -10,13 +10,13 @@ from dpadmm.methods.registry import METHODS
 
 
 def test_json_is_the_registry():
-    result = CliRunner().invoke(app, ["algorithms", "--json"])
+    result = CliRunner().invoke(app, ["methods", "--json"])
     assert result.exit_code == 0
     assert [row["name"] for row in json.loads(result.stdout)] == [method.about.name for method in METHODS]
 
 
 def test_table_names_every_method():
-    result = CliRunner().invoke(app, ["algorithms"], env={"COLUMNS": "200"})
+    result = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "200"})
     assert result.exit_code == 0
     for method in METHODS:
         assert method.about.name in result.stdout

@@ -1,0 +1,69 @@
+"""Ask a coordinator's service for a run, and follow it in its file to its end."""
+
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+from dpadmm.federation import durable
+from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.coordinator import Progress
+from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.https.process_status import CoordinatorProcess, read_status
+from dpadmm.federation.locks import is_held
+from dpadmm.federation.outcome import FederationOutcome, outcome_of
+from dpadmm.federation.refusal import FederationStopped
+
+LOOK_SECONDS = 0.1
+AWAY_SECONDS = 20.0
+"""How long the service may be away, as while it is started again."""
+
+
+def request_run(
+    files: CoordinatorFiles,
+    agreement: Agreement,
+    show: Callable[[Progress], None] = lambda _: None,
+    away_seconds: float = AWAY_SECONDS,
+    check: Callable[[], None] = lambda: None,
+) -> FederationOutcome:
+    """Have these terms run to their end and return the outcome; `FederationStopped` says why it could not be reached.
+
+    A run that was interrupted continues: its file knows what is done. It goes on when nobody follows it. `check` is
+    called again and again, and may raise.
+    """
+    with closing(files.open_run(agreement)) as run:
+        try:
+            run.ask()
+            last, served = None, time.monotonic()
+            while True:
+                run.refresh()
+                is_done = run.is_done  # before what is shown, so that the end is shown too
+                progress = run.progress()
+                process = read_status(files.status, CoordinatorProcess)
+                if progress.waiting_for and process is not None and agreement.digest in process.joined:
+                    joined = process.joined[agreement.digest]  # until all have, nobody else is asked
+                    absent = tuple(name for name, _ in progress.epsilon if name not in joined)
+                    progress = replace(progress, waiting_for=absent or progress.waiting_for)
+                if progress != last:
+                    show(progress)
+                    last = progress
+                if is_done:
+                    return outcome_of(run)
+                reason = run.reason_to_stop()
+                if reason is not None:
+                    raise FederationStopped(reason)
+                if is_held(files.lock):
+                    served = time.monotonic()
+                elif time.monotonic() - served > away_seconds:
+                    raise FederationStopped(
+                        f"No process serves {files.directory}: start `dpadmm coordinator run {files.directory}`, then "
+                        f"run this command again. The run stays at round {max(run.round, 0)}; nothing is lost."
+                    )
+                check()
+                time.sleep(LOOK_SECONDS)
+        except sqlite3.Error as problem:
+            why = problem if durable.is_machines(problem) else "it is damaged; restore it from a backup"
+            raise FederationStopped(
+                f"The file of the run, {run.path}, cannot be used: {why}. Run the command again afterwards."
+            ) from problem
