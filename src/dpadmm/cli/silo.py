@@ -350,7 +350,10 @@ def new_data(
             now = policy.screening
             words = missing or now.missing.value, unlisted or now.unlisted.value, out_of_range or now.out_of_range.value
             # As the earlier table, where nothing else is said and it is of the same kind.
-            written = written.over(policy.written if is_text_file(data) else policy.written.stored())
+            stated = policy.written
+            if not is_text_file(data):  # other files know their cells
+                stated = replace(stated, sep=None, decimal=None, encoding=None)
+            written = written.over(stated)
             policy = replace(policy, data=str(data.resolve()), written=written, screening=Screening.of(*words))
             change = change_data(files, policy, may_close=abandon)
         said = change.statement
