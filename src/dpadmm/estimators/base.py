@@ -272,7 +272,7 @@ class PrivateLinearModel(PrivateEstimator):
         done = train(dataset, candidates, self._books(), on_plan, names=names, compared=compared)
         if done.unread is not None:
             warnings.warn(f"The model is paid for, but its ledger cannot be read: {done.unread}", stacklevel=3)
-        self.plan_ = done.outcome.plan
+        self.plan_ = done.plan
         self.history_ = done.outcome.histories
         self.privacy_ = done.model.guarantee
         self._keep(done.model, classes)

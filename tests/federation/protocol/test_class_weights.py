@@ -15,7 +15,7 @@ from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise import SimulatedSampler
-from dpadmm.planner import Task, carry_out, plan, planner
+from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
@@ -23,6 +23,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Huber, Logistic, Softmax
 from dpadmm.reporting.federation import federation_model
+from dpadmm.testing import run_plan
 
 SIZES = (60, 40, 50)
 PUBLIC, MASKED = Protection(view=View.PUBLIC), Protection(view=View.AGGREGATE)
@@ -82,7 +83,7 @@ def test_every_silo_applies_the_weights(classes, tmp_path, method, protection, n
     outcome = outcome_of(coordinator)
     rows = classes.stacked(world.silos.values())
     here, plain = (
-        carry_out(made, each, SimulatedSampler(seed=5), progress=False) for each in (weighted_rows(rows, number), rows)
+        run_plan(made, each, SimulatedSampler(seed=5), progress=False) for each in (weighted_rows(rows, number), rows)
     )
     np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12)
     assert np.linalg.norm(here.model - plain.model) > 0.01

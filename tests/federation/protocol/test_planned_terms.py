@@ -17,7 +17,7 @@ from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.networks import path
 from dpadmm.noise import SimulatedSampler
-from dpadmm.planner import Task, carry_out, plan, planner
+from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
@@ -27,6 +27,7 @@ from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.reporting.federation import federation_model
+from dpadmm.testing import run_plan
 
 SIZES = (60, 40, 50)
 PEOPLE = tuple(Participant(f"s{i}", n, f"{i}" * 64) for i, n in enumerate(SIZES))
@@ -89,7 +90,7 @@ def test_softmax_over_several_classes(three_classes, tmp_path, method, protectio
     coordinator = world.coordinator(terms)
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
-    here = carry_out(made, three_classes.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
+    here = run_plan(made, three_classes.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
     np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12)
     model = federation_model(outcome, three_classes.SCHEMA)
     table = next(iter(three_classes.tables((30,)).values()))
@@ -138,7 +139,7 @@ def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(
     coordinator = world.coordinator(terms)
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
-    here = carry_out(made, worlds.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
+    here = run_plan(made, worlds.stacked(world.silos.values()), SimulatedSampler(seed=5), progress=False)
     # Terms keep 1e-11 of a pure budget back, for sums that are rounded up.
     np.testing.assert_allclose(outcome.tail_average, here.model, rtol=0, atol=1e-12 if terms.delta else 1e-9)
     said = made.spec.account().curve.epsilon(terms.delta)
@@ -186,7 +187,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
     outcome = outcome_of(coordinator)
     records = [silo._records() for silo in world.silos.values()]
     rows = Dataset(worlds.SCHEMA, [r.cells for r in records])
-    here = carry_out(made, rows, SimulatedSampler(seed=5), progress=False)
+    here = run_plan(made, rows, SimulatedSampler(seed=5), progress=False)
     model = federation_model(outcome, worlds.SCHEMA)
     assert outcome.rounds == len(outcome.estimates) == 6
     # A share is known from the epsilon it buys to 1e-12; the noise on counts, and all that follows, as well.
