@@ -28,7 +28,7 @@ from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import log_loss_of
-from dpadmm.problems.silos import stacked
+from dpadmm.problems.silos import stack_rows
 from dpadmm.reporting.files import check_apart, check_writable
 from dpadmm.reporting.measurement import Basis, Measurement, OtherFigure
 from dpadmm.reporting.model import ReleasedModel
@@ -251,7 +251,7 @@ def labelled_rows(model: ReleasedModel, tables: Iterable[SiloTable], screening: 
     """Return the rows of all tables, one after the other, as the model reads them."""
     parts = [model.read_rows(table.frame, table.where, screening, is_labelled=True) for table in tables]
     labels, blank = np.concatenate([part.labels for part in parts]), np.concatenate([part.blank for part in parts])
-    return Screened(stacked([part.features for part in parts]), labels, blank, ())
+    return Screened(stack_rows([part.features for part in parts]), labels, blank, ())
 
 
 def first_of_each(tables: Mapping[str, SiloTable], persons: Persons) -> list[SiloTable]:
