@@ -84,10 +84,10 @@ def test_scores_of_several_classes():
 def test_softmax_is_compared_with_one_model_per_class():
     """Softmax is taken and the reason tells both figures; numbers that are asked for are not compared."""
     made = plan(task(n=600, loss=Softmax(4)), problems=None)
-    assert (made.n_models, made.task.loss.n_classes) == (1, 4)
+    assert (made.run.n_models, made.task.loss.n_classes) == (1, 4)
     assert made.reasons[1].startswith("one softmax model of all classes: share of the learnable signal that survived")
     assert not any("one-vs-rest" in reason for reason in plan(task(n=600, loss=Softmax(4))).reasons)
-    assert plan(task(n=600, loss=Logistic()), problems=None).n_models == 1
+    assert plan(task(n=600, loss=Logistic()), problems=None).run.n_models == 1
 
 
 def better_apart(simulation, n_classes, world):
@@ -101,7 +101,7 @@ def test_the_better_one_is_taken(monkeypatch):
     monkeypatch.setattr(planner, "run_apart", better_apart)
     drowned = task(n=400, epsilon=0.5)
     made = plan(drowned, problems=None)
-    assert made.n_models == 3
+    assert made.run.n_models == 3
     assert isinstance(made.task.loss, Logistic)
     assert made.reasons[1].startswith("one model for each class against the rest: ")
     assert made.simulated_score > plan(drowned).simulated_score + 0.05

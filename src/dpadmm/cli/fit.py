@@ -154,5 +154,5 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
         table.add_row("Report", cell(report))
         table.add_row("Next", cell(f"dpadmm predict {shlex.quote(str(place))} FILE"))
     Console(highlight=False).print(table)
-    if model.aim.wants_intervals:
+    if model.aim.value == "inference":
         print_line(f"\n{model.summary()}")

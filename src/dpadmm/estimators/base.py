@@ -33,6 +33,7 @@ from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.resolved import ResolvedSettings, check_fit_arguments, seed_of
 from dpadmm.estimators.train import Trained, train
 from dpadmm.planner.planner import Plan, hopeless_words, large_delta_words
+from dpadmm.planner.task import Aim
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats
@@ -264,8 +265,8 @@ class PrivateLinearModel(PrivateEstimator):
                 notes.append("every group holds all records of one user")
             if not settings.protection.relation.has_public_sizes and len(dataset.rows) > 1:
                 notes.append("the set of silos was taken from groups and is assumed to be public")
-            if plan.n_models > 1:
-                number = plan.n_models
+            if plan.run.n_models > 1:
+                number = plan.run.n_models
                 notes.append(f"{number} one-vs-rest models read every record; the epsilon covers all of them")
             return notes
 
@@ -311,7 +312,7 @@ class PrivateLinearModel(PrivateEstimator):
                 SimulatedNoiseWarning,
             )
         if dataset.schema.is_array and self.feature_bounds is None and self.options.row_norm is None:
-            if plan.task.aim.wants_intervals:
+            if plan.task.aim is Aim.INFERENCE:
                 raise InputError(
                     "aim='inference' needs feature_bounds, what is publicly known about the columns (or row_norm): "
                     f"without, {ASSUMED_ROWS}, and coefficients of such rows mean little. Nothing was spent."

@@ -323,7 +323,7 @@ class ResolvedSettings:
         """Return the settings for plans at other budgets and sizes: where the planner chose, as it has in this plan."""
         if self.problems(n_classes) is not None:
             return self
-        chosen = replace(self.training, multi_class="softmax" if made.n_models == 1 else "one-vs-rest")
+        chosen = replace(self.training, multi_class="softmax" if made.run.n_models == 1 else "one-vs-rest")
         return replace(self, settings=replace(self.settings, training=chosen))
 
     def table_task(self, sizes: tuple[int, ...], schema: Schema) -> Task:
@@ -368,7 +368,7 @@ class ResolvedSettings:
 
 def _check_class_weight(aim: Aim, method: str | None) -> None:
     """Refuse weights where coefficients are those of the population (C14), and where batches draw all rows alike."""
-    if aim.wants_intervals:
+    if aim is Aim.INFERENCE:
         raise InputError(
             f"{setting('aim', aim.value)} tells coefficients of the population as it is, but "
             f"{setting('class_weight')} changes how much its classes count. Leave one out."

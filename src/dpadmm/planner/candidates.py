@@ -37,7 +37,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks.graph import complete
 from dpadmm.noise.mechanisms import Constant, Tail
-from dpadmm.planner.task import Task
+from dpadmm.planner.task import Aim, Task
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
@@ -80,7 +80,7 @@ _PLENTY = 120.0  # rounds from which on they have time to, so that steps may gro
 _STEEPEST_ALONE = 3000.0  # one silo has nobody to agree with; beyond it local solves get hard
 _MOST_PEERS = 50  # a complete graph of more has too many edges
 _SETTLED = 25.0  # mu T from which on the ridge has decided everything
-_CAPS = (0.5, 0.7)
+_CAP, _LOOSER_CAP = 0.5, 0.7
 _REACH = 0.6
 INFERENCE_REACH = 2.0
 """The radius to which rows are shortened where coefficients are to be the ordinary ones, in units of a usual row."""
@@ -97,7 +97,7 @@ def ratios_for(task: Task, method: type[Method]) -> tuple[float, ...]:
     classes it is the rule of thumb alone: nothing better is known, and simulations take long. So it is for intervals,
     which were tested with it.
     """
-    if task.n_classes > 1 or task.aim.wants_intervals:
+    if task.n_classes > 1 or task.aim is Aim.INFERENCE:
         return (RULE_OF_THUMB,)
     return NOISE_RATIOS[: NOISE_RATIOS.index(RULE_OF_THUMB) + 1] if method is NoisyGradients else NOISE_RATIOS
 
@@ -117,11 +117,6 @@ class Candidate:
     form: RowForm = STANDARD
     ratio: float = RULE_OF_THUMB
 
-    @property
-    def numbers(self) -> tuple[int, float, float]:
-        """What differs between candidates of one method."""
-        return self.rounds, self.step, self.mu
-
 
 def methods_for(task: Task) -> tuple[type[Method], ...]:
     """Return the methods worth comparing, at least one; all of them trust the same parties.
@@ -131,7 +126,7 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
     penalty can be shared out, or fixed-point ADMM, which is the same descent through a coordinator. Intervals are made
     from noisy gradients.
     """
-    if task.aim.wants_intervals:
+    if task.aim is Aim.INFERENCE:
         if why_not(task, NoisyGradients) is None:
             return (NoisyGradients,)
         raise InputError(
@@ -286,7 +281,7 @@ def _shared_out(task: Task) -> float:
 def why_not(task: Task, method: type[Method]) -> str | None:
     """Return why the method cannot serve the task, None if it can."""
     about = method.about
-    if task.aim.wants_intervals and method is not NoisyGradients:
+    if task.aim is Aim.INFERENCE and method is not NoisyGradients:
         return f"intervals follow from the sums of gradients that noisy-gradients releases (C14), not from {about.name}"
     if task.n_silos < about.least_silos:
         return f"{about.name} needs at least {about.least_silos} silos, got {task.n_silos}"
@@ -313,7 +308,7 @@ def form_of(task: Task, method: type[Method], share: float) -> RowForm:
     """
     if task.table is None:
         return STANDARD
-    reach = INFERENCE_REACH if task.aim.wants_intervals else _REACH
+    reach = INFERENCE_REACH if task.aim is Aim.INFERENCE else _REACH
     if task.profile.earlier_m > 0:
         share = (task.profile.earlier_m / float(m_of(task.target.epsilon, task.target.delta))) ** 2
     return RowForm(reach, profile_noise(task, method) / math.sqrt(share) if share else None)
@@ -380,12 +375,12 @@ def losses_for(task: Task, method: type[Method]) -> tuple[AnyLoss, ...]:
     factor, for a bias that noise drowns; so does a capped softmax. Where there is hardly any noise, or a cap is not
     proved (C2), the loss asked for is kept, so that its optimum is found.
     """
-    loss, is_settled = task.loss, method.about.is_pure or task.aim.wants_intervals
+    loss, is_settled = task.loss, method.about.is_pure or task.aim is Aim.INFERENCE
     if not isinstance(loss, Softmax) and (is_settled or type(loss) is not Logistic):
         return (loss,)
     if loss.cap < 1 or room(task, method) >= _MOST_ROOM:
         return (loss,)
-    return (*(replace(loss, cap=cap) for cap in _CAPS), loss)
+    return replace(loss, cap=_CAP), replace(loss, cap=_LOOSER_CAP), loss
 
 
 def run_of(candidate: Candidate, n_models: int = 1) -> RunSpec:

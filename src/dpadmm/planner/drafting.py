@@ -17,7 +17,7 @@ from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.mechanisms import Tail
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
-from dpadmm.planner.task import TableShape, Task, nominal_sizes
+from dpadmm.planner.task import Aim, TableShape, Task, nominal_sizes
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Softmax, released_loss
@@ -154,7 +154,7 @@ def federation_terms(
             "A federation trains one model and protects records, not persons with several rows. Plan for two "
             "classes, or softmax, with unit 'record'."
         )
-    if task.aim.wants_intervals:
+    if task.aim is Aim.INFERENCE:
         raise InputError("Silos of a federation release no curvature, so no intervals (C14). Plan to predict.")
     if task.profile.earlier_run is not None:
         raise InputError("A federation releases its own column profile. Plan without an earlier one.")
@@ -184,7 +184,7 @@ def federation_terms(
         tail_power=made.schedule.power if isinstance(made.schedule, Tail) else 0.0,
         noise=noise,
         seed=seed,
-        reach=0.0 if plan.reach is None else plan.reach,
+        reach=plan.reach or 0.0,
         profile=None
         if counted is None
         else CountedColumns(

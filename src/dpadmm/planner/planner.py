@@ -43,7 +43,7 @@ from dpadmm.planner.forecast import (
     signals_of,
 )
 from dpadmm.planner.simulations import WORLDS, run_apart, run_simulation, simulation_of
-from dpadmm.planner.task import Task, loss_kind, task_json
+from dpadmm.planner.task import Aim, Task, loss_kind, task_json
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Unit
@@ -110,11 +110,6 @@ class Plan:
         return self.run.setting.rounds
 
     @property
-    def n_models(self) -> int:
-        """How many models are trained on the same rows: one, or one for each class."""
-        return self.run.n_models
-
-    @property
     def reach(self) -> float | None:
         """The radius to which rows are shortened, in units of a usual row; None where their encoding is settled."""
         return self.candidate.form.reach
@@ -134,7 +129,7 @@ class Plan:
     @property
     def lacks_intervals(self) -> bool:
         """Whether intervals were asked for and none are bought, since none could be told; the last warning says so."""
-        return self.task.aim.wants_intervals and self.curvature is None
+        return self.task.aim is Aim.INFERENCE and self.curvature is None
 
     @cached_property
     def _levels(self) -> tuple[Floats, Floats]:
@@ -169,7 +164,7 @@ class Plan:
         hidden = task.protection
         number = f"{plural(task.n_records, hidden.counted.removesuffix('s'))}{hidden.counting_note}"
         nominal = "" if hidden.relation.has_public_sizes else "nominally "
-        each = "" if self.n_models == 1 else f" of each of {self.n_models} classes against the rest"
+        each = "" if self.run.n_models == 1 else f" of each of {self.run.n_models} classes against the rest"
         facts = [
             ("Task", f"{loss_kind(task.loss)}{each} on {nominal}{number} in {plural(task.n_silos, 'silo')}"),
             ("Features", f"{task.dimension} after encoding"),
@@ -297,7 +292,7 @@ def plan(task: Task, *, method: str | None = None, problems: int | None = 1) -> 
     problems: how many problems on the same rows share the budget, one per class for more than two classes. All of them
         read every record, so their costs add up: for Gaussian noise in squares, `m_one = m/sqrt(problems)` (C0). Where
         the method's noise adds up in another way, each problem gets epsilon and delta divided by their number. None:
-        one, or for `Softmax` one per class if simulations show these to be clearly better (`Plan.n_models` tells).
+        one, or for `Softmax` one per class if simulations show these to be clearly better (`Plan.run.n_models` tells).
 
     >>> task = Task(sizes=(400,) * 3, dimension=6, loss=Logistic(), target=Target(1.0, 1e-5))
     >>> plan(task).method, plan(task).is_hopeless
@@ -317,7 +312,7 @@ def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
     whole, lacking, curvature = task.target, tuple[str, ...](), None
     if task.profile.earlier_m > 0:
         task = replace(task, target=_rest_beside(task, methods[0]))
-    if task.aim.wants_intervals:
+    if task.aim is Aim.INFERENCE:
         curvature, rest, lacking = interval_budget(task)
         task = replace(task, target=rest)
     share, target = _worthwhile_share(task, methods[0], n_models), task.target
@@ -448,12 +443,15 @@ def climb(task: Task, method: type[Method], form: RowForm) -> list[Trial]:
         elif now.kept < first.kept:
             break
     assert first is not None
+    seen = {(one.candidate.rounds, one.candidate.step, one.candidate.mu) for one in tried}
     for ladder in (ratios[:start][::-1], ratios[start + 1 :]):
         before = first
         for ratio in ladder:
             step = candidate_at(first.candidate.task, method, ratio, form)
-            if step.numbers in [one.candidate.numbers for one in tried]:
+            numbers = (step.rounds, step.step, step.mu)
+            if numbers in seen:
                 break
+            seen.add(numbers)
             now = try_out(step)
             tried.append(now)
             if now.kept <= before.kept:

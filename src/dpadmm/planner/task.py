@@ -30,11 +30,6 @@ class Aim(Enum):
     PREDICTION = "prediction"
     INFERENCE = "inference"
 
-    @property
-    def wants_intervals(self) -> bool:
-        """Whether coefficients are to be told with intervals."""
-        return self is Aim.INFERENCE
-
 
 @dataclass(frozen=True)
 class TableShape:
@@ -170,21 +165,6 @@ class Task:
         object.__setattr__(self, "n_classes", self.loss.n_classes if isinstance(self.loss, Softmax) else 1)
         checks.count("dimension", self.dimension)
         _moderate("row_norm", self.row_norm)
-        self._check_types()
-        self._check_protection()
-        if self.aim.wants_intervals:
-            self._check_inference()
-        if self.prevalence is not None:
-            checks.open_unit("prevalence", self.prevalence)
-            if self.loss.target is not LabelKind.SIGNS:
-                raise InputError(
-                    "prevalence is the share of one of two classes, but the target is a number or has more classes. "
-                    "Leave it out."
-                )
-
-        check_signal(self.expected_auc, self.expected_r2, is_real=self.loss.target is LabelKind.REALS)
-
-    def _check_types(self) -> None:
         if not isinstance(self.target, Target):
             raise InputError(f"target must be a Target(epsilon, delta), got {shown(self.target)}.")
         if isinstance(self.loss, type) or not hasattr(self.loss, "slope_bound"):
@@ -203,6 +183,18 @@ class Task:
             raise InputError(
                 f"regulariser must be a regulariser such as ElasticNet(l2=0.01), got {shown(self.regulariser)}."
             )
+        self._check_protection()
+        if self.aim is Aim.INFERENCE:
+            self._check_inference()
+        if self.prevalence is not None:
+            checks.open_unit("prevalence", self.prevalence)
+            if self.loss.target is not LabelKind.SIGNS:
+                raise InputError(
+                    "prevalence is the share of one of two classes, but the target is a number or has more classes. "
+                    "Leave it out."
+                )
+
+        check_signal(self.expected_auc, self.expected_r2, is_real=self.loss.target is LabelKind.REALS)
 
     def _check_protection(self) -> None:
         """Refuse who cannot be protected, a graph of other silos, and what is not certified for added records."""

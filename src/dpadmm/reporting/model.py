@@ -107,7 +107,7 @@ class ReleasedModel:
         wanted = self.n_scores * self.schema.dimension
         if len(self.coefficients) != wanted:
             raise InputError(f"{len(self.coefficients)} coefficients for {wanted} features: the model is damaged.")
-        if self.curvature is not None and (len(self.curvature.point) != wanted or not self.aim.wants_intervals):
+        if self.curvature is not None and (len(self.curvature.point) != wanted or self.aim is not Aim.INFERENCE):
             raise InputError(f"A curvature of {len(self.curvature.point)} features for {wanted}: the model is damaged.")
 
     @property

@@ -137,7 +137,7 @@ def guarantee_of(
         delta=delta,
         origin=outcome.origin,
         assumptions=(*([] if run is None else [earlier]), *notes),
-        problems=plan.n_models,
+        problems=plan.run.n_models,
         profile=profile,
         search=search,
         subject="the model" if search is None else search.subject,

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
 from dpadmm.methods.base import Topology, by_name
+from dpadmm.planner.task import Aim
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.ledger.spending import version_words
 from dpadmm.privacy.protection import COVERED, Protection, View, covers
@@ -253,7 +254,7 @@ class IntervalPanel:
 
 def _intervals(model: ReleasedModel) -> IntervalPanel | None:
     """Return the table, and the intervals for one step of every number, and for categories as they are."""
-    if not model.aim.wants_intervals:
+    if model.aim is not Aim.INFERENCE:
         return None
     table, shown = model.summary(), []
     for row, step in zip((row for row in table.rows if row.name != INTERCEPT), _steps(model), strict=True):
