@@ -19,13 +19,13 @@ import pandas as pd
 from dpadmm.data.schema import Screening
 from dpadmm.federation.admin.rehearsal import Rehearsal, run_rehearsal
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import SiloFiles
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.accounting import Target
+from dpadmm.privacy.protection import Protection, View
 from dpadmm.reporting.federation import federation_model
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm_research.datasets import heart
@@ -72,12 +72,18 @@ def federated(place: Path, tables: dict[str, Path], view: str) -> float:
     for name, data in tables.items():
         files = silos[name] = SiloFiles(place / name)
         methods = FULLY_CERTIFIED + SUMMED * is_summed
+        protection = Protection(view=View(view))
         policy = Policy(
-            name=name, data=str(data), schema=str(data.with_name("schema.json")), screening=SCREENING, methods=methods
+            name=name,
+            data=str(data),
+            schema=str(data.with_name("schema.json")),
+            screening=SCREENING,
+            methods=methods,
+            protection=protection,
         )
-        files.create(policy, TARGET.epsilon, TARGET.delta, is_summed=is_summed)
+        files.create(policy, TARGET.epsilon, TARGET.delta)
         silo = Silo(files.directory)
-        entries.append(SiloEntry.of(silo))
+        entries.append(silo.entry())
         silo.close()
     terms = draft(entries, heart.SCHEMA, TARGET).terms("heart", key.public)
     for files in silos.values():

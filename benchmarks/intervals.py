@@ -30,13 +30,13 @@ from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.noise.sampler import SimulatedSampler
-from dpadmm.planner.carrying import carry_out
 from dpadmm.planner.planner import plan
 from dpadmm.planner.task import Aim, TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate, interval_rows
+from dpadmm.testing import run_plan
 
 DELTA, FIRST_SEED, CHUNK = 1e-5, 70_000, 250_000
 Floats = NDArray[np.float64]
@@ -283,10 +283,10 @@ def measure(cell: Cell, fits: int, seed: int) -> Found:
             [CodedRows(schema.columns, *part) for part in parts],
             nominal=None if cell.relation.has_public_sizes else sizes,
         )
-        done = carry_out(made, raw, SimulatedSampler(int(rng.integers(2**62))), progress=False)
+        done = run_plan(made, raw, SimulatedSampler(int(rng.integers(2**62))), progress=False)
         assert done.encoding is not None
         told = contrasts(schema.columns, done.encoding)
-        found = estimate(CurvatureFacts.of(done.done.released["curvature"], 0.0), told.basis)
+        found = estimate(CurvatureFacts.of(done.released["curvature"], 0.0), told.basis)
         ratios.append(found.ratio)
         if truths is None:
             truths = _truths(population, cell.n, done.encoding)

@@ -148,7 +148,7 @@ STAGES = (
     Stage(
         "core/training",
         "",
-        "data/profile data/encoding problems planner/carrying",
+        "data/profile data/encoding problems",
         ("Step 1: noisy counts are the column profile. By it all silos encode their rows, which become f_i(x).",),
     ),
     Stage(

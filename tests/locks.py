@@ -506,6 +506,8 @@ def digests_of_terms(folder: Path) -> Any:
     """Terms of fixed parties: silos on different machines must compute the same digest."""
     from dataclasses import replace
 
+    from dpadmm.problems.regularisers import ElasticNet
+
     world = worlds().make(folder, approves=False)
     people = tuple(replace(each, key=f"{k + 1:064x}") for k, each in enumerate(world.agreement.participants))
     fixed = replace(world.agreement, participants=people, coordinator="f" * 64, schema="0" * 64)
@@ -515,7 +517,7 @@ def digests_of_terms(folder: Path) -> Any:
         "rounds": {"rounds": 7},
         "seed": {"seed": 6},
         "eta": {"settings": (("eta", 0.06),)},
-        "ridge": {"ridge": 0.01},
+        "ridge": {"penalty": ElasticNet(l2=0.01)},
     }
     return {name: {"terms": replace(fixed, **change).digest} for name, change in changes.items()}
 

@@ -4,7 +4,7 @@ Histories read the private data (losses) and states without noise (residuals): n
 `run_private`, which records none where the noise is secure.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.core.budget import ReusedProfile
+from dpadmm.core.dataset import Dataset
 from dpadmm.core.loop import Round, progress_bar, rounds
 from dpadmm.core.release import PublicRound, open_release
 from dpadmm.core.spec import FinalModel, RunSpec, TrainingSpec
-from dpadmm.core.training import check_spec
+from dpadmm.core.training import Outcome, Problems, TrainingRows, check_spec, run_training
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Method, NoiseHook, Residuals, Setting, Silence, check_fit, spread
 from dpadmm.networks.graph import Network
@@ -28,6 +30,7 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection
 from dpadmm.privacy.releases import Origin
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
+from dpadmm.problems.silos import Silos
 from dpadmm.solvers.solver import DEFAULT_TOLERANCE, available_threads, one_blas_thread
 
 
@@ -212,7 +215,7 @@ class LocalEngine:
                 "A run with noise must stop by rounds: residuals are computed from states without noise, so the "
                 "stopping time would reveal something about the data. Leave residual out."
             )
-        method = algorithm.drawn()
+        method = algorithm.with_drawn_batches()
         with one_blas_thread(), progress_bar(type(method).__name__, stopping.rounds, is_wanted=self.progress) as tick:
             threads = self.threads or available_threads()
             agents = Agents.of(problem, network, self.tolerance, threads, is_release=self.is_release)
@@ -229,7 +232,7 @@ class LocalEngine:
         stopping: Stopping,
         tick: Callable[[], None],
     ) -> RecordedRun:
-        history, ending, first = History(), Ending.ROUNDS, method.tail_from(stopping.rounds)
+        history, ending, first = History(), Ending.ROUNDS, method.first_averaged_round(stopping.rounds)
         tail, before = np.zeros((agents.dimension, self.replicas)), None
         for k, state, inbox in done:
             last = method.estimate(state, inbox)
@@ -318,6 +321,33 @@ def run_private(
         run = engine.run(spec.method, problem, Stopping(rounds), network, noise)
     history = tuple(noise.history)
     return PrivateRun(run, plan, plan.account(), release.origin, history, release.receipts, release.run)
+
+
+def run_plan(
+    plan: Any,
+    rows: Dataset | Silos | Sequence[Silos],
+    sampler: Sampler,
+    ledger: ConfirmedLedger | None = None,
+    *,
+    progress: bool = True,
+    run: str | None = None,
+    earlier: ReusedProfile | None = None,
+) -> Outcome:
+    """Run a `Plan` on the rows of silos, or on encoded ones with the labels of each of its models; see `run_training`.
+
+    earlier: the profile that was released before, for a plan that counts on it.
+    """
+    if (plan.task.profile.earlier_run is None) is not (earlier is None):
+        raise InputError(
+            "A plan that uses an earlier column profile needs that profile, and other plans must not get one. Pass "
+            "`earlier` only with the plan that was made for it."
+        )
+    source: TrainingRows | Problems
+    if isinstance(rows, Dataset):
+        source = TrainingRows.of(rows, plan.spec, {plan.run.name: plan}, earlier)
+    else:
+        source = Problems([plan.problem(each) for each in ([rows] if isinstance(rows, Silos) else rows)])
+    return run_training(plan.spec, source, sampler, ledger, label=plan.method, run=run, progress=progress)
 
 
 def plan_noise(

@@ -10,11 +10,10 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from dpadmm.data.reading import TableFormat, read_file
 from dpadmm.federation.agreement import Agreement, Participant, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.locks import sole
 from dpadmm.federation.messages import Join
-from dpadmm.federation.policy import Policy
+from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import SiloFiles, schema_digest
 
@@ -54,7 +53,7 @@ def approve(cli, *more):
 def joined(place, terms):
     """Let north join the run."""
     silo = Silo(place / "north")
-    silo.answer(CoordinatorFiles(place / "coordinator").key().seal(Join(terms.as_json()).encode()))
+    silo.answer(CoordinatorFiles(place / "coordinator").key().seal(Join(terms).encode()))
     silo.close()
 
 

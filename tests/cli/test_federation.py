@@ -14,8 +14,8 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import (
-    Aggregation,
     Agreement,
+    CountedColumns,
     NoiseOrigin,
     Participant,
     read_federation,
@@ -25,6 +25,7 @@ from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.policy import MOST_ROUNDS
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import schema_digest
+from dpadmm.privacy.protection import Protection, View
 
 
 def init(cli, name, *more):
@@ -78,7 +79,7 @@ def test_init_approve_show(cli, place):
     assert "Certified cost to a record here: epsilon 1 at delta 1e-05" in approved.stdout
     assert "Rows are encoded by public bounds alone" in approved.stdout
     shown = cli.run("silo", "show", "north", "--log")
-    assert "# dimension = 3; with a profile_share also: n_numeric = 2, n_categorical = 0, n_counts = 42" in shown.stdout
+    assert "# dimension = 3; with a [profile] also: n_numeric = 2, n_categorical = 0, size = 42" in shown.stdout
     assert "approved: run 'trial'" in shown.stdout
     assert "Spent      epsilon 0 of 2" in shown.stdout
 
@@ -104,7 +105,7 @@ def test_terms_are_shown_as_stated_before_anything_is_computed_from_them(cli, pl
     [
         ({"reach": 0.6}, "Rows are encoded by public bounds and categories alone"),
         (
-            {"reach": 0.6, "profile_share": 0.1, "n_numeric": 2, "n_counts": 42},
+            {"reach": 0.6, "profile": CountedColumns(share=0.1, n_numeric=2, n_categorical=0, size=42)},
             "Round 0 releases a column profile (noisy counts), which alone costs epsilon 0.285;",
         ),
         ({"class_weights": (0.5, 1.0)}, "Records are weighted by their class (at most 0: 0.5, above 0: 1); these"),
@@ -139,8 +140,10 @@ def test_a_rehearsal_encodes_as_the_planner_would(cli, place, monkeypatch):
     assert built[0].class_weights == ()
     small, large = built
     assert small.reach == large.reach > 0
-    assert small.profile_share == 0 < large.profile_share <= 0.1
-    assert (large.n_numeric, large.n_categorical, large.n_counts) == (2, 0, 42)
+    counted = large.profile
+    assert small.profile is None
+    assert 0 < counted.share <= 0.1
+    assert (counted.n_numeric, counted.n_categorical, counted.size) == (2, 0, 42)
 
 
 @pytest.mark.parametrize(
@@ -154,11 +157,7 @@ def test_a_rehearsal_encodes_as_the_planner_would(cli, place, monkeypatch):
 def test_terms_against_the_policy_are_not_approved(cli, place, change, words):
     key, people = made(cli)
     standard = {"dimension": 3, "edges": ((0, 1),)}
-    plain = json.loads(terms(key, *people).as_json()) | {
-        name: value.value if isinstance(value, NoiseOrigin) else value for name, value in (standard | change).items()
-    }
-    plain.pop("format")
-    write_federation(place / "federation.toml", Agreement.from_plain(plain))
+    write_federation(place / "federation.toml", replace(terms(key, *people), **(standard | change)))
     result = cli.run("silo", "approve", "north", "federation.toml", "--yes")
     assert result.exit_code == 2
     assert words in result.stderr
@@ -251,7 +250,8 @@ def test_a_silo_with_a_budget_against_others_approves_no_sums(cli, place):
     result = init(cli, "east", "--allow", "noisy-gradients")
     found = re.search(r'name = "(\w+)"\nrecords = (\d+)\nkey = "(\w{64})"', result.stdout)
     people.append(Participant(found[1], int(found[2]), found[3]))
-    masked = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": (), "aggregation": Aggregation.MASKED}
+    sums = {"edges": (), "protection": Protection(view=View.AGGREGATE)}
+    masked = {"method": "noisy-gradients", "settings": (("step", 0.5),)} | sums
     write_federation(place / "federation.toml", replace(terms(key, *people), **masked))
     peers = [word for each in people[:2] for word in ("--peer", f"{each.name}={fingerprint(each.key)}")]
     approved = cli.run("silo", "approve", "east", "federation.toml", "--yes", *peers)

@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from dpadmm.federation import messages
 from dpadmm.federation.drive import Drive
+from dpadmm.federation.keys import SIGNATURE_BYTES
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.sizes import largest_answer, largest_request
 
@@ -21,7 +21,7 @@ SECONDS = 60.0
 def letter(number: int, size: int) -> bytes:
     """Return an envelope of so many bytes, with all bytes there are; nobody here looks at its signature."""
     pattern = bytes(range(256)) * (size // 256 + 1)
-    return (bytes(messages.SIGNATURE_BYTES) + number.to_bytes(4) + pattern)[:size]
+    return (bytes(SIGNATURE_BYTES) + number.to_bytes(4) + pattern)[:size]
 
 
 def present(transport, number: int) -> list:
@@ -79,7 +79,7 @@ class TransportContract:
 
     def test_all_bits_arrive_and_come_back(self, carry, world, heard):
         """From the smallest envelope to the largest that the terms allow, to each silo its own."""
-        sizes = (messages.SIGNATURE_BYTES + 4, 1000, largest_request(world.agreement))
+        sizes = (SIGNATURE_BYTES + 4, 1000, largest_request(world.agreement))
         with carry(world) as transport:
             for size in sizes:
                 sent = {node: letter(number, size) for number, node in enumerate(present(transport, 3))}

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import RunSpec, TrainingSpec
-from dpadmm.core.training import run_training
+from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
@@ -52,10 +52,11 @@ class GivenScores(CandidateScores):
         return self.scorer(models)
 
 
-class OneEach:
+class OneEach(Problems):
     """A problem for each candidate."""
 
     def __init__(self, search, mus=MUS):
+        super().__init__([])
         n_silos = len(search.facts.sizes)
         self.by_name = {run.name: problem_of(n_silos, mu) for run, mu in zip(search.runs, mus, strict=True)}
 

@@ -77,7 +77,7 @@ def test_one_cell_does_not_change_what_a_column_is(tmp_path):
         rows = [*(f"{i};{'true' if i % 2 else 'False'};w{i};1" for i in range(20)), f"{odd};{odd};{odd};1"]
         (tmp_path / "t.csv").write_text("\n".join(["n;b;t;y", *rows]))
         kinds = [ColumnType.NUMBER, ColumnType.BOOLEAN, ColumnType.TEXT, ColumnType.NUMBER]
-        assert list(column_types(tmp_path / "t.csv").types.values()) == kinds
+        assert list(column_types(tmp_path / "t.csv")[0].values()) == kinds
     known = {"n": (0, 120), "w": [1, 2], "y": ("yes", "no")}
     filled_in = [
         Schema.draft(pd.DataFrame({"n": [1, odd], "w": [1, odd], "y": ["yes", "no"]}), "y").filled(known)
@@ -94,8 +94,8 @@ def test_types_are_what_the_cells_say(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_parquet(tmp_path / "t.parquet")
     same = {"n": ColumnType.NUMBER, "b": ColumnType.BOOLEAN, "t": ColumnType.TEXT}
-    assert column_types(tmp_path / "t.csv").types == same | {"day": ColumnType.TEXT}
-    assert column_types(tmp_path / "t.parquet").types == same | {"day": ColumnType.OTHER}
+    assert column_types(tmp_path / "t.csv")[0] == same | {"day": ColumnType.TEXT}
+    assert column_types(tmp_path / "t.parquet")[0] == same | {"day": ColumnType.OTHER}
 
 
 @pytest.mark.parametrize(

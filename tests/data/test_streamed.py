@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from dpadmm.data.parquet import ParquetTable, ThreadWorkers
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.reading import read_file
 from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
-from dpadmm.data.streamed import BatchReader, CountPart, StreamedRows, StreamedTable, SumPart
+from dpadmm.data.streamed import BatchReader, StreamedRows, StreamedTable, SumPart, count_part
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
@@ -140,7 +141,7 @@ def test_sums_do_not_depend_on_threads_and_tasks_can_be_sent_elsewhere(tmp_path)
     parts = rows.table.parts
     assert len(parts) == 10
     work = SumPart(rows.reader, schema.encoding(1.5), stream.use, 1.0, GradientSum(Logistic(), points[0]))
-    for task in (work, CountPart(rows.reader, ProfileForm(schema.columns))):
+    for task in (work, partial(count_part, rows.reader, ProfileForm(schema.columns))):
         sent = pickle.loads(pickle.dumps((task, parts[3])))
         np.testing.assert_array_equal(sent[0](sent[1]), task(parts[3]))
 

@@ -19,7 +19,7 @@ from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.notices import LargeDeltaWarning
 from dpadmm.evaluation import private_score
 from dpadmm.noise.sampler import SecureSampler
-from dpadmm.planner import Task, carry_out, plan, planner
+from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import TableShape, nominal_sizes
@@ -28,6 +28,7 @@ from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
+from dpadmm.testing import run_plan
 
 ADDED = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
 NOMINAL = 1200
@@ -224,9 +225,9 @@ class TestEmptySilos:
         for sizes in ((300, 0, 250), (0, 0, 0), (700, 1, 0)):
             tables = [rng.uniform(-1, 1, (n, 2)) for n in sizes]
             raw = Dataset(SCHEMA, [ArrayRows(each, np.sign(each[:, 0])) for each in tables], nominal=task.sizes)
-            done = carry_out(made, raw, SecureSampler(), progress=False)
+            done = run_plan(made, raw, SecureSampler(), progress=False)
             assert np.all(np.isfinite(done.model))
-            told.add((str(done.account), repr(done.done.plan), str(done.done.receipts)))
+            told.add((str(done.account), repr(done.plan), str(done.receipts)))
         assert len(told) == 1
 
 
@@ -241,7 +242,7 @@ def test_encoded_rows_are_summed_over_nominal_numbers_too():
         assert functions.sizes.tolist() == [200, 200, 200]
         bare = -0.5 * (tables[0] * np.sign(tables[0][:, :1])).sum(axis=0) / 200
         np.testing.assert_allclose(functions.gradient(np.zeros((1, 2, 1)))[0, :, 0], bare)
-        assert carry_out(made, silos, SecureSampler(), progress=False).is_private_release
+        assert run_plan(made, silos, SecureSampler(), progress=False).is_private_release
 
 
 def test_users_of_planning_are_told_which_methods_remain():

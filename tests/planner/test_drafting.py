@@ -3,19 +3,21 @@
 from dataclasses import replace
 
 import pytest
+from tests.protections import changed
 
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Aggregation, read_federation, write_federation
-from dpadmm.federation.entry import SiloEntry
-from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED
+from dpadmm.federation.agreement import read_federation, write_federation
+from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, SiloEntry
 from dpadmm.federation.terms import agreed_run
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.accounting import Target
+from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm_research.datasets.heart import SCHEMA
 
 SIZES = (303, 261, 46, 130)
+SUMS = {"methods": FULLY_CERTIFIED + SUMMED, "protection": Protection()}
 ENTRIES = tuple(
-    SiloEntry(name=name, key=f"{i}" * 64, schema=SCHEMA.digest, methods=FULLY_CERTIFIED + SUMMED, records=size)
+    SiloEntry(name=name, key=f"{i}" * 64, schema=SCHEMA.digest, **SUMS, records=size)
     for i, (name, size) in enumerate(zip(("cleveland", "hungary", "zurich", "veterans"), SIZES, strict=True))
 )
 KEY = "c" * 64
@@ -48,14 +50,14 @@ def test_weights_of_classes_are_terms():
 
 
 def test_silos_that_let_sums_alone_be_seen_send_under_masks():
-    entries = [replace(each, view="aggregate", colluders=1 + (i == 2)) for i, each in enumerate(ENTRIES)]
+    entries = [changed(each, view=View.AGGREGATE, colluders=1 + (i == 2)) for i, each in enumerate(ENTRIES)]
     terms = draft(entries, SCHEMA, TARGET).terms("heart", KEY)
-    assert terms.aggregation is Aggregation.MASKED
-    assert terms.colluders == 2  # the most that any owner asks for
+    assert terms.is_masked
+    assert terms.protection.colluders == 2  # the most that any owner asks for
 
 
 def test_secret_sizes_have_one_nominal_number():
-    entries = [replace(each, relation="add-or-remove", records=None, view="public") for each in ENTRIES]
+    entries = [changed(each, relation=Relation.ADD_OR_REMOVE, records=None, view=View.PUBLIC) for each in ENTRIES]
     with pytest.raises(InputError, match="give one nominal number"):
         draft(entries, SCHEMA, TARGET)
     terms = draft(entries, SCHEMA, TARGET, nominal_records=802).terms("heart", KEY)
@@ -66,14 +68,14 @@ def test_secret_sizes_have_one_nominal_number():
     ("change", "words"),
     [
         ({"schema": "0" * 64}, "veterans was made with another schema"),
-        ({"view": "aggregate", "colluders": 1}, "for different views"),
+        ({"view": View.AGGREGATE}, "for different views"),
         ({"methods": ("dvp",)}, "which veterans does not allow"),
         ({"records": None}, "does not fit"),
     ],
 )
 def test_silos_that_do_not_fit_together(change, words):
     with pytest.raises(InputError, match=words):
-        draft([*ENTRIES[:3], replace(ENTRIES[3], **change)], SCHEMA, TARGET)
+        draft([*ENTRIES[:3], changed(ENTRIES[3], **change)], SCHEMA, TARGET)
 
 
 def test_one_silo_is_no_federation():
@@ -82,7 +84,7 @@ def test_one_silo_is_no_federation():
 
 
 def test_entries_are_read_back_and_others_are_refused(tmp_path):
-    for entry in (ENTRIES[0], replace(ENTRIES[0], view="aggregate", colluders=1, records=None)):
+    for entry in (ENTRIES[0], changed(ENTRIES[0], view=View.AGGREGATE, records=None)):
         entry.save(tmp_path / "a.entry")
         assert SiloEntry.load(tmp_path / "a.entry") == entry
     text = (tmp_path / "a.entry").read_text()

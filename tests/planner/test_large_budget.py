@@ -6,11 +6,12 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from dpadmm.noise import SecureSampler
-from dpadmm.planner import Task, carry_out, plan
+from dpadmm.planner import Task, plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge
 from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.testing import run_plan
 
 TARGET = Target(1e6, 1e-5)
 
@@ -65,7 +66,7 @@ ONE, FOUR = (1000,), (400, 300, 200, 100)
 def test_the_central_optimum_is_found(make_silos, sizes, loss, regulariser, ridge, l1):
     silos = make_silos(sizes, dimension=4, is_regression=loss.target is LabelKind.REALS)
     task = Task(sizes=sizes, dimension=4, loss=loss, target=TARGET, regulariser=regulariser)
-    done = carry_out(plan(task), silos, SecureSampler(), progress=False)
+    done = run_plan(plan(task), silos, SecureSampler(), progress=False)
     optimum = central_optimum(silos, loss, ridge, l1)
     assert np.linalg.norm(done.model - optimum) <= 1e-3 * np.linalg.norm(optimum)
 
@@ -77,7 +78,7 @@ def test_pooled_logistic_regression_is_scikit_learns(make_silos, view):
     silos = make_silos(sizes, dimension=5)
     made = plan(Task(sizes=sizes, dimension=5, loss=Logistic(), target=TARGET, protection=Protection(view=view)))
     assert made.candidate.mu == pytest.approx(1 / 1500)
-    done = carry_out(made, silos, SecureSampler(), progress=False)
+    done = run_plan(made, silos, SecureSampler(), progress=False)
     reference = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-12, solver="newton-cholesky")
     optimum = reference.fit(silos.features, silos.labels).coef_[0]
     assert np.linalg.norm(done.model - optimum) <= 1e-3 * np.linalg.norm(optimum)

@@ -22,11 +22,12 @@ from dpadmm.data.partition import iid
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import encode_table, screen_cells
 from dpadmm.noise import SimulatedSampler
-from dpadmm.planner import Task, carry_out, plan
+from dpadmm.planner import Task, plan
 from dpadmm.planner.task import TableShape
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic, log_loss_of
+from dpadmm.testing import run_plan
 from dpadmm_research.datasets import adult, heart
 from dpadmm_research.datasets.adult import read_adult
 from dpadmm_research.datasets.heart import load_heart, read_heart
@@ -105,7 +106,7 @@ def planned_scores(raw, epsilon, runs, view=View.EAVESDROPPER):
     )
     made, found = plan(task), []
     for seed in range(runs):
-        done = carry_out(made, raw, SimulatedSampler(seed), progress=False)
+        done = run_plan(made, raw, SimulatedSampler(seed), progress=False)
         silos = raw.silos(done.encoding)[0]
         scores, labels = silos.features @ done.model, silos.labels
         losses = log_loss_of(made.task.loss, scores, labels)

@@ -20,6 +20,7 @@ from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
+from dpadmm.federation.keys import SIGNATURE_BYTES
 from dpadmm.federation.locks import sole
 from dpadmm.federation.messages import Refused
 from dpadmm.federation.refusal import FederationStopped
@@ -148,7 +149,7 @@ def test_a_directory_put_back_under_a_running_supernode_is_refused(nodes, world,
     third = run._step(0, 3)
     shutil.rmtree(place)
     kept.rename(place)
-    reply = messages.read(envelope(asked(nodes, world.key.seal(third.encode())))[messages.SIGNATURE_BYTES :])
+    reply = messages.read(envelope(asked(nodes, world.key.seal(third.encode())))[SIGNATURE_BYTES:])
     assert isinstance(reply, Refused)
     with closing(Silo(place)) as silo:
         assert "older copy while in use" in silo.store.log()[-1].detail

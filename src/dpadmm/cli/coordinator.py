@@ -49,7 +49,7 @@ def invite(
         from dpadmm.federation.https.client import Address
         from dpadmm.federation.keys import SigningKey
         from dpadmm.federation.studies import Invitation, Studies
-        from dpadmm.privacy.protection import relation_of
+        from dpadmm.privacy.protection import Protection, View, relation_of
 
         Address.parse(address)
         files = CoordinatorFiles(directory)
@@ -62,12 +62,14 @@ def invite(
             epsilon=epsilon,
             delta=delta,
             schema=Schema.load(schema).to_json(),
-            view=view,
-            colluders=colluders,
-            relation=relation_of(neighbours).value,
+            protection=Protection(
+                view=View(view),
+                colluders=colluders,
+                relation=relation_of(neighbours),
+                records_per_person=records_per_person,
+                silos_per_person=silos_per_person,
+            ),
             nominal_records=nominal_records,
-            records_per_person=records_per_person,
-            silos_per_person=silos_per_person,
         )
         studies = Studies(files)
         studies.check(asked, silo)

@@ -60,7 +60,7 @@ def draft(
         from dpadmm.data.schema import Schema
         from dpadmm.federation.agreement import write_federation
         from dpadmm.federation.coordinator_files import CoordinatorFiles
-        from dpadmm.federation.entry import SiloEntry
+        from dpadmm.federation.policy import SiloEntry
         from dpadmm.planner.drafting import draft as make_draft
         from dpadmm.privacy.accounting import Target
         from dpadmm.reporting.files import check_apart, check_writable

@@ -59,9 +59,9 @@ def init(
             check_writable(out, may_replace=force)
         found = {str(file): column_types(file, written) for file in files}
         if not json:
-            print_reading({file: each.written for file, each in found.items()})
+            print_reading({file: read for file, (_, read) in found.items()})
         apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
-        types = _common({file: each.types for file, each in found.items()}, apart)
+        types = _common({file: types for file, (types, _) in found.items()}, apart)
         draft = draft_schema(types, target, TargetKind(predict))
         text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
         typer.echo("The draft is derived from the data, so it is private until you have read it.", err=True)

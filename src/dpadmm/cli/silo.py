@@ -70,11 +70,15 @@ def init(
         from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
         from dpadmm.federation.silo import Silo
         from dpadmm.federation.silo_files import SiloFiles
-        from dpadmm.privacy.protection import relation_of
+        from dpadmm.privacy.protection import Protection, View, relation_of
 
         is_summed = view == "aggregate"
         if colluders is not None and not is_summed:
             raise InputError("--colluders is for --view aggregate, in which silos see only sums. Leave it out.")
+        if trust_coordinator and is_summed:
+            raise InputError(
+                "A trusted coordinator sees more than sums: choose either --trust-coordinator or the view aggregate."
+            )
         policy = Policy(
             name=name or directory.resolve().name,
             data=str(data.resolve()),
@@ -82,15 +86,17 @@ def init(
             methods=tuple(allow or (FULLY_CERTIFIED + SUMMED * is_summed)),
             coordinators=tuple(coordinator or ()),
             least_noise=least_noise,
-            trusts_coordinator=trust_coordinator,
             screening=Screening.of(missing, unlisted, out_of_range),
-            records_per_person=records_per_person,
-            relation=relation_of(neighbours),
+            protection=Protection(
+                view=View.PUBLIC if trust_coordinator else View(view),
+                colluders=colluders,
+                records_per_person=records_per_person,
+                relation=relation_of(neighbours),
+            ),
             written=written,
-            colluders=1 if colluders is None else colluders,
         )
         files = SiloFiles(directory)
-        records = files.create(policy, budget_epsilon, delta, is_summed=is_summed)
+        records = files.create(policy, budget_epsilon, delta)
         print_reading({str(data): records.written})
         print_notes(records.cells.notes)
         typer.echo(
@@ -103,16 +109,17 @@ def init(
 
 def _print_participant(silo: "Silo") -> None:
     from dpadmm.data.schema import Schema
-    from dpadmm.federation.columns import profile_terms
     from dpadmm.federation.keys import fingerprint
+    from dpadmm.federation.silo_files import counted_columns
 
-    is_public, schema = silo.policy.relation.has_public_sizes, Schema.load(silo.files.schema)
+    is_public, schema = silo.policy.protection.relation.has_public_sizes, Schema.load(silo.files.schema)
     records = f"records = {silo.records}" if is_public else "# records = its part of the agreed nominal number"
-    numbers = ", ".join(f"{name} = {number}" for name, number in profile_terms(schema).items())
+    counted = counted_columns(schema, 0.1)
+    numbers = f"n_numeric = {counted.n_numeric}, n_categorical = {counted.n_categorical}, size = {counted.size}"
     typer.echo(
         f"\n[[participants]]\nname = {json_text.dumps(silo.policy.name, ensure_ascii=False)}\n"
         f'{records}\nkey = "{silo.public_key}"\n# schema = "{schema.digest}"\n'
-        f"# dimension = {schema.dimension}; with a profile_share also: {numbers}\n\n"
+        f"# dimension = {schema.dimension}; with a [profile] also: {numbers}\n\n"
         f"Fingerprint, for the other owners but not through the coordinator: {fingerprint(silo.public_key)}"
     )
 
@@ -343,7 +350,10 @@ def new_data(
             now = policy.screening
             words = missing or now.missing.value, unlisted or now.unlisted.value, out_of_range or now.out_of_range.value
             # As the earlier table, where nothing else is said and it is of the same kind.
-            written = written.over(policy.written if is_text_file(data) else policy.written.stored())
+            stated = policy.written
+            if not is_text_file(data):  # other files know their cells
+                stated = replace(stated, sep=None, decimal=None, encoding=None)
+            written = written.over(stated)
             policy = replace(policy, data=str(data.resolve()), written=written, screening=Screening.of(*words))
             change = change_data(files, policy, may_close=abandon)
         said = change.statement

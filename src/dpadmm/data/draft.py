@@ -7,7 +7,7 @@ of ten cells say, so that one person's cell seldom changes it; what a column is,
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -20,7 +20,7 @@ from dpadmm.checks import nearest, plural
 from dpadmm.data.cells import is_empty, numbers_of, written
 from dpadmm.data.columns import record_of
 from dpadmm.data.encoding import CONSTANT
-from dpadmm.data.reading import UNNAMED, TableFormat, checked_names, may_lack_header, no_header, read_file
+from dpadmm.data.reading import UNNAMED, TableFormat, may_lack_header, name_columns, no_header, read_file
 from dpadmm.data.schema import ASKED, FORMAT, MARK, VERSION, Schema, column_of, unfilled
 from dpadmm.errors import InputError
 
@@ -41,13 +41,6 @@ class TargetKind(Enum):
     SEVERAL = "several-classes"
     NUMBER = "number"
 
-    @classmethod
-    def of(cls, is_number: bool, has_several_classes: bool) -> "TargetKind":
-        """Return the kind that two parameters of `Schema.draft` name."""
-        if is_number and has_several_classes:
-            raise InputError("The target is a number or one of several classes, not both. Leave one out.")
-        return cls.NUMBER if is_number else cls.SEVERAL if has_several_classes else cls.TWO
-
 
 _ANY = TableFormat()
 _MOSTLY = 0.9  # share of cells that tell the type of a column
@@ -56,36 +49,22 @@ _DATE = re.compile(rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*[ ,.]+)?(?:{_MONTHS})
 _TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER, "b": ColumnType.BOOLEAN}
 
 
-def column_types(path: Path, written: TableFormat = _ANY) -> "ColumnTypes":
-    """Return what the columns of a file are called and hold; refuse names that look like a record."""
+def column_types(path: Path, written: TableFormat = _ANY) -> tuple[dict[str, ColumnType], TableFormat]:
+    """Return what the columns of a file are called and hold, and how it was read; refuse names that look like cells."""
     read = read_file(path, written)
     if written.is_headed:
         _check_header(str(path), read.frame)
-    type_of = _told_type if may_lack_header(path) else _stored_type
-    return ColumnTypes(_types(read.frame, type_of), read.written)
+    type_of = _type_of_texts if may_lack_header(path) else _stored_type
+    return {str(name): type_of(cells) for name, cells in read.frame.items()}, read.written
 
 
-@dataclass(frozen=True)
-class ColumnTypes:
-    """The names of a file's columns with the types of their cells, and how the file was read."""
-
-    types: Mapping[str, ColumnType]
-    written: TableFormat
-
-
-def _types(frame: pd.DataFrame, type_of: Callable[[pd.Series], ColumnType]) -> dict[str, ColumnType]:
-    return {str(name): type_of(frame[name]) for name in frame.columns}
-
-
-def draft_of(
-    frame: pd.DataFrame, target: str, predict: TargetKind = TargetKind.TWO, leave_out: Sequence[str] = ()
-) -> "SchemaDraft":
+def draft_of(frame: pd.DataFrame, target: str, predict: TargetKind, leave_out: Sequence[str] = ()) -> "SchemaDraft":
     """Return the draft for a data frame, from the names and types of its columns; see `Schema.draft`."""
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"A draft is made from a pandas DataFrame, got {type(frame).__name__}.")
-    named = frame.set_axis(checked_names("The table", frame.columns), axis=1)
+    named = frame.set_axis(name_columns("The table", frame.columns), axis=1)
     _check_header("The table", named)
-    types = {name: kind for name, kind in _types(named, _stored_type).items() if name not in leave_out}
+    types = {str(name): _stored_type(cells) for name, cells in named.items() if name not in leave_out}
     return SchemaDraft(draft_schema(types, target, predict))
 
 
@@ -115,7 +94,8 @@ class SchemaDraft:
         is no; for more than two, the list of them. That decides what a column is, not the type that was drafted, which
         comes from the data. Columns that are not named are left out.
 
-        >>> draft = draft_of(pd.DataFrame({"age": [41, 50], "town": ["A", "B"], "sick": ["yes", "no"]}), "sick")
+        >>> draft = draft_of(pd.DataFrame({"age": [41, 50], "town": ["A", "B"], "sick": ["yes", "no"]}), "sick",
+        ...     TargetKind.TWO)
         >>> print(draft.filled({"age": (0, 120), "sick": ("yes", "no")}).describe())
         age: a number from 0 to 120
         label sick: +1 for ['yes'], -1 for ['no']
@@ -157,27 +137,18 @@ def _check_header(where: str, frame: pd.DataFrame) -> None:
     that the user knows.
     """
     names = list(frame.columns)
-    strange = [name for place, name in enumerate(names) if _is_value(name, frame.iloc[:, place])]
+    strange = [
+        name
+        for place, name in enumerate(names)
+        if is_like_a_value(name)
+        or any(isinstance(cell, str) and cell.strip() == name.strip() for cell in frame.iloc[:, place].astype(object))
+    ]
     if strange:
-        values = (
-            "look like values (numbers, dates, names that are empty or begin with a digit, or values of the same "
-            "column)."
-        )
-        if not may_lack_header(where):
-            raise InputError(
-                f"{where}: {len(strange)} of the {len(names)} names of its columns {values} Give them other names."
-            )
+        remedy = f"{no_header()} If it is a header, give" if may_lack_header(where) else "Give"
         raise InputError(
-            f"{where}: {len(strange)} of the {len(names)} names in the first line {values} {no_header()} If it is a "
-            "header, give these columns other names."
+            f"{where}: {len(strange)} of the {len(names)} names of its columns look like values (numbers, dates, names "
+            f"that are empty or begin with a digit, or values of the same column). {remedy} these columns other names."
         )
-
-
-def _is_value(name: str, cells: pd.Series) -> bool:
-    text = name.strip()
-    return is_like_a_value(text) or bool(
-        cells.astype(object).map(lambda cell: isinstance(cell, str) and cell.strip() == text).any()
-    )
 
 
 def is_like_a_value(name: str) -> bool:
@@ -202,8 +173,8 @@ def _stored_type(cells: pd.Series) -> ColumnType:
     return _TYPES.get(kind.kind, ColumnType.TEXT if is_text else ColumnType.OTHER)
 
 
-def _told_type(cells: pd.Series) -> ColumnType:
-    """Return what most cells of a text file or a sheet say that are not empty."""
+def _type_of_texts(cells: pd.Series) -> ColumnType:
+    """Return the type that most of the cells of a text file or a sheet have which are not empty."""
     there = cells[~is_empty(cells)]
     if not len(there):
         return ColumnType.NUMBER
@@ -220,7 +191,15 @@ def draft_schema(types: Mapping[str, ColumnType], target: str, predict: TargetKi
     """
     if target not in types:
         raise InputError(f"There is no column {target!r} to predict among the {len(types)} columns. {no_header()}")
-    columns = [_draft(name, kind) for name, kind in types.items() if name != target and kind is not ColumnType.OTHER]
+    columns: list[dict[str, Any]] = []
+    for name, kind in types.items():
+        if name == target or kind is ColumnType.OTHER:
+            continue
+        if kind is ColumnType.NUMBER:
+            columns.append({"kind": "numeric", "name": name, "lower": _ask("lower"), "upper": _ask("upper")})
+        else:  # a yes/no column has two values by its type; this is not read off the data
+            categories = [0, 1] if kind is ColumnType.BOOLEAN else [_ask("categories")]
+            columns.append({"kind": "categorical", "name": name, "categories": categories})
     if not columns:
         raise InputError(f"There is no column to learn from besides the target {target!r}. Leave out fewer columns.")
     return {
@@ -233,29 +212,17 @@ def draft_schema(types: Mapping[str, ColumnType], target: str, predict: TargetKi
     }
 
 
-def _asked(key: str) -> str:
+def _ask(key: str) -> str:
     return f"{MARK}: {ASKED[key]}"
-
-
-def _draft(name: str, kind: ColumnType) -> dict[str, Any]:
-    if kind is ColumnType.NUMBER:
-        asked = {key: _asked(key) for key in ("lower", "upper")}
-        return {"kind": "numeric", "name": name} | asked
-    # A yes/no column has two values by its type; this is not read off the data.
-    return {
-        "kind": "categorical",
-        "name": name,
-        "categories": [0, 1] if kind is ColumnType.BOOLEAN else [_asked("categories")],
-    }
 
 
 def _draft_label(name: str, kind: ColumnType, predict: TargetKind) -> dict[str, Any]:
     if predict is TargetKind.SEVERAL:
-        return {"kind": "classes", "name": name, "classes": [_asked("classes")]}
+        return {"kind": "classes", "name": name, "classes": [_ask("classes")]}
     if predict is TargetKind.NUMBER:
         if kind is not ColumnType.NUMBER:
             raise InputError(f"The target {name!r} does not hold numbers, so it cannot be predicted as one.")
-        return {"kind": "real", "name": name, "lower": _asked("lower"), "upper": _asked("upper")}
+        return {"kind": "real", "name": name, "lower": _ask("lower"), "upper": _ask("upper")}
     if kind is ColumnType.BOOLEAN:
         return {"kind": "binary", "name": name, "positive": [1], "negative": [0]}
-    return {"kind": "binary", "name": name, "positive": [_asked("positive")], "negative": [_asked("negative")]}
+    return {"kind": "binary", "name": name, "positive": [_ask("positive")], "negative": [_ask("negative")]}

@@ -10,7 +10,7 @@ from scipy.special import expit
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.data.columns import BinaryLabel, Numeric
-from dpadmm.data.partition import EncodedTable, by_sizes, checked_generator
+from dpadmm.data.partition import EncodedTable, by_sizes, check_generator
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
@@ -120,7 +120,7 @@ def logistic_table(
     checks.positive("signal", signal)
     checks.finite("intercept", intercept)
     norm = checks.positive("row_norm", row_norm)
-    generator = checked_generator(rng)
+    generator = check_generator(rng)
     truth = generator.standard_normal(width)
     truth *= signal / norm / np.linalg.norm(truth)
     features = generator.standard_normal((rows, width)) * (norm / np.sqrt(width))
@@ -182,7 +182,7 @@ def random_quadratics(
     low, high = slope_range
     if not checks.finite("slope_range[0]", low) <= checks.finite("slope_range[1]", high):
         raise InputError(f"slope_range must be (low, high) with low <= high, got {shown(slope_range)}.")
-    generator = checked_generator(rng)
+    generator = check_generator(rng)
     matrices = random_spd(1 if is_shared else agents, size, tau, smoothness, generator, entries)
     if is_shared:
         matrices = np.repeat(matrices, agents, axis=0)
@@ -368,7 +368,7 @@ def random_control(
     if inputs > states:
         raise InputError(f"n_inputs must be at most n_states ({states}) for full column rank, got {inputs}.")
     checks.non_negative("start_norm", start_norm)
-    generator = checked_generator(rng)
+    generator = check_generator(rng)
     low, high = eigenvalue_bounds
     transition = generator.uniform(-1, 1, (states, states))
     actuation = generator.uniform(-1, 1, (states, inputs))

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from dpadmm.data.reading import PARQUET, checked_names, quietly
+from dpadmm.data.reading import PARQUET, call_reader, name_columns
 from dpadmm.errors import InputError, raise_alone
 
 if TYPE_CHECKING:
@@ -97,7 +97,14 @@ class TablePart:
 
         self.check()
         done, batches = self.first, self._batches(columns, is_plain=is_plain)
-        while (stored := self._told(lambda: next(batches, None))) is not None:
+        while True:
+            try:
+                stored = next(batches, None)
+            except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError):
+                self.check()  # the reader's own words may quote cells
+                raise_alone(InputError(f"{self.path} cannot be read as Parquet: it is damaged. Write it again."))
+            if stored is None:
+                break
             # Asked for "a.b", the reader also returns the field b of a column a.
             wanted = stored.select(list(columns))
             frame = wanted.to_pandas(split_blocks=True, ignore_metadata=is_plain, use_threads=False)
@@ -127,14 +134,6 @@ class TablePart:
         sizes = [(sum(each.column(j).total_uncompressed_size for j in leaves), each.num_rows) for each in groups]
         return max((size / rows for size, rows in sizes if rows), default=0.0)
 
-    def _told(self, read: Callable[[], Any]) -> Any:
-        """Read; a complaint of the reader becomes one of ours, since its own may quote cells."""
-        try:
-            return read()
-        except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError):
-            self.check()
-            raise_alone(InputError(f"{self.path} cannot be read as Parquet: it is damaged. Write it again."))
-
 
 @dataclass(frozen=True)
 class ParquetTable:
@@ -161,7 +160,7 @@ class ParquetTable:
                     "them the same columns in the same order."
                 )
         parts = tuple(part for groups, _, stamp in found for part in groups)
-        return cls(str(path), parts, tuple(columns), tuple(checked_names(str(path), columns)))
+        return cls(str(path), parts, tuple(columns), tuple(name_columns(str(path), columns)))
 
     @property
     def rows(self) -> int:
@@ -219,8 +218,8 @@ def _footer(path: Path) -> tuple[list[TablePart], list[str], FileStamp]:
     if not path.is_file():
         raise InputError(f"{path} does not exist or is not a file. Give the path of a Parquet file or a folder.")
     stamp = FileStamp.of(path)
-    metadata = quietly(path, "Parquet", lambda: pq.read_metadata(path))
-    shown = quietly(path, "Parquet", lambda: metadata.schema.to_arrow_schema().empty_table().to_pandas())
+    metadata = call_reader(path, "Parquet", lambda: pq.read_metadata(path))
+    shown = call_reader(path, "Parquet", lambda: metadata.schema.to_arrow_schema().empty_table().to_pandas())
     parts: list[TablePart] = []
     groups: list[int] = []
     first = rows = 0

@@ -31,8 +31,7 @@ def iid(n_rows: int, n_silos: int, rng: np.random.Generator) -> Partition:
     """
     rows, silos = checks.count("n_rows", n_rows), checks.count("n_silos", n_silos)
     _check_enough(rows, silos, 1)
-    order = checked_generator(rng).permutation(rows)
-    return [np.sort(part) for part in np.array_split(order, silos)]
+    return [np.sort(part) for part in np.array_split(check_generator(rng).permutation(rows), silos)]
 
 
 def by_sizes(n_rows: int, sizes: Sequence[int], rng: np.random.Generator) -> Partition:
@@ -41,7 +40,7 @@ def by_sizes(n_rows: int, sizes: Sequence[int], rng: np.random.Generator) -> Par
     counts = [checks.count(f"sizes[{position}]", size) for position, size in enumerate(sizes)]
     if sum(counts) != rows:
         raise InputError(f"sizes must add up to the {rows} rows, got a sum of {sum(counts)}.")
-    order = checked_generator(rng).permutation(rows)
+    order = check_generator(rng).permutation(rows)
     return [np.sort(part) for part in np.split(order, np.cumsum(counts)[:-1])]
 
 
@@ -78,7 +77,7 @@ def dirichlet_label_skew(
     """
     checks.positive("alpha", alpha)
     silos, least = checks.count("n_silos", n_silos), checks.count("least", least)
-    generator = checked_generator(rng)
+    generator = check_generator(rng)
     _, codes = _groups(labels)
     _check_enough(len(codes), silos, least)
     owner = np.empty(len(codes), dtype=np.intp)
@@ -90,7 +89,7 @@ def dirichlet_label_skew(
     return [np.flatnonzero(owner == silo) for silo in range(silos)]
 
 
-def checked_generator(rng: np.random.Generator) -> np.random.Generator:
+def check_generator(rng: np.random.Generator) -> np.random.Generator:
     """Return `rng` if it is a generator: a seed or None would hide where the randomness comes from."""
     if not isinstance(rng, np.random.Generator):
         raise InputError(f"rng must be a numpy Generator (numpy.random.default_rng(seed)), got {shown(rng)}.")

@@ -36,6 +36,7 @@ _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _DECIMALS = {".": "decimal point", ",": "decimal comma"}
 _NAMED = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "point": "."}
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_WITH_STATE = ("iso2022", "hz", "utf_7")
 _HEAD = 2**20  # characters in which a header ends
 
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
@@ -82,7 +83,18 @@ class TableFormat:
             raise InputError(f"na_values must be a list of words, got {shown(self.na_values)}.")
         if self.has_header not in (None, True, False):
             raise InputError(f"has_header must be true or false, without quotes; got {shown(self.has_header)}.")
-        _check_encoding(self.encoding)
+        try:
+            codec = None if self.encoding is None else codecs.lookup(self.encoding).name.replace("-", "_")
+            "".encode(codec or "utf-8")
+        except (LookupError, TypeError, ValueError) as problem:
+            raise InputError(
+                f"There is no text encoding {shown(self.encoding)}; common ones: utf-8, cp1252, latin-1."
+            ) from problem
+        if codec is not None and codec.startswith(_WITH_STATE):
+            raise InputError(
+                f"In the encoding {shown(self.encoding)} one cell may decide how all later ones are read. Save the "
+                "file as UTF-8."
+            )
 
     @classmethod
     def of(
@@ -112,10 +124,6 @@ class TableFormat:
         kept = {each.name: getattr(earlier, each.name) for each in fields(self)}
         return replace(self, **{name: value for name, value in kept.items() if getattr(self, name) in (None, ())})
 
-    def stored(self) -> "TableFormat":
-        """Return what is left of it for a file that is no text: Parquet knows its cells."""
-        return TableFormat(na_values=self.na_values, has_header=self.has_header)
-
     def record(self) -> dict[str, Any]:
         """Return what is known as plain values by name."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -137,21 +145,6 @@ class TableFormat:
         words = ", ".join(map(repr, self.na_values))
         parts = (sep, decimal, self.encoding, "header" if self.is_headed else "no header")
         return ", ".join(part for part in (*parts, words and f"{words} for a missing value") if part)
-
-
-_WITH_STATE = ("iso2022", "hz", "utf_7")
-
-
-def _check_encoding(name: str | None) -> None:
-    try:
-        if name is not None:
-            "".encode(name)
-    except (LookupError, TypeError, ValueError) as problem:
-        raise InputError(f"There is no text encoding {shown(name)}; common ones: utf-8, cp1252, latin-1.") from problem
-    if name is not None and codecs.lookup(name).name.replace("-", "_").startswith(_WITH_STATE):
-        raise InputError(
-            f"In the encoding {shown(name)} one cell may decide how all later ones are read. Save the file as UTF-8."
-        )
 
 
 def read_text(path: Path, asked: TableFormat) -> tuple[str, TableFormat]:
@@ -210,15 +203,6 @@ def _check_quotes(path: Path, text: str, sep: str) -> None:
         f"{path}, line {text.count(chr(10), 0, first) + 1}: a quotation mark is not closed or does not enclose a whole "
         "cell. Put the whole cell in quotation marks and double those inside it, or remove them."
     )
-
-
-def fits_both_marks(text: str) -> bool:
-    """Return whether a number is one thing with a decimal comma and another with a decimal point.
-
-    >>> fits_both_marks("1.234"), fits_both_marks("0.234"), fits_both_marks("1,234"), fits_both_marks("1.234e+01")
-    (True, False, False, False)
-    """
-    return _EITHER_MARK.fullmatch(text.strip()) is not None
 
 
 def with_point(text: str) -> str:
@@ -288,7 +272,7 @@ def read_file(path: Path, asked: TableFormat = _ANY) -> ReadTable:
     else:
         endings = ", ".join((*TEXT_FILES[:4], *PARQUET, *_ARROW, *EXCEL))
         raise InputError(f"{path} must end in {endings} (or .csv.gz). Save the table in one of these formats.")
-    frame.columns = checked_names(str(path), frame.columns)
+    frame.columns = name_columns(str(path), frame.columns)
     for place in range(frame.shape[1]) if asked.na_values else ():
         cells = frame.iloc[:, place]
         is_empty = listed_cells(cells, asked.na_values).codes >= 0
@@ -302,7 +286,7 @@ def is_parquet(path: Path) -> bool:
     return path.is_dir() or path.name.lower().endswith(PARQUET)
 
 
-def checked_names(where: str, found: Sequence[Any]) -> list[str]:
+def name_columns(where: str, found: Sequence[Any]) -> list[str]:
     """Return the names as text; columns without a name, such as a stored index, are numbered."""
     names = [str(name).strip() or f"{UNNAMED}{place}" for place, name in enumerate(found, start=1)]
     if len(set(names)) < len(names):
@@ -338,14 +322,14 @@ def check_stored(path: Path, asked: TableFormat) -> None:
 
 def _read_text(path: Path, asked: TableFormat) -> tuple[pd.DataFrame, TableFormat]:
     """Return a text file's cells, numbers with a decimal point, and how they were written."""
-    text, written = quietly(path, "text", lambda: read_text(path, asked))
+    text, written = call_reader(path, "text", lambda: read_text(path, asked))
 
     def read(**words: Any) -> pd.DataFrame:
         lines = io.StringIO(text, newline="")
-        return quietly(path, "text", lambda: pd.read_csv(lines, sep=written.sep, **_AS_TEXT, **words))
+        return call_reader(path, "text", lambda: pd.read_csv(lines, sep=written.sep, **_AS_TEXT, **words))
 
     first = read(header=None, nrows=1)
-    names = checked_names(str(path), first.iloc[0] if written.is_headed else numbered_names(first.shape[1]))
+    names = name_columns(str(path), first.iloc[0] if written.is_headed else numbered_names(first.shape[1]))
     frame = read(header=0 if written.is_headed else None, names=names, na_values=[""])
     if written.decimal != ".":
         places = enumerate(frame.columns, start=1)
@@ -358,8 +342,8 @@ def _read_text(path: Path, asked: TableFormat) -> tuple[pd.DataFrame, TableForma
 def _with_points(cells: pd.Series, written: TableFormat, where: str) -> pd.Series:
     """Return the cells of a column, each with a decimal point; without a stated mark, refuse one that either fits."""
     places, texts = pd.factorize(cells)
-    unclear = [place for place, text in enumerate(texts) if written.decimal is None and fits_both_marks(text)]
-    if unclear:
+    unclear = [place for place, text in enumerate(texts) if _EITHER_MARK.fullmatch(text.strip())]
+    if unclear and written.decimal is None:
         row = int(np.flatnonzero(np.isin(places, unclear))[0]) + 1
         raise InputError(
             f"{where}, row {row}: the cell is a number with a decimal comma and another with a decimal point. Say "
@@ -373,7 +357,7 @@ def _with_points(cells: pd.Series, written: TableFormat, where: str) -> pd.Serie
 def _read_stored(path: Path) -> pd.DataFrame:
     is_parquet = path.name.lower().endswith(PARQUET)
     kind, read = ("Parquet", pd.read_parquet) if is_parquet else ("Arrow", _read_arrow)
-    return quietly(path, kind, lambda: read(path)).reset_index(drop=True)
+    return call_reader(path, kind, lambda: read(path)).reset_index(drop=True)
 
 
 def _read_arrow(path: Path) -> pd.DataFrame:
@@ -392,7 +376,7 @@ def _read_excel(path: Path, has_header: bool) -> pd.DataFrame:
     """Return the one sheet that holds something; names are taken from its first row, as they stand there."""
     words: dict[str, Any] = {"dtype": object, "keep_default_na": False, "na_values": [""]}
     try:
-        sheets = quietly(path, "Excel", lambda: pd.read_excel(path, sheet_name=None, header=None, **words))
+        sheets = call_reader(path, "Excel", lambda: pd.read_excel(path, sheet_name=None, header=None, **words))
     except ImportError:
         raise_alone(
             InputError(
@@ -409,10 +393,10 @@ def _read_excel(path: Path, has_header: bool) -> pd.DataFrame:
     if not has_header:
         return full[0].set_axis(numbered_names(full[0].shape[1]), axis=1)
     names = full[0].iloc[0].map(lambda name: "" if pd.isna(name) else name)
-    return full[0].iloc[1:].reset_index(drop=True).set_axis(checked_names(str(path), names), axis=1)
+    return full[0].iloc[1:].reset_index(drop=True).set_axis(name_columns(str(path), names), axis=1)
 
 
-def quietly(path: Path, kind: str, read: Callable[[], Any]) -> Any:
+def call_reader(path: Path, kind: str, read: Callable[[], Any]) -> Any:
     """Read; a complaint of the reader becomes one of ours, since its own may quote cells."""
     try:
         with warnings.catch_warnings():
@@ -431,19 +415,16 @@ def quietly(path: Path, kind: str, read: Callable[[], Any]) -> Any:
     except pd.errors.EmptyDataError:
         raise_alone(InputError(f"{path} is empty. It needs a header line and at least one row."))
     except _BAD_FILE as problem:
-        raise_alone(InputError(f"{path} cannot be read as {kind}: {_reason(problem, kind)}"))
-
-
-def _reason(problem: BaseException, kind: str) -> str:
-    """Return what went wrong, in words that hold nothing of the file but the number of a line."""
-    if isinstance(problem, OSError) and problem.strerror:
-        return f"{problem.strerror}."
-    if kind != "text":
-        return "it is damaged, has another format, or contains types that pandas does not know. Write it again."
-    line = _LINE.search(str(problem))
-    where = f"near line {line[1]}" if line else "somewhere"
-    return (
-        f"{where}, a row has more cells than the first line, a quotation mark is not closed, or the file is "
-        "damaged. Give every row as many cells as the first line, put text that contains the separator in "
-        f"quotation marks, or give the separator with {setting('sep')}."
-    )
+        line = _LINE.search(str(problem))
+        if isinstance(problem, OSError) and problem.strerror:
+            why = f"{problem.strerror}."
+        elif kind != "text":
+            why = "it is damaged, has another format, or contains types that pandas does not know. Write it again."
+        else:  # of the complaint itself, the number of a line alone may be said
+            why = (
+                f"{f'near line {line[1]}' if line else 'somewhere'}, a row has more cells than the first line, a "
+                "quotation mark is not closed, or the file is damaged. Give every row as many cells as the first line, "
+                f"put text that contains the separator in quotation marks, or give the separator with "
+                f"{setting('sep')}."
+            )
+        raise_alone(InputError(f"{path} cannot be read as {kind}: {why}"))

@@ -241,7 +241,10 @@ class Schema:
         """
         from dpadmm.data.draft import TargetKind, draft_of  # it knows schemas
 
-        return draft_of(frame, target, TargetKind.of(is_number, has_several_classes), leave_out)
+        if is_number and has_several_classes:
+            raise InputError("The target is a number or one of several classes, not both. Leave one out.")
+        predict = TargetKind.NUMBER if is_number else TargetKind.SEVERAL if has_several_classes else TargetKind.TWO
+        return draft_of(frame, target, predict, leave_out)
 
     def save(self, path: str | Path) -> None:
         """Write the schema as a JSON file."""

@@ -6,7 +6,7 @@ added up in the parts' order. Tasks are the four below; new ones need nothing bu
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -38,7 +38,7 @@ class BatchReader:
 
     @classmethod
     def of(cls, schema: Schema, table: ParquetTable, screening: Screening) -> "BatchReader":
-        """Return the reader of a table; refuse one that check_present columns."""
+        """Return the reader of a table; refuse one that lacks columns."""
         needed = [*schema.column_names, schema.label.name]
         check_present(table.where, needed, table.names)
         called = dict(zip(table.names, table.stored, strict=True))
@@ -53,33 +53,31 @@ class BatchReader:
             yield read_cells(self.schema, read, numbers, str(part.path), self.screening)
 
 
-@dataclass(frozen=True)
-class CheckPart:
-    """Find the awkward cells of a part."""
-
-    reader: BatchReader
-
-    def __call__(self, part: TablePart) -> Findings:
-        """Return what was found."""
-        found = Findings(str(part.path))
-        for _, findings in self.reader.batches(part):
-            found.add(findings)
-        return found
+def check_part(reader: BatchReader, part: TablePart) -> Findings:
+    """Return the awkward cells of a part."""
+    found = Findings(str(part.path))
+    for _, findings in reader.batches(part):
+        found.add(findings)
+    return found
 
 
-@dataclass(frozen=True)
-class CountPart:
-    """Count the cells of a part for a column profile."""
+def count_part(reader: BatchReader, form: ProfileForm, part: TablePart) -> Floats:
+    """Return the counts (size,) of a part for a column profile."""
+    counts = np.zeros(form.size)
+    for cells, _ in reader.batches(part):
+        counts += cells.counts(form)
+    return counts
 
-    reader: BatchReader
-    form: ProfileForm
 
-    def __call__(self, part: TablePart) -> Floats:
-        """Return the counts (size,)."""
-        counts = np.zeros(self.form.size)
-        for cells, _ in self.reader.batches(part):
-            counts += cells.counts(self.form)
-        return counts
+def digest_column(table: ParquetTable, stored: str) -> bytes:
+    """Return the digest of the column that the files call so; columns are independent, parts of a column are not."""
+
+    def pieces() -> Iterator[NDArray[Any]]:
+        for part in table.parts:
+            for frame in part.frames([stored], is_plain=False):
+                yield frame[stored].to_numpy()
+
+    return column_digest(pieces, table.rows)
 
 
 @dataclass(frozen=True)
@@ -142,21 +140,20 @@ class StreamedRows:
         """Read all rows once, refuse what the policies do not allow, and return notes for the data's holder."""
         if self.number == 0 and not may_be_empty:
             raise InputError(f"{self.table.where} has no rows. Leave it out, or add at least one record.")
-        found = self.workers.run(CheckPart(self.reader), self.table.parts)
+        found = self.workers.run(partial(check_part, self.reader), self.table.parts)
         files = []
         for where, parts in groupby(found, key=lambda each: each.where):
             files.append(Findings(where))
             for part in parts:
                 files[-1].add(part)
-        reader = self.reader
-        return conclude(files, reader.schema, reader.screening, self.table.where)
+        return conclude(files, self.reader.schema, self.reader.screening, self.table.where)
 
     def counts(self, form: ProfileForm, row_weights: Floats | None = None) -> Floats:
         """Return the counts of all rows, each of which counts one."""
         if row_weights is not None:
             raise InputError("Rows that are streamed count one each.")
         counts = np.zeros(form.size)
-        for part in self.workers.run(CountPart(self.reader, form), self.table.parts):
+        for part in self.workers.run(partial(count_part, self.reader, form), self.table.parts):
             counts += part
         return counts
 
@@ -221,23 +218,6 @@ def _called(item: tuple[SumPart, TablePart]) -> Floats | float:
     return task(part)
 
 
-@dataclass(frozen=True)
-class DigestColumn:
-    """Hash one column of a table; columns are independent of each other, parts of a column are not."""
-
-    table: ParquetTable
-
-    def __call__(self, stored: str) -> bytes:
-        """Return the digest of the column that the files call so."""
-
-        def pieces() -> Iterator[NDArray[Any]]:
-            for part in self.table.parts:
-                for frame in part.frames([stored], is_plain=False):
-                    yield frame[stored].to_numpy()
-
-        return column_digest(pieces, self.table.rows)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamedColumns(SiloColumns):
     """The private table of one silo, in Parquet; `columns` are the names that the files have for the ledger's."""
@@ -255,7 +235,7 @@ class StreamedColumns(SiloColumns):
 
     def _hash_columns(self) -> Mapping[str, bytes]:
         """Return what the same table in memory has."""
-        found = self.workers.run(DigestColumn(self.table), list(self.columns.values()))
+        found = self.workers.run(partial(digest_column, self.table), list(self.columns.values()))
         return {f"{name}[0]": digest for name, digest in zip(self.columns, found, strict=True)}
 
 

@@ -272,7 +272,7 @@ class PrivateLinearModel(PrivateEstimator):
         done = train(dataset, candidates, self._books(), on_plan, names=names, compared=compared)
         if done.unread is not None:
             warnings.warn(f"The model is paid for, but its ledger cannot be read: {done.unread}", stacklevel=3)
-        self.plan_ = done.outcome.plan
+        self.plan_ = done.plan
         self.history_ = done.outcome.histories
         self.privacy_ = done.model.guarantee
         self._keep(done.model, classes)
@@ -299,7 +299,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _keep(self, model: ReleasedModel, classes: NDArray[Any]) -> None:
         """Keep the model, and what users of scikit-learn look for in it."""
         self.released_ = model
-        self.coef_, self.intercept_ = model.rows.coefficients(model.weights)
+        self.coef_, self.intercept_ = model.table_coefficients()
 
     def _warn(self, settings: ResolvedSettings, dataset: Dataset, plan: Plan) -> None:
         """Say what the user should know; every word of it is public."""

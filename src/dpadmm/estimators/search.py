@@ -187,11 +187,11 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
 
 def _results(done: Trained, proposed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what may be shown of all candidates: settings, simulations, and noisy scores."""
-    search, found, number = done.search, done.outcome.search, len(proposed)
+    search, found, number = done.search, done.outcome.released.get("scores"), len(proposed)
     assert search is not None
     scores, noise, trained = np.full(number, math.nan), math.nan, search.trained
     if found is not None:
-        n_records = done.outcome.plan.task.n_records
+        n_records = done.plan.task.n_records
         scores[list(trained)] = -found.scores / n_records
         noise = found.noise_std / n_records
     is_trained = np.isin(np.arange(number), trained)

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from dpadmm.checks import plural
 from dpadmm.core.budget import ReusedProfile, reusable_profile
 from dpadmm.core.dataset import Dataset
-from dpadmm.core.training import check_spec
+from dpadmm.core.training import Outcome, TrainingRows, check_spec, run_training
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.resolved import ResolvedSettings
-from dpadmm.planner.carrying import PlanOutcome, carry_out
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
-from dpadmm.planner.search import SearchPlan, carry_out_search, plan_search
+from dpadmm.planner.search import SearchPlan, plan_search
 from dpadmm.queries.candidate_scores import CandidateScores
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import released_model, spending_of
@@ -30,19 +29,16 @@ from dpadmm.reporting.statement import SearchCost
 class Trained:
     """A model that is paid for.
 
-    outcome: what it was made from. search: the candidates it was chosen among, None without any. unread: what kept its
-    ledger from being read after the run.
+    plan: what it was trained by. outcome: what was released. search: the candidates it was chosen among, None without
+    any; chosen: the number of the one that was kept. unread: what kept its ledger from being read after the run.
     """
 
     model: ReleasedModel
-    outcome: PlanOutcome
+    plan: Plan
+    outcome: Outcome
     search: SearchPlan | None = None
+    chosen: int = 0
     unread: LedgerError | None = None
-
-    @property
-    def chosen(self) -> int:
-        """The number of the candidate that was kept."""
-        return 0 if self.search is None else _chosen(self.search, self.outcome)
 
 
 def train(
@@ -69,8 +65,8 @@ def train(
     """
     first = candidates[0]
     rows, sampler, delta = first.public_rows(dataset), first.sampler, first.target.delta
-    schema, known, run = rows.schema, rows.ledger_columns, f"search-{uuid.uuid4()}"
-    search, unread, spending = None, None, None
+    schema, known, run = rows.schema, rows.ledger_columns, None
+    search, chosen, cost, unread, spending = None, 0, None, None, None
     with ExitStack() as stack:
         is_new = book.is_new  # asked once: another process may make the file while this one plans
         ledger = None if is_new else stack.enter_context(book.open(known, delta, first.protection))
@@ -78,6 +74,7 @@ def train(
         if ledger is not None and first.profile.is_wanted:
             earlier = reusable_profile(ledger, rows, first.protection, first.target)
         if len(candidates) > 1:
+            run = f"search-{uuid.uuid4()}"
             search = _plan_search(rows, candidates, run, compared, earlier)
             plan = search.best
         else:
@@ -89,19 +86,22 @@ def train(
             ledger = stack.enter_context(book.open(known, delta, first.protection))
         if ledger is None and book.is_wanted:
             raise LedgerError("A ledger was asked for, but none is open. Nothing was spent. Fit again.")
-        if search is None:
-            outcome = carry_out(plan, rows, sampler, ledger, progress, earlier=earlier)
-        else:
-            outcome = carry_out_search(search, rows, sampler, ledger, run, earlier)
+        spec, plans, label = plan.spec, {plan.run.name: plan}, plan.method
+        if search is not None and search.scores is not None:
+            spec, plans, label = search.spec, search.runs(), "search"
+        source = TrainingRows.of(rows, spec, plans, earlier)
+        outcome = run_training(spec, source, sampler, ledger, label=label, run=run, progress=progress)
+        if search is not None:
+            chosen, plan = search.chosen(outcome)
+            cost = _search_cost(search, outcome, names, names[chosen], delta)
         try:
             spending = None if ledger is None else spending_of(ledger.ledger, book.name)
         except LedgerError as problem:  # whatever keeps it from being read, the paid model must be kept
             unread = problem
     silos = rows.names or [f"silo {i}" for i in range(1, len(rows.rows) + 1)]  # those of groups may be people's
     title = f"{schema.label.name} from {plural(len(silos), 'silo')}" if title is None else title
-    cost = None if search is None else _search_cost(search, outcome, names)
-    model = released_model(outcome, schema, silos, title, spending, notes, cost)
-    return Trained(model, outcome, search, unread)
+    model = released_model(plan, outcome, schema, silos, title, spending, notes, cost)
+    return Trained(model, plan, outcome, search, chosen, unread)
 
 
 def _plan_search(
@@ -122,12 +122,8 @@ def _plan_search(
     return made
 
 
-def _chosen(search: SearchPlan, outcome: PlanOutcome) -> int:
-    return search.trained[0 if outcome.search is None else outcome.search.chosen]
-
-
-def _search_cost(search: SearchPlan, outcome: PlanOutcome, names: Sequence[str]) -> SearchCost:
+def _search_cost(search: SearchPlan, outcome: Outcome, names: Sequence[str], chosen: str, delta: float) -> SearchCost:
     """Return what the choice between candidates cost: the scores by themselves, nothing where simulations chose."""
-    chosen = names[_chosen(search, outcome)]
-    epsilon = outcome.costs.get(CandidateScores.name)
+    is_scored = CandidateScores.name in outcome.released
+    epsilon = outcome.cost(CandidateScores.name, delta) if is_scored else None
     return SearchCost(candidates=tuple(names), trained=len(search.trained), chosen=chosen, epsilon=epsilon)

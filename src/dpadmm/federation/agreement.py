@@ -5,26 +5,52 @@ method and its numbers, the graph, the budget, the rounds. Each silo's operator 
 asks for anything else has another digest and is refused.
 """
 
-import hashlib
-import json
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dpadmm import checks
+from dpadmm.codec import canonical, decode, digest, encode
 from dpadmm.errors import InputError, ResumeError
-from dpadmm.federation import term_values
 from dpadmm.federation.durable import toml
 from dpadmm.federation.names import check_distinct, check_name
 from dpadmm.federation.refusal import printable
 from dpadmm.files import parse_json, parse_toml, read_text, write_atomic
-from dpadmm.privacy.protection import Relation
+from dpadmm.privacy.protection import Protection, Unit, View
+from dpadmm.problems.losses import Huber, Logistic, ReleasedLoss, Softmax
+from dpadmm.problems.regularisers import ElasticNet
 
-FORMAT = 2
+FORMAT = 3
 DAMAGED = "What the state file keeps of a run is damaged. Restore it from a backup."
 REHEARSAL = "REHEARSAL, seeded noise that protects nobody: "
+
+MOST_PARTICIPANTS = 10_000
+"""Silos of one federation."""
+
+LONGEST_RUN = 200
+"""Bytes of a run's name at most."""
+
+_TINY, _HUGE = 1e-15, 1e15  # between these, what is computed from numbers is finite
+_LEAST_EPSILON, _MOST_EPSILON, _LEAST_DELTA = 1e-6, 1e6, 1e-300
+_MOST = {
+    "rounds": 10**6,  # what they cost to plan is for `terms.agreed_run` to refuse
+    "dimension": 2**22,  # a vector of as many numbers fits into a message
+    "seed": 2**63,
+    "records": 10**12,
+    "records_per_person": 10**6,
+    "silos_per_person": MOST_PARTICIPANTS,
+    "colluders": MOST_PARTICIPANTS,
+    "edges": MOST_PARTICIPANTS,
+    "n_numeric": 10**6,
+    "n_categorical": 10**6,
+    "size": 2**22,
+    "n_classes": 10**4,
+}
+"""Of whole numbers, by the names of their fields: no run needs larger ones."""
 
 
 class Missing(Enum):
@@ -32,13 +58,6 @@ class Missing(Enum):
 
     WAIT = "wait"
     STOP = "stop"
-
-
-class Aggregation(Enum):
-    """How the messages of silos reach the coordinator: as they are, or under masks that vanish in their sum (C12)."""
-
-    PLAIN = "plain"
-    MASKED = "masked"
 
 
 class NoiseOrigin(Enum):
@@ -62,8 +81,39 @@ class Participant:
     def __post_init__(self) -> None:
         """Check all three."""
         check_name("silo", self.name)
-        object.__setattr__(self, "records", term_values.whole("records", self.records, least=1))
-        term_values.key(f"key of {self.name}", self.key)
+        checks.count("records", self.records)
+        _check_size("records", self.records)
+        check_key(f"key of {self.name}", self.key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedColumns:
+    """What is counted in round 0: columns of either kind and bins in all, as the schema implies.
+
+    share: part of the squared budget m^2 that is spent on it, in (0, 1).
+    """
+
+    share: float
+    n_numeric: int
+    n_categorical: int
+    size: int
+
+    def __post_init__(self) -> None:
+        """Refuse what no schema implies."""
+        checks.open_unit("share", self.share)
+        for name in ("n_numeric", "n_categorical"):
+            checks.count(name, getattr(self, name), least=0)
+        # A column has at least two bins: a value's, and that of empty cells.
+        if self.n_columns == 0 or self.size < 2 * self.n_columns:
+            raise InputError(
+                "A profile needs the n_numeric, n_categorical and size that follow from the schema, got "
+                f"{self.n_numeric}, {self.n_categorical} and {self.size}; `dpadmm silo show` prints them."
+            )
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns are counted."""
+        return self.n_numeric + self.n_categorical
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,29 +126,23 @@ class Agreement:
     method, settings: a name of `federation.terms` and its numbers, sorted by name.
     rounds, epsilon, delta: what is spent at most; delta 0 for the methods with pure epsilon.
     participants: at least two silos, in the order of their numbers. edges: pairs of numbers (graph methods).
-    loss, mu, weighting, ridge, l1: the problem `sum w_i f_i + g`; loss by name.
-    slope_bound: greatest slope of the loss, where it can be chosen (huber's threshold, the cap of logistic and
-        softmax).
+    protection: who is protected from whom. Under the view AGGREGATE messages leave under masks that vanish in their
+        sum (C12), for methods that read nothing else. Under add-or-remove the participants' records are nominal
+        numbers, and no silo tells how many it holds.
+    loss, mu, weighting, penalty: the problem `sum w_i f_i + g`.
     tail_power: how the noise grows in the second half of the rounds (`noise.Tail`); 0 leaves it to the method.
-    relation: replace-one, or add-or-remove: the participants' records are then nominal numbers, and no silo tells how
-        many it holds.
-    schema: SHA-256 of the public schema all tables are encoded by. dimension, row_norm: what it implies.
-    classes: of a softmax model, each with as many coefficients as rows have features, so that `dimension` counts those
-        of all classes; 0 for other losses.
+    schema: SHA-256 of the public schema all tables are encoded by. dimension, row_norm: what it implies; a softmax
+        model has as many coefficients for each class as rows have features, and `dimension` counts those of all.
     class_weights: what a record of each class counts, in the order of the schema's classes; at most 1, and 1 for the
         heaviest, so that noise hides it (C13). None of them: all records count the same.
     reach: the radius to which rows are shortened, in units of a usual row (`Schema.encoding`); 0 encodes plainly by
         bounds and categories (`Schema.by_bounds`).
-    profile_share: part of the squared budget m^2 that is spent on noisy counts of the columns in round 0, by which rows
-        are then encoded; in (0, 1), 0 for no round 0. n_numeric, n_categorical, n_counts: what it counts, as the
-        schema implies: columns of either kind, and bins in all.
+    profile: the noisy counts of the columns in round 0, by which rows are then encoded; None for no round 0.
     coordinator: public key that requests are signed with.
     noise: secure for releases; test noise, seeded by `seed`, protects nobody and is for rehearsals.
     seed: draws who takes part in which round (fp-federated, fp-walk), and the test noise.
     missing, wait_seconds: what to do about silos that do not answer within the time.
     largest: greatest norm of a vector that anybody has to accept; of counts, beyond what so many records amount to.
-    aggregation: masked where nobody is to see more of the messages than their sum; for methods that read nothing else.
-    colluders: how many silos may then look together with the coordinator; 1 if left out. None for plain messages.
     """
 
     run: str
@@ -111,70 +155,78 @@ class Agreement:
     coordinator: str
     schema: str
     dimension: int
+    protection: Protection = field(default_factory=Protection)
     edges: tuple[tuple[int, int], ...] = ()
     row_norm: float = 1.0
-    loss: str = "logistic"
+    loss: ReleasedLoss = field(default_factory=Logistic)
     mu: float = 0.0
-    weighting: str = "pooled"
-    ridge: float = 0.0
-    l1: float = 0.0
+    weighting: Literal["pooled", "average", "equal"] = "pooled"
+    penalty: ElasticNet = field(default_factory=ElasticNet)
     tolerance: float = 1e-9
-    records_per_person: int = 1
-    silos_per_person: int = 1
     noise: NoiseOrigin = NoiseOrigin.SECURE
     seed: int = 0
     missing: Missing = Missing.WAIT
     wait_seconds: float = 120.0
     largest: float = 1e6
-    slope_bound: float = 1.0
     tail_power: float = 0.0
-    relation: str = "replace-one"
     reach: float = 0.0
-    profile_share: float = 0.0
-    n_numeric: int = 0
-    n_categorical: int = 0
-    n_counts: int = 0
-    aggregation: Aggregation = Aggregation.PLAIN
-    colluders: int | None = None
-    classes: int = 0
+    profile: CountedColumns | None = None
     class_weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Check every number on its own; whether they fit together is for `terms.agreed_run`."""
-        for field in fields(self):
-            if field.type is float:  # so that 1 and 1.0, 0.0 and -0.0, are the same terms
-                object.__setattr__(self, field.name, term_values.number(field.name, getattr(self, field.name)))
-            elif field.type is int:  # 4.0 is a whole number too, but not the same text
-                object.__setattr__(self, field.name, term_values.whole(field.name, getattr(self, field.name)))
-        object.__setattr__(self, "settings", term_values.settings(self.settings))
-        check_name("run", self.run, term_values.LONGEST_RUN)
-        for name in ("method", "loss", "weighting", "relation"):
-            term_values.text(name, getattr(self, name))
-        checks.count("rounds", self.rounds)
-        self._check_people()
-        checks.count("dimension", self.dimension)
-        term_values.key("coordinator", self.coordinator)
-        for name in ("row_norm", "tolerance", "wait_seconds", "largest", "slope_bound"):
-            checks.positive(name, getattr(self, name))
-        for name in ("mu", "ridge", "l1", "tail_power", "reach"):
-            checks.non_negative(name, getattr(self, name))
+        check_name("run", self.run, LONGEST_RUN)
+        names = [name for name, _ in self.settings]
+        for name in (self.method, *names):
+            check_text("a name", name)
+        if len(set(names)) < len(names):
+            raise InputError("settings must have different names; some are given twice.")
+        object.__setattr__(self, "settings", tuple(sorted(self.settings)))
+        for name, value in asdict(self).items():
+            _check_size(name, value)
+        for name in ("rounds", "dimension"):
+            checks.count(name, getattr(self, name))
         checks.count("seed", self.seed, least=0)
-        if not term_values.is_digest(self.schema):
+        for name in ("row_norm", "tolerance", "wait_seconds", "largest"):
+            checks.positive(name, getattr(self, name))
+        for name in ("mu", "tail_power", "reach"):
+            checks.non_negative(name, getattr(self, name))
+        check_key("coordinator", self.coordinator)
+        if not is_digest(self.schema):
             raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {checks.shown(self.schema)}.")
-        self._check_profile()
-        self._check_masks()
-        if self.classes and (self.classes < 2 or self.dimension % self.classes):
-            raise InputError(f"dimension must be a multiple of the {self.classes} classes, got {self.dimension}.")
+        if self.profile is not None and self.reach == 0:
+            raise InputError("profile pays for an encoding of the rows, which also needs a reach above 0.")
+        if self.dimension % self.n_classes:
+            raise InputError(f"dimension must be a multiple of the {self.n_classes} classes, got {self.dimension}.")
+        self._check_participants()
         self._check_weights()
+
+    def _check_participants(self) -> None:
+        names = [participant.name for participant in self.participants]
+        keys = {participant.key for participant in self.participants}
+        if not 2 <= len(names) <= MOST_PARTICIPANTS:
+            raise InputError(f"A federation has from 2 to {MOST_PARTICIPANTS} silos, got {len(names)}.")
+        if len(set(names)) != len(names) or len(keys) != len(names):
+            raise InputError("Every silo needs its own name and its own key; some are given twice.")
+        check_distinct(names)
+        if any(not 0 <= end < len(names) for pair in self.edges for end in pair):
+            raise InputError(f"edges must be pairs of silos' numbers, each below {len(names)}.")
+        if self.protection.unit is not Unit.RECORD or self.protection.view not in (View.EAVESDROPPER, View.AGGREGATE):
+            raise InputError(
+                "protection must be per record, against an eavesdropper, or the view aggregate for sums under masks; "
+                f"got {self.protection.words()}."
+            )
 
     def _check_weights(self) -> None:
         """Refuse weights that noise is not calibrated to, or that are not one for each class."""
-        weights = tuple(term_values.number("every class weight", each) for each in self.class_weights)
-        object.__setattr__(self, "class_weights", weights)
+        weights = self.class_weights
         if not weights:
             return
-        if len(weights) != (self.classes or 2):
-            raise InputError(f"class_weights must be one for each of {self.classes or 2} classes, got {len(weights)}.")
+        if isinstance(self.loss, Huber):
+            raise InputError("class_weights are for classes, but huber predicts a number. Leave them out.")
+        n_classes = max(self.n_classes, 2)
+        if len(weights) != n_classes:
+            raise InputError(f"class_weights must be one for each of {n_classes} classes, got {len(weights)}.")
         if min(weights) <= 0 or max(weights) != 1:
             raise InputError(
                 f"class_weights must be above 0 and at most 1, the largest exactly 1; got {list(weights)}. Divide all "
@@ -182,64 +234,24 @@ class Agreement:
             )
 
     @property
-    def is_masked(self) -> bool:
-        """Whether messages leave under masks."""
-        return self.aggregation is Aggregation.MASKED
-
-    def _check_masks(self) -> None:
-        if self.is_masked:
-            told = 1 if self.colluders is None else self.colluders
-            object.__setattr__(self, "colluders", term_values.whole("colluders", told))
-        elif self.colluders is not None:
-            raise InputError(
-                f"colluders are for terms with aggregation = 'masked'; got {checks.shown(self.colluders)}. Leave "
-                "colluders out."
-            )
-
-    def _check_profile(self) -> None:
-        columns = (self.n_numeric, self.n_categorical, self.n_counts)
-        if self.profile_share == 0:
-            if any(columns):
-                raise InputError(
-                    "n_numeric, n_categorical and n_counts are for terms with a profile_share; leave them out."
-                )
-            return
-        checks.open_unit("profile_share", self.profile_share)
-        if self.reach == 0:
-            raise InputError("profile_share pays for an encoding of the rows, which also needs a reach above 0.")
-        # A column has at least two bins: a value's, and that of empty cells.
-        if self.n_numeric + self.n_categorical == 0 or self.n_counts < 2 * (self.n_numeric + self.n_categorical):
-            raise InputError(
-                "A profile needs the n_numeric, n_categorical and n_counts that follow from the schema, got "
-                f"{columns}; `dpadmm silo show` prints them."
-            )
+    def n_classes(self) -> int:
+        """How many vectors of coefficients the model has: one of each class for a softmax model, else one."""
+        return self.loss.n_classes if isinstance(self.loss, Softmax) else 1
 
     @property
-    def neighbours(self) -> Relation:
-        """What makes two data sets neighbours."""
-        return Relation(self.relation)
+    def is_masked(self) -> bool:
+        """Whether messages leave under masks."""
+        return self.protection.view is View.AGGREGATE
 
     @property
     def has_public_sizes(self) -> bool:
         """Whether participants tell how many records they hold; else their numbers are nominal."""
-        return self.neighbours.has_public_sizes
+        return self.protection.relation.has_public_sizes
 
-    def _check_people(self) -> None:
-        if self.relation not in [each.value for each in Relation]:
-            words = " or ".join(each.value for each in Relation)
-            raise InputError(f"relation must be {words}, got {checks.shown(self.relation)}.")
-        names = [participant.name for participant in self.participants]
-        keys = [participant.key for participant in self.participants]
-        if not 2 <= len(names) <= term_values.MOST_PARTICIPANTS:
-            raise InputError(f"A federation has from 2 to {term_values.MOST_PARTICIPANTS} silos, got {len(names)}.")
-        if len(set(names)) != len(names) or len(set(keys)) != len(keys):
-            raise InputError("Every silo needs its own name and its own key; some are given twice.")
-        check_distinct(names)
-        object.__setattr__(self, "edges", tuple(term_values.edge(pair, len(names)) for pair in self.edges))
-
-    def numbers(self) -> dict[str, float]:
-        """Return the method's settings by name."""
-        return dict(self.settings)
+    @property
+    def n_counts(self) -> int:
+        """How many counts a silo's answer to round 0 has; 0 without round 0."""
+        return 0 if self.profile is None else self.profile.size
 
     def agent(self, name: str) -> int:
         """Return the number of a silo."""
@@ -248,17 +260,18 @@ class Agreement:
                 return number
         raise InputError(f"{name!r} does not take part in run {self.run!r}.")
 
+    @cached_property
+    def _plain(self) -> dict[str, Any]:
+        return dict(encode(self)) | {"format": FORMAT}
+
     def as_json(self) -> str:
         """Return the terms as canonical JSON: equal terms give equal text."""
-        words = {name: getattr(self, name).value for name in ("noise", "missing", "aggregation")}
-        plain = {name: value for name, value in asdict(self).items() if value is not None}
-        plain |= words | {"format": FORMAT}
-        return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return canonical(self._plain)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical text: the name by which messages and approvals know the terms."""
-        return hashlib.sha256(self.as_json().encode()).hexdigest()
+        return digest(self._plain)
 
     @property
     def paid_run(self) -> str:
@@ -278,41 +291,51 @@ class Agreement:
             raise InputError(f"The terms cannot be read: {problem}.") from problem
         if not isinstance(plain, dict) or plain.pop("format", None) != FORMAT:
             raise InputError(f"The terms do not have format {FORMAT}; use the same version of dpadmm everywhere.")
-        return cls.from_plain(plain)
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> "Agreement":
-        """Build the terms from plain values; missing and unknown names are refused by name."""
-        known = {field.name: field for field in fields(cls)}
-        unknown = sorted(set(plain) - set(known))
-        if unknown:
-            meant = checks.nearest(unknown[0], known)
-            raise InputError(
-                f"Unknown terms: {', '.join(unknown):.200}; known terms are {', '.join(sorted(known))}.{meant}"
-            )
-        values = dict(plain)
-        try:
-            values["participants"] = _participants(plain["participants"])
-            values["settings"] = plain["settings"]
-            for name in {"edges", "class_weights"} & set(plain):
-                values[name] = term_values.listed(name, plain[name])
-            values["noise"] = NoiseOrigin(plain.get("noise", "secure"))
-            values["missing"] = Missing(plain.get("missing", "wait"))
-            values["aggregation"] = Aggregation(plain.get("aggregation", "plain"))
-            agreement = cls(**values)
-        except (KeyError, TypeError, ValueError) as problem:
-            if isinstance(problem, InputError):
-                raise
-            raise InputError(printable(f"The terms cannot be used: {type(problem).__name__} {problem}.")) from problem
-        return agreement
+        return decode(cls, plain, "The terms")
 
 
-def _participants(listed: object) -> tuple[Participant, ...]:
-    if not isinstance(listed, list | tuple) or not all(isinstance(each, dict) for each in listed):
-        raise InputError(
-            f"participants must be a list of silos, each with name, records and key; got {checks.shown(listed)}."
-        )
-    return tuple(Participant(**each) for each in listed)
+def _check_size(name: str, value: Any) -> None:
+    """Refuse numbers that no run needs, anywhere in the terms, so that nothing computed from them overflows."""
+    if isinstance(value, Mapping):
+        for inner, each in value.items():
+            _check_size(inner, each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            _check_size(name, each)
+    elif isinstance(value, int) and name in _MOST:
+        if value > _MOST[name]:
+            raise InputError(f"{name} must be at most {_MOST[name]}, got {checks.shown(value)}.")
+    elif isinstance(value, int | float):
+        _check_number(name, float(value))
+
+
+def _check_number(name: str, number: float) -> None:
+    checks.finite(name, number)
+    if name == "epsilon":
+        is_usable, allowed = _LEAST_EPSILON <= number <= _MOST_EPSILON, f"from {_LEAST_EPSILON:g} to {_MOST_EPSILON:g}"
+    elif name == "delta":
+        is_usable, allowed = number == 0 or _LEAST_DELTA <= number < 1, f"0, or from {_LEAST_DELTA:g} to below 1"
+    else:
+        is_usable, allowed = number == 0 or _TINY <= abs(number) <= _HUGE, f"0, or from {_TINY:g} to {_HUGE:g} in size"
+    if not is_usable:
+        raise InputError(f"{name} must be {allowed}, got {checks.shown(number)}.")
+
+
+def check_text(name: str, value: str) -> None:
+    """Refuse what is no short printable text."""
+    if not value.strip() or not value.isprintable() or len(value) > 200:
+        raise InputError(f"{name} must be printable text of at most 200 characters, got {checks.shown(value)}.")
+
+
+def check_key(name: str, value: str) -> None:
+    """Refuse what is no public key."""
+    if not is_digest(value):
+        raise InputError(f"{name} must be an Ed25519 public key, 64 hex digits; got {checks.shown(value)}.")
+
+
+def is_digest(value: str) -> bool:
+    """Whether it is 32 bytes in lower-case hex."""
+    return re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 def stored_terms(text: str) -> Agreement:
@@ -324,7 +347,7 @@ def stored_terms(text: str) -> Agreement:
 
 
 def read_federation(path: Path) -> Agreement:
-    """Read a federation file (TOML): the terms as top-level names, `[settings]`, and `[[participants]]`.
+    """Read a federation file (TOML): the terms by their names, `[settings]` as a table, and `[[participants]]`.
 
     `graph = "ring"`, `"path"`, `"star"` or `"complete"` stands for its edges.
     """
@@ -336,18 +359,20 @@ def read_federation(path: Path) -> Agreement:
     if graph is not None:
         if "edges" in plain:
             raise InputError(f"{path}: give edges or a graph by name, not both.")
-        listed = plain.get("participants", ())
-        plain["edges"] = named_edges(str(graph), len(listed) if isinstance(listed, list) else 0)
-    return Agreement.from_plain(plain)
+        listed = plain.get("participants")
+        edges = named_edges(str(graph), len(listed) if isinstance(listed, list) else 0)
+        plain["edges"] = [list(pair) for pair in edges]
+    if isinstance(plain.get("settings"), dict):
+        plain["settings"] = [list(pair) for pair in plain["settings"].items()]
+    try:
+        return decode(Agreement, plain, "The terms")
+    except InputError as problem:
+        raise InputError(printable(f"{path}: {problem}")) from problem
 
 
 def write_federation(path: Path, agreement: Agreement) -> None:
     """Write the terms, whole or not at all, as a federation file that `read_federation` reads to the same digest."""
-    plain = json.loads(agreement.as_json())
-    del plain["format"]
-    settings, participants = plain.pop("settings"), plain.pop("participants")
-    parts = [toml(plain), "[settings]\n" + toml(dict(settings))]
-    write_atomic(path, "\n".join([*parts, *(f"[[participants]]\n{toml(each)}" for each in participants)]).encode())
+    write_atomic(path, toml(encode(agreement) | {"settings": dict(agreement.settings)}).encode())
 
 
 def named_edges(graph: str, n: int) -> list[tuple[int, int]]:

@@ -9,41 +9,23 @@ the certificates of the training hold whatever the counts are.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpadmm.core.budget import share_of
 from dpadmm.core.release import noisy_values
 from dpadmm.federation.inbox import checked_counts, read_step
-from dpadmm.federation.messages import Step
+from dpadmm.federation.messages import Step, Vector
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.noise.mechanisms import COORDINATOR
-from dpadmm.privacy.accounting import Target
 from dpadmm.problems.arrays import Floats
-from dpadmm.queries.column_profile import PROFILE, ColumnProfile
+from dpadmm.queries.column_profile import PROFILE
 
 if TYPE_CHECKING:
     from dpadmm.data.encoding import RowEncoding
     from dpadmm.data.profile import ReleasedProfile
     from dpadmm.data.schema import Schema
-
-
-def profile_terms(schema: "Schema") -> dict[str, Any]:
-    """Return the terms that say what a profile of this schema counts."""
-    from dpadmm.data.profile import ProfileForm
-
-    form = ProfileForm(schema.columns)
-    return {"n_numeric": form.n_numeric, "n_categorical": form.n_categorical, "n_counts": form.size}
-
-
-def round_zero_terms(profile: ColumnProfile | None, whole: Target) -> dict[str, Any]:
-    """Return the terms that say what a planned round 0 may spend of the whole budget and what it counts."""
-    if profile is None:
-        return {}
-    columns = {"n_numeric": profile.n_numeric, "n_categorical": profile.n_categorical, "n_counts": profile.size}
-    return {"profile_share": share_of(profile.target, whole)} | columns
 
 
 def released_profile(terms: AgreedRun, schema: "Schema", counts: Floats | None) -> "ReleasedProfile | None":
@@ -98,11 +80,12 @@ def take_counts(terms: AgreedRun, request: Step) -> tuple[Floats, Step]:
     """Return the pooled counts that come with a silo's first round of training, and the request without them."""
     agreement = terms.agreement
     if terms.spec.facts.is_pooled:
-        if request.inbox.shape != (1, agreement.n_counts):
-            raise Refusal(f"The counts have shape {request.inbox.shape}, not (1, {agreement.n_counts}).")
+        inbox = request.inbox.array
+        if inbox.shape != (1, agreement.n_counts) or inbox.dtype.kind != "f":
+            raise Refusal(f"The counts have shape {inbox.shape}, not (1, {agreement.n_counts}).")
         everybody = sum(each.records for each in agreement.participants)
-        counts = checked_counts(request.inbox[0], agreement, everybody, "the coordinator")
-        return counts, replace(request, inbox=np.zeros((0, agreement.dimension)))
+        counts = checked_counts(inbox[0], agreement, everybody, "the coordinator")
+        return counts, replace(request, inbox=Vector.of(np.zeros((0, agreement.dimension))))
     if len(request.relay) != len(agreement.participants):
         raise Refusal(
             f"There are {len(agreement.participants)} silos; the counts of {len(request.relay)} were relayed."

@@ -18,9 +18,9 @@ from dpadmm.federation import durable, messages
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.columns import pooled_counts
 from dpadmm.federation.inbox import read_step
-from dpadmm.federation.keys import SigningKey, open_envelope
+from dpadmm.federation.keys import SigningKey, open_envelope, split
 from dpadmm.federation.masking import TakenSum, read_summand, total_of
-from dpadmm.federation.messages import Join, Joined, Keyed, Message, Refused, Step, Unapproved, Vouchers
+from dpadmm.federation.messages import Join, Joined, Message, Refused, Step, Vector, Vouchers
 from dpadmm.federation.refusal import (
     AwaitsApproval,
     FederationStopped,
@@ -76,7 +76,7 @@ class Request(NamedTuple):
     @classmethod
     def of(cls, agent: int, envelope: bytes) -> "Request":
         """Return an envelope for a silo."""
-        return cls(agent, messages.mark(messages.split(envelope)[1]), envelope)
+        return cls(agent, messages.mark(split(envelope)[1]), envelope)
 
 
 class Coordinator:
@@ -145,7 +145,7 @@ class Coordinator:
 
     def invitation(self) -> bytes:
         """Return the signed invitation; the same for every silo, and harmless to send twice."""
-        return self._sealed(Join(self.agreement.as_json()))
+        return self._sealed(Join(self.agreement))
 
     def _sealed(self, told: Message) -> bytes:
         if self._key is None:
@@ -164,8 +164,8 @@ class Coordinator:
                     answer = messages.read(open_envelope(envelope, participant.key))
             except Refusal:
                 continue
-            if isinstance(answer, Refused) and answer.request == messages.mark(messages.split(self.invitation())[1]):
-                kind = AwaitsApproval if isinstance(answer, Unapproved) else PeerError
+            if isinstance(answer, Refused) and answer.request == messages.mark(split(self.invitation())[1]):
+                kind = AwaitsApproval if answer.code == "not_approved" else PeerError
                 raise kind(f"{participant.name} refuses: {printable(answer.reason)}")
             if not isinstance(answer, Joined) or (answer.digest, answer.agent) != (self.agreement.digest, agent):
                 return None
@@ -183,7 +183,7 @@ class Coordinator:
 
     def _keep_mask_key(self, agent: int, envelope: bytes, answer: Joined) -> None:
         """Keep the message by which a silo joined, to be relayed to all; it has one mask key for these terms."""
-        if not isinstance(answer, Keyed):
+        if answer.mask_key is None:
             raise PeerError(f"{self.name(agent)} joined without a mask key. Does it run a different version of dpadmm?")
         with durable.exclusive(self._connection):
             self._connection.execute("INSERT OR IGNORE INTO roster VALUES (?, ?)", (agent, envelope))
@@ -389,7 +389,7 @@ class Coordinator:
                 relay = tuple(self._answered(PROFILE_ROUND)[who] for who in self.terms.asked(PROFILE_ROUND))
         if self.terms.is_masked and k == self.terms.first_round:
             relay = tuple(self._roster().values())
-        return Step(self.agreement.digest, agent, k, inbox, relay)
+        return Step(self.agreement.digest, agent, k, Vector.of(inbox), relay)
 
     def _stored_inbox(self, k: int) -> Floats:
         query = "SELECT inbox FROM rounds WHERE round = ?"

@@ -167,8 +167,21 @@ def now(precision: str = "seconds") -> str:
 
 
 def toml(plain: Mapping[str, Any]) -> str:
-    """Return plain values as TOML, which knows JSON's values but not its way to escape signs beyond 16 bits."""
-    return "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in plain.items())
+    """Return plain values as TOML: tables and lists of tables follow what is at the top; None is left out."""
+    known = {name: value for name, value in plain.items() if value is not None}
+    sections = {name: value for name, value in known.items() if isinstance(value, dict)}
+    lists = {name: value for name, value in known.items() if isinstance(value, list) and value}
+    tables = {name: value for name, value in lists.items() if isinstance(value[0], dict)}
+    parts = [_lines({name: value for name, value in known.items() if name not in sections | tables})]
+    parts += [f"[{name}]\n{_lines(value)}" for name, value in sections.items()]
+    parts += [f"[[{name}]]\n{_lines(each)}" for name, value in tables.items() for each in value]
+    return "\n".join(parts)
+
+
+def _lines(plain: Mapping[str, Any]) -> str:
+    # TOML knows JSON's values but not its way to escape signs beyond 16 bits.
+    told = {name: json.dumps(value, ensure_ascii=False) for name, value in plain.items() if value is not None}
+    return "".join(f"{name} = {value}\n" for name, value in told.items())
 
 
 def save_toml(path: Path, plain: Mapping[str, Any]) -> None:

@@ -1,20 +1,18 @@
 """What reaches a silo or the coordinator from others: checked before anything is computed from it."""
 
 import math
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.keys import open_envelope
-from dpadmm.federation.messages import Masked, Step, Stepped
+from dpadmm.federation.messages import Answer, Step
 from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.problems.arrays import Floats
-
-Answer = TypeVar("Answer", Stepped, Masked)
 
 
 def checked_vector(vector: Floats, agreement: Agreement, source: str) -> Floats:
@@ -28,11 +26,8 @@ def checked_counts(counts: Floats, agreement: Agreement, records: int, source: s
     A record is counted once in each column, so bare counts have at most the norm `records sqrt(columns)`. Where records
     are a nominal number, there may be many times as many.
     """
-    most = (
-        records
-        * (1 if agreement.has_public_sizes else MOST_PER_NOMINAL)
-        * math.sqrt(agreement.n_numeric + agreement.n_categorical)
-    )
+    n_columns = 0 if agreement.profile is None else agreement.profile.n_columns
+    most = records * (1 if agreement.has_public_sizes else MOST_PER_NOMINAL) * math.sqrt(n_columns)
     return _checked(counts, agreement.n_counts, agreement.largest + most, source)
 
 
@@ -48,24 +43,24 @@ def _checked(vector: Floats, length: int, largest: float, source: str) -> Floats
     return vector
 
 
-def read_signed(envelope: bytes, agreement: Agreement, agent: int, k: int, kind: type[Answer]) -> Answer:
-    """Return a silo's answer to round k, signed by that silo; refuse anything else in its place."""
-    person = agreement.participants[agent]
+def read_signed(envelope: bytes, agreement: Agreement, agent: int, k: int) -> Any:
+    """Return the array that a silo has answered to round k, signed by that silo; refuse anything else in its place."""
+    person, dtype = agreement.participants[agent], "u8" if agreement.is_masked else "f8"
     answer = messages.read(open_envelope(envelope, person.key))
-    if not isinstance(answer, kind):
-        raise MessageError(f"{person.name} sent a {answer.kind!r} message where a {kind.kind!r} one was expected.")
+    if not isinstance(answer, Answer) or answer.values.dtype != dtype:
+        raise MessageError(f"{person.name} sent a {type(answer).__name__} message that is not an answer in {dtype}.")
     if (answer.digest, answer.agent, answer.round) != (agreement.digest, agent, k):
         raise Refusal(
             f"A message of {person.name} is about round {answer.round} of silo {answer.agent}, terms "
             f"{answer.digest[:16]}...; round {k} of silo {agent} was expected: the message is replayed, reordered or "
             "misdirected."
         )
-    return answer
+    return answer.values.array
 
 
 def read_step(envelope: bytes, agreement: Agreement, agent: int, k: int) -> Floats:
     """Return what a silo has sent in round k, signed by that silo and of the agreed size."""
-    vector, person = read_signed(envelope, agreement, agent, k, Stepped).vector, agreement.participants[agent]
+    vector, person = read_signed(envelope, agreement, agent, k), agreement.participants[agent]
     if k == PROFILE_ROUND:
         return checked_counts(vector, agreement, person.records, person.name)
     return checked_vector(vector, agreement, person.name)
@@ -77,7 +72,7 @@ def neighbour_inbox(terms: AgreedRun, request: Step) -> Floats | None:
     The relay can drop messages but neither change nor invent them. Added in increasing order of the neighbours, so
     that the sum is bit for bit that of a run in one process. None in round 1: everyone starts at zero.
     """
-    if request.inbox.size:
+    if request.inbox.data:
         raise MessageError("A method on a graph takes relayed messages, not a coordinator's vector.")
     if request.round == 1:
         if request.relay:
@@ -102,12 +97,14 @@ def taken_inbox(terms: AgreedRun, request: Step) -> Floats | None:
     if request.relay:
         raise MessageError("A method with a coordinator takes no relayed messages.")
     if request.round == 1:
-        if request.inbox.size:
+        if request.inbox.data:
             raise MessageError("Round 1 starts from public values, so its request must be empty.")
         return None
     rows, dimension = terms.algorithm.inbox_rows, terms.agreement.dimension
-    if request.inbox.shape != (rows, dimension):
-        raise Refusal(f"The inbox has shape {request.inbox.shape}, not ({rows}, {dimension}).")
-    for row in request.inbox:
+    inbox = request.inbox.array
+    if inbox.shape != (rows, dimension) or inbox.dtype.kind != "f":
+        raise Refusal(f"The inbox has shape {inbox.shape}, not ({rows}, {dimension}).")
+    for row in inbox:
         checked_vector(row, terms.agreement, "the coordinator")
-    return request.inbox[:, :, None]
+    vectors: Floats = inbox[:, :, None]
+    return vectors

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.errors import InputError
-from dpadmm.federation.messages import split
 from dpadmm.federation.refusal import MessageError
 from dpadmm.files import write_atomic
 
@@ -19,6 +18,9 @@ NEEDS_EXTRA = (
     "Federations need the extra `federation`, which is not installed: "
     "run pip install '.[federation]' in a checkout of dpadmm."
 )
+
+
+SIGNATURE_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,13 @@ class SigningKey:
     def seal(self, body: bytes) -> bytes:
         """Return the envelope of a body."""
         return self.private.sign(body) + body
+
+
+def split(envelope: bytes) -> tuple[bytes, bytes]:
+    """Return signature and body of an envelope."""
+    if not isinstance(envelope, bytes) or len(envelope) <= SIGNATURE_BYTES:
+        raise MessageError("An envelope is too short to hold a signature.")
+    return envelope[:SIGNATURE_BYTES], envelope[SIGNATURE_BYTES:]
 
 
 def open_envelope(envelope: bytes, key: str) -> bytes:

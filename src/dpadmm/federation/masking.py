@@ -15,7 +15,7 @@ from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.inbox import checked_counts, checked_vector, read_signed
 from dpadmm.federation.keys import open_envelope
-from dpadmm.federation.messages import Keyed, Masked, Message, Stepped
+from dpadmm.federation.messages import Answer, Joined, Vector
 from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.noise.masks import MOST_MULTIPLE, MaskKey, Masks, PairwiseMasks, Words, from_words, masked, sum_words
@@ -43,8 +43,8 @@ def read_roster(terms: AgreedRun, relay: Sequence[bytes], agent: int, own: str) 
 def _mask_key(terms: AgreedRun, envelope: bytes, number: int) -> str:
     person = terms.agreement.participants[number]
     told = messages.read(open_envelope(envelope, person.key))
-    if not isinstance(told, Keyed):
-        raise MessageError(f"{person.name} signed a {told.kind!r} message where a mask key was expected.")
+    if not isinstance(told, Joined) or told.mask_key is None:
+        raise MessageError(f"{person.name} signed a {type(told).__name__} message without a mask key.")
     if (told.digest, told.agent) != (terms.agreement.digest, number):
         raise Refusal(f"The mask key of {person.name} is for different terms or a different silo: it is replayed.")
     if told.plan != terms.mark:
@@ -63,14 +63,14 @@ def masks_among(agreement: Agreement, agent: int, key: MaskKey, roster: Roster) 
         raise Refusal(f"The relayed mask keys cannot be used: {problem}") from problem
 
 
-def answer_of(terms: AgreedRun, agent: int, k: int, vector: Floats, masks: Masks | None) -> Message:
+def answer_of(terms: AgreedRun, agent: int, k: int, vector: Floats, masks: Masks | None) -> Answer:
     """Return what leaves a silo: the vector as it is, or under masks with this silo's share of the noise."""
     digest = terms.agreement.digest
     if not terms.is_masked:
-        return Stepped(digest, agent, k, vector)
+        return Answer(digest, agent, k, Vector.of(vector))
     if masks is None:
         raise InputError("There are no masks for this message, so it was not sent.")
-    return Masked(digest, agent, k, summand(terms, agent, k, vector, masks))
+    return Answer(digest, agent, k, Vector.of(summand(terms, agent, k, vector, masks)))
 
 
 def summand(terms: AgreedRun, agent: int, k: int, values: Floats, masks: Masks) -> Words:
@@ -84,7 +84,7 @@ def summand(terms: AgreedRun, agent: int, k: int, values: Floats, masks: Masks) 
 def read_summand(envelope: bytes, terms: AgreedRun, agent: int, k: int) -> Words:
     """Return a silo's part of the sum of round k, signed by that silo; refuse anything else in its place."""
     agreement = terms.agreement
-    words = read_signed(envelope, agreement, agent, k, Masked).words
+    words: Words = read_signed(envelope, agreement, agent, k)
     length = agreement.n_counts if k == PROFILE_ROUND else agreement.dimension
     if words.shape != (length,):
         raise Refusal(f"{agreement.participants[agent].name} sent {words.size} words, not {length}.")

@@ -1,27 +1,29 @@
 """The messages of a federation: typed, versioned, signed; anything else is refused.
 
-On the wire a message is an envelope: 64 bytes of Ed25519 signature, then the body, canonical JSON. Vectors travel as
-base64 of little-endian float64 (under masks: uint64), so that what arrives is bit for bit what was sent. This is the
-only module that knows the format.
+On the wire a message is an envelope: 64 bytes of Ed25519 signature, then the body, canonical JSON by the codec, with
+the message's class as its kind. Vectors travel as base64 of little-endian numbers, so that what arrives is bit for bit
+what was sent. This is the only module that knows the format.
 """
 
-import base64
 import hashlib
 import json
-from collections.abc import Callable
+import math
+import re
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, Self
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
 from dpadmm.checks import shown
+from dpadmm.codec import canonical, decode, encode, register_union
 from dpadmm.errors import InputError
+from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.policy import SiloEntry
 from dpadmm.federation.refusal import MessageError
 from dpadmm.files import parse_json
-from dpadmm.noise.masks import Words
-from dpadmm.problems.arrays import Floats
 
-VERSION = 2
+VERSION = 3
 """Version of the format; a message of another version is refused."""
 
 LARGEST_BODY = 64 * 2**20
@@ -33,80 +35,82 @@ NONCE_DIGITS = 32
 MOST_PARTS = 100_000
 """Values, lists and objects in a body at most: vectors are text, and count as one."""
 
-SIGNATURE_BYTES = 64
-_PARTS = f"A message has more than {MOST_PARTS} parts, which no valid message has."
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-Nonce = Annotated[str, "nonce"]
-Seen = tuple[tuple[str, int], ...]
-"""Numbers by names."""
+@dataclass(frozen=True)
+class Vector:
+    """An array as it travels: 64-bit floats, or words modulo 2^64."""
 
-_KINDS: "dict[str, type[Message]]" = {}
+    dtype: Literal["f8", "u8"]
+    shape: tuple[int, ...]
+    data: bytes
+
+    def __post_init__(self) -> None:
+        """Refuse data that do not fill the shape."""
+        is_shape = 1 <= len(self.shape) <= 3 and all(0 <= size < 2**32 for size in self.shape)
+        if not is_shape or 8 * math.prod(self.shape) != len(self.data):
+            raise InputError(f"{len(self.data)} bytes do not make an array of the shape {list(self.shape)}.")
+
+    @classmethod
+    def of(cls, array: Any) -> "Vector":
+        """Return an array of floats or of words."""
+        dtype: Literal["f8", "u8"] = "u8" if np.asarray(array).dtype.kind == "u" else "f8"
+        plain = np.ascontiguousarray(array, dtype=f"<{dtype}")
+        return cls(dtype, plain.shape, plain.tobytes())
+
+    @cached_property
+    def array(self) -> Any:
+        """The array."""
+        return np.frombuffer(self.data, dtype=f"<{self.dtype}").reshape(self.shape).astype(f"={self.dtype}")
 
 
 @dataclass(frozen=True)
 class Message:
-    """What all messages share: whom they concern and how they are written."""
+    """What all messages share: how they are written."""
 
-    kind: ClassVar[str] = ""
-
-    def __init_subclass__(cls) -> None:
-        """Know the kind by its name."""
-        cls.kind = cls.__name__.lower()
-        if not cls.kind.startswith("_"):
-            _KINDS[cls.kind] = cls
+    def __post_init__(self) -> None:
+        """Refuse numbers that no round and no silo has."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, int) and not 0 <= value < 2**32:
+                raise InputError(f"{each.name} must be a whole number below 2^32.")
 
     def encode(self) -> bytes:
         """Return the body."""
-        plain = {field.name: _FORMS[field.type][0](getattr(self, field.name)) for field in fields(self)}
-        document = plain | {"kind": self.kind, "version": VERSION}
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-    @classmethod
-    def decode(cls, document: dict[str, Any]) -> Self:
-        """Read the fields of a body; every field must be there, of its type, and no other."""
-        odd = ", ".join(sorted(set(document) ^ {"kind", "version", *(field.name for field in fields(cls))}))
-        if odd:
-            raise MessageError(f"A {cls.kind!r} message has missing or unexpected fields: {odd:.200}.")
-        try:
-            return cls(**{field.name: _FORMS[field.type][1](document[field.name]) for field in fields(cls)})
-        except (KeyError, TypeError, ValueError) as problem:
-            raise MessageError(f"A {cls.kind!r} message has an array that cannot be read ({problem}).") from problem
+        return canonical(encode(self, Message) | {"version": VERSION}).encode()
 
 
 @dataclass(frozen=True)
 class Register(Message):
-    """A silo that was invited to a study tells what terms are drafted from: its entry (`entry.SiloEntry`), as TOML."""
+    """A silo that was invited to a study tells what terms are drafted from: its entry."""
 
     study: str
     silo: str
-    entry: str
+    entry: SiloEntry
 
 
 @dataclass(frozen=True)
 class Join(Message):
-    """The coordinator asks a silo to take part; `terms` is the whole agreement as JSON."""
+    """The coordinator asks a silo to take part."""
 
-    terms: str
+    terms: Agreement
 
 
 @dataclass(frozen=True)
 class Joined(Message):
-    """A silo takes part; `plan` is the mark of the noise it has computed for itself."""
+    """A silo takes part; `plan` is the mark of the noise it has computed for itself.
+
+    mask_key: the public part of its key for this run alone, where messages leave under masks.
+    """
 
     digest: str
     agent: int
     plan: str
+    mask_key: str | None = None
 
 
 @dataclass(frozen=True)
-class Keyed(Joined):
-    """A silo takes part in a run under masks; `mask_key` is the public part of its key for this run alone."""
-
-    mask_key: str
-
-
-@dataclass(frozen=True, eq=False)
 class Step(Message):
     """The coordinator asks for round `round`.
 
@@ -118,28 +122,21 @@ class Step(Message):
     digest: str
     agent: int
     round: int
-    inbox: Floats
+    inbox: Vector
     relay: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Stepped(Message):
-    """A silo's message of a round: what the method lets leave, noise included."""
+@dataclass(frozen=True)
+class Answer(Message):
+    """A silo's message of a round: what the method lets leave, noise included.
+
+    Under masks: its part of a sum, with its share of the noise, in words.
+    """
 
     digest: str
     agent: int
     round: int
-    vector: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Masked(Message):
-    """A silo's part of a sum, with its share of the noise and under masks; words modulo 2^64."""
-
-    digest: str
-    agent: int
-    round: int
-    words: Words
+    values: Vector
 
 
 @dataclass(frozen=True)
@@ -157,7 +154,12 @@ class Unsure(Message):
 
     digest: str
     agent: int
-    nonce: Nonce
+    nonce: str
+
+    def __post_init__(self) -> None:
+        """Refuse another length: others repeat it."""
+        super().__post_init__()
+        _check_nonce(self.nonce)
 
 
 @dataclass(frozen=True)
@@ -180,8 +182,15 @@ class Voucher(Message):
     digest: str
     agent: int
     about: int
-    nonce: Nonce
-    seen: Seen
+    nonce: str
+    seen: dict[str, int]
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no round has."""
+        super().__post_init__()
+        _check_nonce(self.nonce)
+        if any(not 0 <= number < 2**32 for number in self.seen.values()):
+            raise InputError("seen must have whole numbers below 2^32.")
 
 
 @dataclass(frozen=True)
@@ -199,112 +208,56 @@ class Assured(Message):
 
 @dataclass(frozen=True)
 class Refused(Message):
-    """A silo will not answer; the reason is for people."""
+    """A silo will not answer; the reason is for people.
+
+    code: "not_approved" where its owner has not approved the terms, and it may be invited again.
+    """
 
     request: str
     reason: str
+    code: Literal["refused", "not_approved"] = "refused"
 
 
-@dataclass(frozen=True)
-class Unapproved(Refused):
-    """A silo does not take part, since its owner has not approved the terms; it may be invited again."""
+register_union(
+    Message,
+    (Register, Join, Joined, Step, Answer, Refused, Unsure, Vouch, Vouched, Voucher, Vouchers, Assured),
+)
+
+
+def _check_nonce(nonce: str) -> None:
+    if re.fullmatch(f"[0-9a-f]{{{NONCE_DIGITS}}}", nonce) is None:
+        raise InputError(f"nonce must have {NONCE_DIGITS} hex digits.")
 
 
 def read(body: bytes) -> Message:
-    """Return the message in a body; `MessageError` if it is none of ours."""
+    """Return the message in a body; `MessageError` if it is none of ours. Its size is checked before it is parsed."""
     if len(body) > LARGEST_BODY:
         raise MessageError(f"A message has {len(body)} bytes; at most {LARGEST_BODY} are accepted.")
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_PARTS:  # each takes a hundred times its size to read
-        raise MessageError(_PARTS)
+        raise MessageError(f"A message has more than {MOST_PARTS} parts, which no valid message has.")
     try:
         document = parse_json(body)
     except InputError as problem:
         raise MessageError(f"A message cannot be read: {problem}.") from problem
     if not isinstance(document, dict):
         raise MessageError("A message is not a JSON object.")
-    if type(document.get("version")) is not int or document["version"] != VERSION:
+    version = document.pop("version", None)
+    if type(version) is not int or version != VERSION:
         raise MessageError(
-            f"A message has version {shown(document.get('version'))}; this side speaks version {VERSION}. Use the same "
-            "version of dpadmm everywhere."
+            f"A message has version {shown(version)}; this side speaks version {VERSION}. Use the same version of "
+            "dpadmm everywhere."
         )
-    named = document.get("kind")
-    kind = _KINDS.get(named) if isinstance(named, str) else None
-    if kind is None:
-        raise MessageError(f"A message has the unknown kind {shown(document.get('kind'))}.")
-    return kind.decode(document)
-
-
-def split(envelope: bytes) -> tuple[bytes, bytes]:
-    """Return signature and body of an envelope."""
-    if not isinstance(envelope, bytes) or len(envelope) <= SIGNATURE_BYTES:
-        raise MessageError("An envelope is too short to hold a signature.")
-    return envelope[:SIGNATURE_BYTES], envelope[SIGNATURE_BYTES:]
+    try:
+        if _SURROGATE.search(body):
+            json.dumps(document, ensure_ascii=False).encode()
+        found: Message = decode(Message, document, "A message")
+    except UnicodeEncodeError as problem:
+        raise MessageError("A message has text with an unpaired surrogate, which cannot be encoded.") from problem
+    except InputError as problem:
+        raise MessageError(str(problem)) from problem
+    return found
 
 
 def mark(body: bytes) -> str:
     """Return the digest by which a body is known."""
     return hashlib.sha256(body).hexdigest()
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise MessageError(f"A message has {shown(value)} where text was expected.")
-    if sum(map(value.count, ",[{")) > MOST_PARTS:  # in a body they can be written otherwise, and not be counted
-        raise MessageError(_PARTS)
-    if any("\ud800" <= sign <= "\udfff" for sign in ("" if value.isascii() else value)):
-        raise MessageError("A message has text with an unpaired surrogate, which cannot be encoded.")
-    return value
-
-
-def _nonce(value: Any) -> str:
-    if len(_text(value)) != NONCE_DIGITS or set(value) - set("0123456789abcdef"):
-        raise MessageError(f"A message has {shown(value)} where a nonce of {NONCE_DIGITS} hex digits was expected.")
-    return str(value)
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**32:
-        raise MessageError(f"A message has {shown(value)} where a whole number was expected.")
-    return value
-
-
-def _rows_to_plain(rows: Floats) -> dict[str, Any]:
-    array = np.ascontiguousarray(rows, dtype="<f8")
-    return {"shape": list(array.shape), "data": _base64(array.tobytes())}
-
-
-def _bytes(value: Any) -> bytes:
-    return base64.b64decode(_text(value), validate=True)
-
-
-def _rows(value: Any) -> Floats:
-    shape = tuple(_whole(size) for size in value["shape"])
-    data = np.frombuffer(base64.b64decode(value["data"], validate=True), dtype="<f8")
-    if len(value) != 2 or not 1 <= len(shape) <= 3 or int(np.prod(shape, dtype=object)) != data.size:
-        raise MessageError(f"A message has {data.size} numbers for an array of shape {shape}.")
-    return data.reshape(shape).astype(np.float64)  # no numbers in a shape too large to be counted is an error too
-
-
-def _seen(value: Any) -> Seen:
-    if not isinstance(value, dict):
-        raise MessageError("A message has something else where named numbers were expected.")
-    return tuple((_text(name), _whole(number)) for name, number in value.items())
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
-
-
-_FORMS: dict[Any, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
-    str: (str, _text),
-    Nonce: (str, _nonce),
-    int: (int, _whole),
-    Floats: (_rows_to_plain, _rows),
-    Words: (
-        lambda words: _base64(np.ascontiguousarray(words, dtype="<u8").tobytes()),
-        lambda text: np.frombuffer(_bytes(text), dtype="<u8").astype(np.uint64),
-    ),
-    tuple[bytes, ...]: (lambda parts: [_base64(part) for part in parts], lambda parts: tuple(map(_bytes, parts))),
-    Seen: (dict, _seen),
-}
-"""By the type of a field, how it is written and read."""

@@ -1,21 +1,26 @@
-"""What a silo's owner allows, kept in the silo and enforced there, whatever a coordinator asks."""
+"""What a silo's owner allows, kept in the silo and enforced there, whatever a coordinator asks; and what it says of it.
+
+The policy is `policy.toml`, for people to read and edit. The entry, `silo.entry`, is a small public file, or part of a
+message: the facts of a silo that terms are drafted from.
+"""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
+from dpadmm.codec import decode, encode
 from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.federation import durable
-from dpadmm.federation.agreement import Agreement, NoiseOrigin
-from dpadmm.federation.refusal import Refusal
+from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, check_text, is_digest
+from dpadmm.federation.refusal import Refusal, printable
 from dpadmm.files import parse_toml, read_text
 from dpadmm.methods.registry import METHODS
 from dpadmm.noise.mechanisms import Family
-from dpadmm.privacy.protection import Protection, Relation
+from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.releases import Release
 
 if TYPE_CHECKING:
@@ -34,6 +39,9 @@ FULLY_CERTIFIED = tuple(
 SUMMED = tuple(method.about.name for method in METHODS if method.about.is_sum and method.about.is_federated)
 """Methods that need no trust in anybody either where their messages leave under masks."""
 
+MOST_METHODS = 100
+"""Names of methods that an entry lists at most."""
+
 MOST_ROUNDS = 5000
 """Rounds of terms at most unless the owner says otherwise: more than the planner ever drafts."""
 
@@ -45,16 +53,15 @@ class Policy:
     Parameters
     ----------
     name: the silo's name in every agreement. data, schema: its files.
-    screening: what is done with awkward cells; in the file, a line each for missing, unlisted and out_of_range.
-    written: how the table is written; in the file, a line each for sep, decimal, encoding, na_values and has_header.
+    screening: what is done with awkward cells. written: how the table is written.
     methods: what may run. least_noise: least ratio of noise to sensitivity of any single release, >= 0.
     coordinators: public keys that may ask; empty: whoever the approved terms name.
-    trusts_coordinator: whether bare messages may go to the coordinator (noise is then the coordinator's).
-    colluders: how many silos must be allowed to look together with the coordinator, at least, where messages leave
-        under masks; 1 counts every single silo that is curious.
-    relation: between which neighbours the budget counts; under add-or-remove the number of records stays secret.
+    protection: who is protected from whom. view: "public" trusts the coordinator, to whom bare messages may then go and
+        who adds the noise; "aggregate" is for messages that leave under masks. colluders: how many silos must then be
+        allowed to look together with the coordinator, at least; 1 counts every single silo that is curious. relation:
+        between which neighbours the budget counts; under add-or-remove the number of records stays secret.
+        records_per_person, silos_per_person: what terms must allow for at least.
     noise: secure; a silo made for rehearsals uses test noise, has a ledger of its own, and stays a rehearsal.
-    records_per_person, silos_per_person: what terms must allow for at least.
     most_rounds: how many rounds terms may have at most.
     """
 
@@ -64,77 +71,49 @@ class Policy:
     methods: tuple[str, ...] = FULLY_CERTIFIED
     least_noise: float = 0.0
     coordinators: tuple[str, ...] = ()
-    trusts_coordinator: bool = False
-    screening: Screening = field(default_factory=Screening)
     noise: NoiseOrigin = NoiseOrigin.SECURE
-    relation: Relation = Relation.REPLACE_ONE
-    records_per_person: int = 1
-    silos_per_person: int = 1
-    written: TableFormat = field(default_factory=TableFormat)
-    colluders: int = 1
     most_rounds: int = MOST_ROUNDS
+    protection: Protection = field(default_factory=Protection)
+    screening: Screening = field(default_factory=Screening)
+    written: TableFormat = field(default_factory=TableFormat)
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         checks.non_negative("least_noise", self.least_noise)
-        checks.count("records_per_person", self.records_per_person)
-        checks.count("silos_per_person", self.silos_per_person)
-        checks.count("colluders", self.colluders, least=0)
         checks.count("most_rounds", self.most_rounds)
-        if not isinstance(self.trusts_coordinator, bool):  # the text "false" would count as true
-            raise InputError(
-                f"trusts_coordinator must be true or false, without quotes; got {self.trusts_coordinator!r}."
-            )
-        for listed in ("methods", "coordinators"):
-            if not all(isinstance(one, str) and len(one) > 1 for one in getattr(self, listed)):
-                raise InputError(f"{listed} must be a list of names, got {getattr(self, listed)!r}.")
+        if self.protection.view not in (View.EAVESDROPPER, View.PUBLIC, View.AGGREGATE):
+            raise InputError(f"The view must be eavesdropper, public or aggregate, got {self.protection.view.value!r}.")
         if not self.methods:
             raise InputError("A policy must allow at least one method.")
 
+    @property
+    def trusts_coordinator(self) -> bool:
+        """Whether bare messages may go to the coordinator (noise is then the coordinator's)."""
+        return self.protection.view is View.PUBLIC
+
     def save(self, path: Path) -> None:
         """Write the policy as TOML, for people to read and edit."""
-        plain = asdict(self) | {"noise": self.noise.value, "relation": self.relation.value}
-        plain |= {name: policy.value for name, policy in plain.pop("screening").items()}
-        del plain["written"]
-        plain |= self.written.record()
-        durable.save_toml(path, plain)
+        durable.save_toml(path, encode(self))
 
     @classmethod
     def load(cls, path: Path) -> "Policy":
         """Read a policy; anything odd is refused by name."""
         try:
-            plain = parse_toml(read_text(path))
-            for name in ("name", "data", "schema"):
-                if not isinstance(plain[name], str):
-                    raise InputError(f"{name} must be text, got {checks.shown(plain[name])}")
-            for name in ("methods", "coordinators"):
-                if not isinstance(plain[name], list):
-                    raise InputError(f"{name} must be a list of names, got {checks.shown(plain[name])}")
-            words = {name: plain.pop(name) for name in ("missing", "unlisted", "out_of_range") if name in plain}
-            written = TableFormat.taken_from(plain)
-            values = plain | {
-                "screening": Screening.of(**words),
-                "written": written,
-                "methods": tuple(plain["methods"]),
-                "coordinators": tuple(plain["coordinators"]),
-                "noise": NoiseOrigin(plain["noise"]),
-                "relation": Relation(plain.get("relation", Relation.REPLACE_ONE.value)),
-            }
-            return cls(**values)
+            return decode(cls, parse_toml(read_text(path)), "it")
         except InputError as problem:
             raise InputError(f"The policy {path} cannot be used: {str(problem).rstrip('.')}.") from problem
-        except (KeyError, TypeError, ValueError) as problem:
-            raise InputError(f"The policy {path} cannot be used: {type(problem).__name__} {problem}.") from problem
 
     def check_terms(self, terms: Agreement) -> None:
         """Refuse terms that the rules do not allow, before anything is computed from them."""
+        asked, own = terms.protection, self.protection
         if terms.method not in self.methods:
             raise Refusal(f"{self.name} does not allow the method {terms.method!r}.")
         if self.coordinators and terms.coordinator not in self.coordinators:
             raise Refusal(f"{self.name} does not work with the coordinator {terms.coordinator[:16]}...")
-        if terms.neighbours is not self.relation:
+        if asked.relation is not own.relation:
             raise Refusal(
-                f"{self.name} works with {self.relation.value} neighbours only, but the terms say {terms.relation}."
+                f"{self.name} works with {own.relation.value} neighbours only, but the terms say "
+                f"{asked.relation.value}."
             )
         if terms.noise is not self.noise:
             raise Refusal(
@@ -146,12 +125,12 @@ class Policy:
                 f"{self.name} allows at most {self.most_rounds} rounds (most_rounds in policy.toml), but the terms ask "
                 f"for {terms.rounds}."
             )
-        asked = ("records_per_person", "silos_per_person", *(("colluders",) if terms.is_masked else ()))
-        for name in asked:
-            if getattr(terms, name) < getattr(self, name):
-                raise Refusal(
-                    f"{self.name} requires {name} to be at least {getattr(self, name)}, got {getattr(terms, name)}."
-                )
+        least = {"records_per_person": own.records_per_person, "silos_per_person": own.silos_per_person}
+        if terms.is_masked:
+            least["colluders"] = own.n_colluders if own.view is View.AGGREGATE else 1
+        for name, number in least.items():
+            if getattr(asked, name) < number:
+                raise Refusal(f"{self.name} requires {name} to be at least {number}, got {getattr(asked, name)}.")
 
     def check_observers(self, terms: "AgreedRun", budget: Protection) -> None:
         """Refuse sums under masks for which the ledger's budget, against others than who sees sums, could never pay."""
@@ -183,3 +162,45 @@ class Policy:
                 f"{self.name} requires noise of at least {self.least_noise:g} times the sensitivity in every release; "
                 f"the terms give {least:.6g}."
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiloEntry:
+    """The public facts of one silo: who it is, what it holds, and what its owner's rules allow.
+
+    records: None where the number is secret. schema: digest of the schema. protection: what its budget is about.
+    """
+
+    name: str
+    key: str
+    schema: str
+    methods: tuple[str, ...]
+    protection: Protection
+    records: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check what terms are drafted from."""
+        if len(self.methods) > MOST_METHODS:
+            raise InputError(f"methods must be at most {MOST_METHODS}, got {len(self.methods)}.")
+        for method in self.methods:
+            check_text("a method", method)
+        self.participant(1 if self.records is None else self.records)
+        if not is_digest(self.schema):
+            raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {checks.shown(self.schema)}.")
+
+    def save(self, path: Path) -> None:
+        """Write the entry."""
+        durable.save_toml(path, encode(self))
+
+    @classmethod
+    def load(cls, path: Path) -> "SiloEntry":
+        """Read an entry; anything odd is refused by the file's name."""
+        try:
+            return decode(cls, parse_toml(read_text(path)), "it")
+        except InputError as problem:
+            said = printable(f"{path} is not a silo's entry: {str(problem).rstrip('.')}")
+            raise InputError(f"{said}. `dpadmm silo init` writes one.") from problem
+
+    def participant(self, records: int) -> Participant:
+        """Return the silo as terms name it, with so many records."""
+        return Participant(self.name, records, self.key)

@@ -26,23 +26,21 @@ from dpadmm.federation.columns import (
 )
 from dpadmm.federation.identity import check_key
 from dpadmm.federation.inbox import taken_inbox
-from dpadmm.federation.keys import SigningKey, open_envelope
+from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, open_envelope, split
 from dpadmm.federation.masking import answer_of
 from dpadmm.federation.messages import (
     Assured,
     Join,
     Joined,
-    Keyed,
     Message,
     Refused,
     Step,
-    Unapproved,
     Unsure,
     Vouch,
     Vouched,
     Vouchers,
 )
-from dpadmm.federation.policy import Policy
+from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.refusal import (
     MessageError,
     NotApproved,
@@ -121,6 +119,10 @@ class Silo:
         """The key that its answers are signed with."""
         return self.key.public
 
+    def entry(self) -> SiloEntry:
+        """Return what it tells whoever drafts terms."""
+        return self.files.entry_of(self.policy, self.public_key, self.records)
+
     @property
     def records(self) -> int:
         """How many records it holds: public where the policy's neighbours have equally many."""
@@ -167,7 +169,7 @@ class Silo:
         try:
             with refusing_unexpected():
                 self.policy = Policy.load(self.files.policy)  # the owner may have changed the rules
-                body = messages.split(envelope)[1]
+                body = split(envelope)[1]
                 reply = self._dispatch(messages.read(body), envelope)
         except DpadmmError as refusal:
             if durable.is_machines(refusal):
@@ -186,33 +188,31 @@ class Silo:
             if len(self._awaited) >= MOST_AWAITED:  # whoever invents terms without end fills no memory
                 self._awaited.clear()
             self._awaited.add(said)
-        kind = Unapproved if is_waiting else Refused
-        return kind(messages.mark(envelope[messages.SIGNATURE_BYTES :]), public_reason(refusal))
+        asked = messages.mark(envelope[SIGNATURE_BYTES:])
+        return Refused(asked, public_reason(refusal), "not_approved" if is_waiting else "refused")
 
     @singledispatchmethod
     def _dispatch(self, request: Message, envelope: bytes) -> bytes:
-        raise MessageError(f"A silo does not accept {request.kind!r} messages.")
+        raise MessageError(f"A silo does not accept messages of the kind {type(request).__name__}.")
 
     @_dispatch.register
     def _(self, request: Join, envelope: bytes) -> bytes:
-        agreement = Agreement.from_json(request.terms)
+        agreement = request.terms
         open_envelope(envelope, agreement.coordinator)
-        if request.terms != agreement.as_json():
-            raise MessageError("The terms are not in their canonical form.")
         self.store.check_approved(agreement)
         terms, agent = self._admitted(agreement)
         with durable.exclusive(self._connection):
             if self.store.join(agreement):
                 self.store.note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
-            told = agreement.digest, agent, terms.mark
-            answer = Keyed(*told, self.store.mask_key(agreement.digest)) if terms.is_masked else Joined(*told)
+            mask_key = self.store.mask_key(agreement.digest) if terms.is_masked else None
+            answer = Joined(agreement.digest, agent, terms.mark, mask_key)
         self.store.flush()
         return self.key.seal(answer.encode())
 
     @_dispatch.register
     def _(self, request: Step, envelope: bytes) -> bytes:
         terms, secret, agent = self._requested(request, envelope)
-        asked, records = messages.mark(messages.split(envelope)[1]), self._records()
+        asked, records = messages.mark(split(envelope)[1]), self._records()
         with self._ledger() as ledger:
             confirmed = ledger.confirm([records.table])
             with durable.exclusive(self._connection):
@@ -274,7 +274,7 @@ class Silo:
         if not terms.has_profile:
             return Due(last, state, taken_inbox(terms, request), masks=masks)
         if request.round == PROFILE_ROUND:
-            if request.inbox.size or request.relay:
+            if request.inbox.data or request.relay:
                 raise MessageError("Round 0 counts columns, so its request must be empty.")
             return Due(masks=masks)
         if state:  # the counts were taken with the first round of training, and stay

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from dpadmm.data.reading import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import durable
-from dpadmm.federation.agreement import Agreement, NoiseOrigin
+from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin
 from dpadmm.federation.keys import SigningKey, need_extra
 from dpadmm.federation.names import check_name
 from dpadmm.federation.new_directory import PartyFiles, complete, new_directory
-from dpadmm.federation.policy import Policy
+from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.refusal import Refusal
 from dpadmm.problems.arrays import Floats
 
@@ -79,31 +79,15 @@ class SiloFiles(PartyFiles):
             what = "a coordinator's directory" if is_other else f"no silo's directory: it has no {lacking[0]}"
             raise InputError(f"{self.directory} is {what}. Give a directory made by `dpadmm silo init`.")
 
-    def create(self, policy: Policy, epsilon: float, delta: float, *, is_summed: bool = False) -> "Records":
-        """Make the directory of a new silo, whole or not at all; nothing is overwritten.
-
-        is_summed: whether the budget is against those who see sums alone, the coordinator and the policy's number of
-        silos (C12), rather than against whoever sees every message (or the public, where the coordinator is trusted).
-        """
-        from dpadmm.federation.entry import SiloEntry
+    def create(self, policy: Policy, epsilon: float, delta: float) -> "Records":
+        """Make the directory of a new silo, whole or not at all; nothing is overwritten."""
         from dpadmm.privacy.ledger import Budget, Ledger
-        from dpadmm.privacy.protection import Protection, View
 
         need_extra()
         check_name("silo", policy.name)
-        if is_summed and policy.trusts_coordinator:
-            raise InputError(
-                "A trusted coordinator sees more than sums: choose either --trust-coordinator or the view aggregate."
-            )
         budget = Budget(epsilon=epsilon, delta=delta)
-        usual = View.PUBLIC if policy.trusts_coordinator else View.EAVESDROPPER
         # One silo: what a person's other silos release is in their ledgers. How many there are is the policy's to ask.
-        protection = Protection(
-            view=View.AGGREGATE if is_summed else usual,
-            relation=policy.relation,
-            records_per_person=policy.records_per_person,
-            colluders=policy.colluders if is_summed else None,
-        )
+        protection = replace(policy.protection, silos_per_person=1)
         with new_directory(self.directory, "silo") as place:
             made = SiloFiles(place)
             records = policy_records(policy, Path(policy.schema))
@@ -114,8 +98,23 @@ class SiloFiles(PartyFiles):
             durable.create(made.state, APPLICATION, TABLES, own)
             kept = replace(policy, written=records.written, schema=str(self.schema.resolve()))
             kept.save(made.policy)  # so that it is read alike from now on
-            SiloEntry.told_by(made, kept, key, records.number).save(made.entry)
+            made.entry_of(kept, key, records.number).save(made.entry)
         return records
+
+    def entry_of(self, policy: Policy, key: str, records: int) -> SiloEntry:
+        """Return what the silo tells of itself: its owner's rules, and what its ledger's budget is against."""
+        from dpadmm.privacy.ledger import open_for_reading
+
+        with open_for_reading(self.ledger(policy.noise)) as ledger:
+            budget = ledger.protection
+        return SiloEntry(
+            name=policy.name,
+            key=key,
+            schema=schema_digest(self.schema),
+            methods=policy.methods,
+            records=records if policy.protection.relation.has_public_sizes else None,
+            protection=replace(policy.protection, view=budget.view, colluders=budget.colluders),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,19 +145,17 @@ class Records:
 
     def check_facts(self, agreement: Agreement, agent: int) -> None:
         """Refuse terms that are not about this table: its number of records, its schema, its columns."""
-        from dpadmm.federation.columns import profile_terms
-
         self.check_number(agreement, agent)
         name, schema = agreement.participants[agent].name, self.schema
         classes = len(schema.label.classes)
         vectors = classes if classes > 2 else 1
-        facts = (agreement.schema, agreement.dimension, agreement.row_norm, max(agreement.classes, 1))
+        facts = (agreement.schema, agreement.dimension, agreement.row_norm, agreement.n_classes)
         if facts != (schema.digest, vectors * schema.dimension, schema.row_norm, vectors):
             raise Refusal(f"The terms are for a different schema than {name}'s.")
         if agreement.class_weights and len(agreement.class_weights) != classes:
             raise Refusal(f"The terms weigh other classes than the {classes} of {name}'s schema.")
-        counted = profile_terms(schema) if agreement.profile_share else {}
-        if any(getattr(agreement, term) != number for term, number in counted.items()):
+        counted = agreement.profile
+        if counted is not None and counted != counted_columns(schema, counted.share):
             raise Refusal(f"The terms count different columns than {name}'s schema has.")
 
     def counts(self) -> Floats:
@@ -166,6 +163,14 @@ class Records:
         from dpadmm.data.profile import ProfileForm
 
         return self.cells.counts(ProfileForm(self.schema.columns))
+
+
+def counted_columns(schema: "Schema", share: float) -> CountedColumns:
+    """Return what round 0 counts of this schema's columns, for a share of the squared budget."""
+    from dpadmm.data.profile import ProfileForm
+
+    form = ProfileForm(schema.columns)
+    return CountedColumns(share=share, n_numeric=form.n_numeric, n_categorical=form.n_categorical, size=form.size)
 
 
 def schema_digest(path: Path) -> str:
@@ -177,7 +182,7 @@ def schema_digest(path: Path) -> str:
 
 def policy_records(policy: Policy, schema: Path) -> Records:
     """Read the table of a silo by its owner's rules; one of a secret size may be empty."""
-    may_be_empty = not policy.relation.has_public_sizes
+    may_be_empty = not policy.protection.relation.has_public_sizes
     return read_records(Path(policy.data), schema, policy.screening, policy.written, may_be_empty=may_be_empty)
 
 

@@ -1,7 +1,8 @@
 """How large messages can be, by the terms alone: nobody has to read more than that of anybody."""
 
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.messages import LARGEST_BODY, SIGNATURE_BYTES
+from dpadmm.federation.keys import SIGNATURE_BYTES
+from dpadmm.federation.messages import LARGEST_BODY
 
 _WORDS, _VOUCHER = 4096, 8192
 _TEXT_PER_BYTE = 1.4  # base64, with some room

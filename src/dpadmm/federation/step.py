@@ -8,7 +8,7 @@ from dpadmm.data.columns import weights_by_class
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.federation.inbox import checked_vector
 from dpadmm.federation.silo_files import Records
-from dpadmm.federation.terms import AgreedRun, loss_of
+from dpadmm.federation.terms import AgreedRun
 from dpadmm.methods.base import Agents
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import risk_of
@@ -28,7 +28,7 @@ def seat(terms: AgreedRun, agent: int, records: Records, encoding: RowEncoding) 
     silos = Silos.from_parts([features], [records.cells.labels], records.schema.row_norm, [name], nominal)
     if agreement.class_weights:
         silos = replace(silos, class_weights=weights_by_class(silos.labels, agreement.class_weights))
-    functions, weights = risk_of(silos, loss_of(agreement), agreement.mu), terms.problem.weights[[agent]]
+    functions, weights = risk_of(silos, agreement.loss, agreement.mu), terms.problem.weights[[agent]]
     return Agents(
         functions=functions,
         weights=weights,

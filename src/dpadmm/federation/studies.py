@@ -6,35 +6,34 @@ holder bring one entry, under one name, and fetch the terms; nothing else.
 """
 
 import logging
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from dpadmm import checks
+from dpadmm.codec import decode, encode
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation import durable, messages
-from dpadmm.federation.agreement import Agreement, read_federation, write_federation
+from dpadmm.federation.agreement import Agreement, is_digest, read_federation, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import Protected, SiloEntry
-from dpadmm.federation.keys import SigningKey, open_envelope, write_private
+from dpadmm.federation.keys import SigningKey, open_envelope, split, write_private
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.names import check_distinct, check_name
 from dpadmm.federation.new_directory import new_directory
+from dpadmm.federation.policy import SiloEntry
 from dpadmm.federation.refusal import Refusal
 from dpadmm.files import parse_toml, read_text, write_atomic
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.protection import View
+from dpadmm.privacy.protection import Protection, View
 
 _log = logging.getLogger("dpadmm.coordinator")
 _VIEWS = (View.EAVESDROPPER, View.AGGREGATE, View.PUBLIC)
-_LONGEST_ENTRY = 2000  # characters; TOML takes the square of them to read, and the port waits meanwhile
 
 
 @dataclass(frozen=True, kw_only=True)
-class Invitation(Protected):
+class Invitation:
     """What a silo is told before it joins: by whom, to what, at which cost, and against whom its records are protected.
 
     coordinator, address: the coordinator's public key, and where it listens. secret: of the invitation's own key; empty
@@ -47,6 +46,7 @@ class Invitation(Protected):
     epsilon: float
     delta: float
     schema: str
+    protection: Protection = field(default_factory=Protection)
     nominal_records: int | None = None
     silo: str = ""
     secret: str = field(default="", repr=False)
@@ -56,13 +56,15 @@ class Invitation(Protected):
         check_name("study", self.study)
         if self.silo or self.secret:
             check_name("silo", self.silo)
-        if not self.address.isprintable() or not re.fullmatch("[0-9a-f]{64}", self.coordinator):
+        if not self.address.isprintable() or not is_digest(self.coordinator):
             raise InputError("An invitation must give the coordinator's address, and its public key as 64 hex digits.")
-        _ = self.target, self.protection, self.table
-        if View(self.view) not in _VIEWS:
-            words = [each.value for each in _VIEWS]
-            meant = checks.nearest(self.view, words)
-            raise InputError(f"{checks.setting('view')} must be one of {', '.join(words)}, got {self.view!r}.{meant}")
+        _ = self.target, self.table
+        if self.secret:
+            _ = self.key.public  # refuses what is no key
+        if self.protection.view not in _VIEWS:
+            words = ", ".join(each.value for each in _VIEWS)
+            found = self.protection.view.value
+            raise InputError(f"{checks.setting('view')} must be one of {words}, got {found!r}.")
         if (self.nominal_records is None) != self.protection.relation.has_public_sizes:
             raise InputError(
                 "With --neighbours add-remove silos do not disclose their number of records: give one nominal number "
@@ -92,23 +94,22 @@ class Invitation(Protected):
 
     def save(self, path: Path) -> None:
         """Write it as TOML, readable by its owner alone; an existing file is refused."""
-        write_private(path, self.text().encode())
+        write_private(path, durable.toml(encode(self)).encode())
 
     @classmethod
     def load(cls, path: Path) -> "Invitation":
         """Read an invitation; anything odd is refused by the file's name."""
         try:
-            plain = parse_toml(read_text(path))
-            found = cls(**plain)
+            found: Invitation = decode(cls, parse_toml(read_text(path)), "it")
             _ = found.key.public
-        except (TypeError, ValueError, AttributeError) as problem:
+        except ValueError as problem:
             said = f"{path} is not an invitation: {problem}"
             raise InputError(f"{said.rstrip('.')}. `dpadmm coordinator invite` writes one for each silo.") from problem
         return found
 
     def check_facts(self, entry: SiloEntry) -> None:
         """Refuse a silo whose budget or rules ask for another protection than the one announced, or tell no number."""
-        if entry.view != self.view or not entry.protection.is_covered_by(self.protection):
+        if entry.protection.view is not self.protection.view or not entry.protection.is_covered_by(self.protection):
             raise InputError(
                 f"The budget and the rules of {entry.name} are {entry.protection.words()}; the study is "
                 f"{self.protection.words()}. One ledger cannot count both: create another silo, or announce another "
@@ -161,12 +162,7 @@ class Study:
     def entries(self) -> list[SiloEntry]:
         """Return what all silos that have registered tell of themselves, with the protection that was announced."""
         return [
-            replace(
-                SiloEntry.load(self.entry(each.silo)),
-                colluders=each.protection.colluders,
-                records_per_person=each.records_per_person,
-                silos_per_person=each.silos_per_person,
-            )
+            replace(SiloEntry.load(self.entry(each.silo)), protection=each.protection)
             for each in self.invitations()
             if self.entry(each.silo).exists()
         ]
@@ -256,12 +252,10 @@ class Studies:
     def register(self, key: str, envelope: bytes) -> None:
         """Keep the entry of the silo that holds an invitation; `Refusal` if it is another's, or there is another."""
         study, invitation = self._find(key)
-        told = messages.read(messages.split(envelope)[1])
+        told = messages.read(split(envelope)[1])
         if not isinstance(told, Register) or (told.study, told.silo) != (invitation.study, invitation.silo):
             raise Refusal(f"The invitation is for {invitation.silo} in the study {invitation.study!r}.")
-        if len(told.entry) > _LONGEST_ENTRY:
-            raise Refusal(f"An entry has at most {_LONGEST_ENTRY} characters; got {len(told.entry)}.")
-        entry = SiloEntry.parse(told.entry, f"What {invitation.silo} tells of itself")
+        entry = told.entry
         open_envelope(envelope, entry.key)
         if entry.name != invitation.silo:
             raise Refusal(f"The silo is called {entry.name!r}, but it was invited as {invitation.silo!r}.")
@@ -290,4 +284,4 @@ class Studies:
         terms = study.terms()
         if terms is None or not study.entry(invitation.silo).exists():
             return None
-        return self.files.key().seal(Join(terms.as_json()).encode())
+        return self.files.key().seal(Join(terms).encode())

@@ -18,7 +18,7 @@ from dpadmm.core.budget import share_out
 from dpadmm.core.release import PlannedNoise
 from dpadmm.core.spec import RunSpec, TrainingSpec
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Agreement, NoiseOrigin
+from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin
 from dpadmm.federation.messages import LARGEST_BODY
 from dpadmm.methods.base import Common, Method, Setting, Topology, federated
 from dpadmm.networks.graph import Network
@@ -27,20 +27,10 @@ from dpadmm.noise.mechanisms import COORDINATOR, Family, MessageKind, Tail
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, compose
-from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.releases import NoisyRelease, Release, SummedGaussianRelease
-from dpadmm.problems.losses import LOSS_KINDS, AnyLoss, Huber, Logistic, Loss, Softmax
+from dpadmm.problems.losses import Softmax
 from dpadmm.problems.problem import Problem, PublicFunctions, Weighting
-from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.queries.column_profile import ColumnProfile
-
-SOFTMAX = "softmax"
-"""The loss of terms with `classes`."""
-
-LOSSES: dict[str, type[Any]] = {name: kind for name, kind in LOSS_KINDS.items() if name != SOFTMAX}
-"""The other losses that terms can name."""
-
-_CHOSEN_SLOPE = (Huber, Logistic)  # their only number is the slope bound
 
 PROFILE_ROUND = 0
 """The round before the first of training, in which columns are counted."""
@@ -226,22 +216,15 @@ def _agreed_run(agreement: Agreement, text: str) -> AgreedRun:
     if topology is Topology.GRAPH or (topology is Topology.WALK and agreement.edges):
         graph = Network(len(agreement.participants), np.array(agreement.edges, dtype=np.int64).reshape(-1, 2))
     common = Common(agreement.rounds, len(agreement.participants), graph, agreement.seed)
-    algorithm: Any = method.agreed(common, **method.typed(agreement.numbers()))
-    people = Protection(
-        view=View.AGGREGATE if agreement.is_masked else View.EAVESDROPPER,
-        records_per_person=agreement.records_per_person,
-        silos_per_person=agreement.silos_per_person,
-        colluders=agreement.colluders,
-    )
+    algorithm: Any = method.agreed(common, **method.typed(dict(agreement.settings)))
     network, tolerance = graph if algorithm.needs_network else None, agreement.tolerance
-    hidden = replace(people, relation=agreement.neighbours)
-    setting = Setting(_public_problem(agreement), agreement.rounds, tolerance, network, hidden)
+    setting = Setting(_public_problem(agreement), agreement.rounds, tolerance, network, agreement.protection)
     schedule = Tail(agreement.tail_power) if agreement.tail_power else None
     is_pure = agreement.delta == 0
     target = PureTarget(agreement.epsilon * _ROOM) if is_pure else Target(agreement.epsilon, agreement.delta)
     spec = TrainingSpec.of(RunSpec(algorithm, setting, target, schedule))
-    if agreement.profile_share:
-        spec = _with_profile(spec.runs[0], agreement, method)
+    if agreement.profile is not None:
+        spec = _with_profile(spec.runs[0], agreement, agreement.profile, method)
     made = AgreedRun(agreement, spec, spec.noise_plan(is_secure=agreement.noise is NoiseOrigin.SECURE))
     if made.is_masked:
         _check_masked(made)
@@ -259,38 +242,38 @@ def _check_masked(terms: AgreedRun) -> None:
         terms.summed(k)
 
 
-def _with_profile(run: RunSpec, agreement: Agreement, method: type[Method]) -> TrainingSpec:
+def _with_profile(run: RunSpec, agreement: Agreement, counted: CountedColumns, method: type[Method]) -> TrainingSpec:
     """Return the run after round 0, which takes its share of what the run may spend."""
     target = run.target
     if not isinstance(target, Target) or Family.SAMPLED in method.about.noise or not method.about.has_gaussian_noise:
         raise InputError(
-            "profile_share is for methods with plain Gaussian noise, whose costs add up in squares; "
+            "profile is for methods with plain Gaussian noise, whose costs add up in squares; "
             f"{agreement.method} has other noise. Leave it out: rows are then encoded from public knowledge alone."
         )
     everyone = range(1, agreement.rounds + 1)
     is_whole = all(run.method.participants(k) is None for k in everyone)
     if not is_whole and (run.facts.is_pooled or run.method.needs_network):
         raise InputError(f"{agreement.method} leaves silos out of its first round, in which the counts are sent.")
-    size = len(agreement.participants) * agreement.n_counts
+    size = len(agreement.participants) * counted.size
     if size > _MOST_COUNTS:
         raise InputError(f"The counts of all silos are {size} numbers; at most {_MOST_COUNTS} fit into a message.")
-    own, training = share_out(target, agreement.profile_share)
+    own, training = share_out(target, counted.share)
     assert own is not None
     profile = ColumnProfile(
-        n_numeric=agreement.n_numeric, n_categorical=agreement.n_categorical, size=agreement.n_counts, target=own
+        n_numeric=counted.n_numeric, n_categorical=counted.n_categorical, size=counted.size, target=own
     )
     return TrainingSpec.of(profile, replace(run, target=training))
 
 
 def _check_settings(agreement: Agreement, method: type[Method]) -> None:
-    known, given = method.numbers(), set(agreement.numbers())
+    known, given = method.numbers(), set(dict(agreement.settings))
     lacking = {name for name, default in known.items() if default is None} - given
     if given - set(known) or lacking:
         raise InputError(
             f"{agreement.method} takes the settings {', '.join(sorted(known))}; "
             f"unknown: {sorted(given - set(known))}, missing: {sorted(lacking)}."
         )
-    if agreement.classes and not method.about.takes_softmax:
+    if isinstance(agreement.loss, Softmax) and not method.about.takes_softmax:
         raise InputError(f"{agreement.method} is not certified for softmax models of several classes (C13).")
     if agreement.class_weights and Family.SAMPLED in method.about.noise:
         raise InputError(
@@ -304,53 +287,6 @@ def _check_settings(agreement: Agreement, method: type[Method]) -> None:
 def _public_problem(agreement: Agreement) -> Problem:
     """Return the problem as far as it is agreed: sizes and constants, no values."""
     sizes = np.array([participant.records for participant in agreement.participants], dtype=np.int64)
-    loss, size = loss_of(agreement), agreement.dimension // max(agreement.classes, 1)
-    functions = PublicFunctions.of_loss(sizes, size, loss, agreement.row_norm, agreement.mu)
-    return Problem.of(functions, _weighting(agreement), ElasticNet(l1=agreement.l1, l2=agreement.ridge))
-
-
-def loss_of(agreement: Agreement) -> AnyLoss:
-    """Return the loss that the terms name."""
-    if (agreement.loss == SOFTMAX) is not (agreement.classes > 0):
-        raise InputError(f"classes belong to the loss {SOFTMAX}, which needs them; got {agreement.loss!r}.")
-    if agreement.loss == SOFTMAX:
-        return Softmax(agreement.classes, agreement.slope_bound)
-    if agreement.loss not in LOSSES:
-        meant = nearest(agreement.loss, (*LOSSES, SOFTMAX))
-        raise InputError(f"loss must be one of {', '.join(LOSSES)} or {SOFTMAX}, got {agreement.loss!r}.{meant}")
-    if agreement.class_weights and LOSSES[agreement.loss] is Huber:
-        raise InputError("class_weights are for classes, but huber predicts a number. Leave them out.")
-    loss = _loss(LOSSES[agreement.loss], agreement.slope_bound)
-    if loss.slope_bound != agreement.slope_bound:
-        raise InputError(f"{agreement.loss} has slopes up to {loss.slope_bound:g}; got {agreement.slope_bound!r}.")
-    return loss
-
-
-def loss_words(loss: AnyLoss) -> tuple[str, float]:
-    """Return the terms `loss` and `slope_bound` that stand for this loss."""
-    if isinstance(loss, Softmax):
-        return SOFTMAX, loss.cap
-    for name, kind in LOSSES.items():
-        if kind is type(loss) and _loss(kind, loss.slope_bound) == loss:
-            return name, loss.slope_bound
-    raise InputError(f"Terms cannot describe {loss}; they can describe {', '.join(LOSSES)}.")
-
-
-def _loss(kind: type[Any], slope_bound: float) -> Loss:
-    made: Loss = kind(slope_bound) if kind in _CHOSEN_SLOPE else kind()
-    return made
-
-
-def penalty_words(penalty: Regulariser) -> tuple[float, float]:
-    """Return the terms `l1` and `ridge` that stand for this penalty."""
-    if type(penalty) is ElasticNet:  # a subclass may be another function
-        return penalty.l1, penalty.l2
-    raise InputError(f"Terms cannot describe the penalty {penalty}; they can describe l1 and ridge weights.")
-
-
-def _weighting(agreement: Agreement) -> Weighting:
-    rules = {rule.name.lower(): rule for rule in Weighting}
-    if agreement.weighting not in rules:
-        meant = nearest(agreement.weighting, rules)
-        raise InputError(f"weighting must be one of {', '.join(rules)}, got {agreement.weighting!r}.{meant}")
-    return rules[agreement.weighting]
+    size = agreement.dimension // agreement.n_classes
+    functions = PublicFunctions.of_loss(sizes, size, agreement.loss, agreement.row_norm, agreement.mu)
+    return Problem.of(functions, Weighting[agreement.weighting.upper()], agreement.penalty)

@@ -18,7 +18,7 @@ from typing import TypeVar
 from dpadmm.errors import ResumeError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import stored_terms
-from dpadmm.federation.keys import open_envelope
+from dpadmm.federation.keys import open_envelope, split
 from dpadmm.federation.messages import Message, Unsure, Vouch, Vouched, Voucher, Vouchers
 from dpadmm.federation.refusal import MessageError
 from dpadmm.federation.terms import AgreedRun, agreed_run
@@ -65,7 +65,7 @@ class Session:
 
 def needed(terms: AgreedRun) -> int:
     """Return how many others must vouch: more than may collude."""
-    return (terms.agreement.colluders or 0) + 1
+    return terms.agreement.protection.n_colluders + 1
 
 
 def seen_of(terms: AgreedRun, about: int, last: int | None) -> int:
@@ -86,8 +86,7 @@ def vouch_for(terms: AgreedRun, agent: int, answered: Mapping[str, int], envelop
         number = _seen_in(text, key, last) if len(seen) < MOST_RUNS else 0
         if number:
             seen[hashlib.sha256(text.encode()).hexdigest()] = number
-    told = tuple(sorted(seen.items()))
-    return Voucher(terms.agreement.digest, agent, asked.agent, asked.nonce, told)
+    return Voucher(terms.agreement.digest, agent, asked.agent, asked.nonce, seen)
 
 
 def _seen_in(text: str, key: str, last: int) -> int:
@@ -109,7 +108,7 @@ def is_vouched_for(
     for envelope in relay:
         told = _signed(terms, envelope, Voucher)
         if told.agent != agent and (told.about, told.nonce) == (agent, nonce):
-            found[told.agent] = told.seen
+            found[told.agent] = told.seen.items()
     for digest, seen in {pair for told in found.values() for pair in told}:
         known = last(digest)
         if seen > (0 if known is None else known + 1):
@@ -126,13 +125,13 @@ def is_vouched_for(
 
 def _signed(terms: AgreedRun, envelope: bytes, kind: type[Told]) -> Told:
     """Return a message about these terms, signed by the silo that it says it is from, without anything around it."""
-    body = messages.split(envelope)[1]
+    body = split(envelope)[1]
     told = messages.read(body)
     people = terms.agreement.participants
     if not isinstance(told, kind) or told.digest != terms.agreement.digest or told.agent >= len(people):
-        raise MessageError(f"A relayed message is not of the kind {kind.kind!r} about these terms.")
+        raise MessageError(f"A relayed message is not of the kind {kind.__name__} about these terms.")
     if told.encode() != body:
-        raise MessageError(f"A relayed {kind.kind!r} message is not in its canonical form.")
+        raise MessageError(f"A relayed {kind.__name__} message is not in its canonical form.")
     open_envelope(envelope, people[told.agent].key)
     return told
 
@@ -175,7 +174,7 @@ class Doubts:
     def _keep(self, agent: int, envelope: bytes) -> None:
         told = _signed(self.terms, envelope, Voucher)
         doubt = self._open.get(told.about) if told.agent == agent else None
-        asked = None if doubt is None else messages.read(messages.split(doubt.envelope)[1])
+        asked = None if doubt is None else messages.read(split(doubt.envelope)[1])
         if doubt is not None and isinstance(asked, Unsure) and asked.nonce == told.nonce:
             doubt.vouchers[agent] = envelope
 

@@ -16,7 +16,6 @@ from dpadmm.errors import InputError
 from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.ledger_file import opened, protection_of
 from dpadmm.estimators.resolved import network_of, protection_from
-from dpadmm.federation.terms import LOSSES
 from dpadmm.methods.base import Common, Method, Setting, by_name
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
@@ -26,7 +25,7 @@ from dpadmm.privacy.accounting import Account, PureTarget, Target
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import COVERED, Protection, View
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Loss
+from dpadmm.problems.losses import LOSS_KINDS, Loss
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import Silos, dense
@@ -167,11 +166,12 @@ def _method(name: Any) -> type[Method]:
 def _loss(given: str | Loss) -> Loss:
     if not isinstance(given, str):
         return given
-    if given not in LOSSES:
+    losses: dict[str, Any] = {name: kind for name, kind in LOSS_KINDS.items() if name != "softmax"}
+    if given not in losses:
         raise InputError(
-            f"loss must be a loss or one of {', '.join(LOSSES)}, got {shown(given)}.{nearest(given, LOSSES)}"
+            f"loss must be a loss or one of {', '.join(losses)}, got {shown(given)}.{nearest(given, losses)}"
         )
-    made: Loss = LOSSES[given](0.5) if given == "huber" else LOSSES[given]()
+    made: Loss = losses[given](0.5) if given == "huber" else losses[given]()
     return made
 
 

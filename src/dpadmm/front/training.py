@@ -161,7 +161,7 @@ class Training:
         place = None if files.model is None else model.save(files.model)
         if files.report is not None:
             model.report(files.report, name=None if place is None else place.name)
-        return Saved(model, place, done.outcome.plan, done.unread)
+        return Saved(model, place, done.plan, done.unread)
 
     def _budgets(self, plan: Plan) -> tuple[UtilityPoint, ...]:
         settings = self.settings.settled(plan, self._n_classes)

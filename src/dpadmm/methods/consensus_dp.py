@@ -248,6 +248,6 @@ class GaussianConsensusADMM(ConsensusDPADMM):
 
     family: Family = Family.GAUSSIAN
 
-    def summed(self) -> Self:
+    def with_noise_in_sum(self) -> Self:
         """With the noise in the mean, where shares of it can add up."""
         return replace(self, place=NoisePlace.BEFORE_PROX)

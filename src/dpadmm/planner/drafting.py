@@ -2,25 +2,26 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpadmm import checks
+from dpadmm.core.budget import share_of
 from dpadmm.data.columns import label_shares
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
-from dpadmm.federation.columns import round_zero_terms
-from dpadmm.federation.entry import SiloEntry
-from dpadmm.federation.terms import agreed_run, loss_words, penalty_words
+from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin, Participant
+from dpadmm.federation.policy import SiloEntry
+from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.mechanisms import Tail
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.task import TableShape, Task, nominal_sizes
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.protection import Protection, Unit
-from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Softmax
+from dpadmm.privacy.protection import Protection, Unit, View
+from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Softmax, released_loss
+from dpadmm.problems.regularisers import ElasticNet
 
 
 @dataclass(frozen=True)
@@ -97,18 +98,17 @@ def _common(entries: Sequence[SiloEntry], schema: Schema) -> Protection:
     for entry in entries:
         if entry.schema != schema.digest:
             raise InputError(f"{entry.name} was made with another schema. All silos need the same file.")
-    views = {(entry.view, entry.relation) for entry in entries}
-    if len(views) > 1:
-        told = "; ".join(f"{entry.name}: {entry.view}, {entry.relation}" for entry in entries)
+    views = {entry.name: (entry.protection.view.value, entry.protection.relation.value) for entry in entries}
+    if len(set(views.values())) > 1:
+        told = "; ".join(f"{name}: {', '.join(words)}" for name, words in views.items())
         raise InputError(f"The silos' budgets are for different views or neighbours ({told}). Make them equal.")
     first = entries[0].protection
-    counted = [entry.colluders for entry in entries if entry.colluders is not None]
     return Protection(
         view=first.view,
         relation=first.relation,
-        records_per_person=max(entry.records_per_person for entry in entries),
-        silos_per_person=max(entry.silos_per_person for entry in entries),
-        colluders=max(counted, default=None),
+        records_per_person=max(entry.protection.records_per_person for entry in entries),
+        silos_per_person=max(entry.protection.silos_per_person for entry in entries),
+        colluders=max(entry.protection.n_colluders for entry in entries),
     )
 
 
@@ -156,10 +156,12 @@ def federation_terms(
         )
     if task.aim.wants_intervals:
         raise InputError("Silos of a federation release no curvature, so no intervals (C14). Plan to predict.")
-    if task.profile.has_earlier:
+    if task.profile.earlier_run is not None:
         raise InputError("A federation releases its own column profile. Plan without an earlier one.")
-    loss, slope_bound = loss_words(task.loss)
-    l1, ridge = penalty_words(setting.problem.regulariser)
+    penalty, counted = setting.problem.regulariser, plan.profile
+    if type(penalty) is not ElasticNet:  # a subclass may be another function
+        raise InputError(f"Terms cannot describe the penalty {penalty}; they can describe l1 and ridge weights.")
+    hidden = task.protection if shares else replace(task.protection, view=View.EAVESDROPPER, colluders=None)
     agreement = Agreement(
         run=run,
         method=plan.method,
@@ -171,26 +173,26 @@ def federation_terms(
         coordinator=coordinator,
         schema=schema,
         dimension=task.n_classes * task.dimension,
-        classes=task.n_classes if isinstance(task.loss, Softmax) else 0,
+        protection=hidden,
         class_weights=tuple(class_weights),
         edges=() if setting.network is None else tuple((int(i), int(j)) for i, j in setting.network.edges),
         row_norm=task.row_norm,
-        loss=loss,
-        slope_bound=slope_bound,
+        loss=released_loss(task.loss),
         mu=plan.candidate.mu,
-        ridge=ridge,
-        l1=l1,
+        penalty=penalty,
         tolerance=setting.tolerance,
         tail_power=made.schedule.power if isinstance(made.schedule, Tail) else 0.0,
-        relation=task.protection.relation.value,
-        records_per_person=task.protection.records_per_person,
-        silos_per_person=task.protection.silos_per_person,
         noise=noise,
         seed=seed,
         reach=0.0 if plan.reach is None else plan.reach,
-        aggregation=Aggregation.PLAIN if shares is None else Aggregation.MASKED,
-        colluders=None if shares is None else shares.colluders,
-        **round_zero_terms(plan.profile, plan.whole),
+        profile=None
+        if counted is None
+        else CountedColumns(
+            share=share_of(counted.target, plan.whole),
+            n_numeric=counted.n_numeric,
+            n_categorical=counted.n_categorical,
+            size=counted.size,
+        ),
     )
     agreed = agreed_run(agreement).run
     if agreed.method != method:

@@ -17,21 +17,17 @@ from functools import cached_property
 
 from dpadmm import checks
 from dpadmm.core.budget import ReusedProfile, account_with, epsilon_of_part
-from dpadmm.core.dataset import Dataset
 from dpadmm.core.spec import TrainingSpec
-from dpadmm.core.training import check_spec, run_training
+from dpadmm.core.training import Outcome, check_spec
 from dpadmm.errors import InputError
 from dpadmm.noise.mechanisms import Family
-from dpadmm.noise.sampler import Sampler
 from dpadmm.planner.candidates import noise_of_sum, worthwhile_share
-from dpadmm.planner.carrying import PlanOutcome, RowSource, carry_out
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.task import Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import score_differences
 from dpadmm.privacy.curves import m_of
-from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.losses import AnyLoss, LinkedLoss, Softmax
 from dpadmm.queries.candidate_scores import CandidateScores, Comparison
@@ -92,6 +88,17 @@ class SearchPlan:
         scores = CandidateScores(runs=runs, losses=losses, reach=reach, target=self.scores)
         return TrainingSpec.of(self.profile, *runs, scores)
 
+    def chosen(self, outcome: Outcome) -> tuple[int, Plan]:
+        """Return the candidate that was chosen, by the noisy scores if there are any, and the plan that it ran by."""
+        scores: Comparison | None = outcome.released.get(CandidateScores.name)
+        number = self.trained[0 if scores is None else scores.chosen]
+        plan = self.plans[number]
+        if self.profile is not None:  # it is the run's own, whatever the candidates were told
+            task = replace(plan.task, profile=replace(plan.task.profile, earlier_run=None, earlier_m=0.0))
+            spec = TrainingSpec.of(self.profile, plan.run)
+            plan = replace(plan, spec=spec, candidate=replace(plan.candidate, task=task))
+        return number, plan
+
     def check(self, earlier: ReusedProfile | None = None) -> None:
         """Refuse what would cost more than the budget, or cannot be released; from public facts alone."""
         everything = check_spec(self.spec, is_secure=True)
@@ -145,7 +152,7 @@ def _compared(
     m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
     if profile is not None:
         rule = rule.with_earlier(run, float(m_of(profile.target.epsilon, profile.target.delta)))
-    elif not rule.has_earlier:
+    elif rule.earlier_run is None:
         rule = replace(rule, is_wanted=False, share=None)
     left = (1 - share) * m**2 - rule.earlier_m**2
     if left <= 0:
@@ -223,29 +230,3 @@ def score_share(plan: Plan, *, is_asked: bool = False) -> float:
     ).bound
     noise = noise_of_sum(replace(task, target=plan.whole), method, bound)
     return worthwhile_share(noise, seen=_SEEN, most=math.inf if is_asked else _MOST_NOISE)
-
-
-def carry_out_search(
-    search: SearchPlan,
-    rows: Dataset,
-    sampler: Sampler,
-    ledger: ConfirmedLedger | None,
-    run: str,
-    earlier: ReusedProfile | None = None,
-) -> PlanOutcome:
-    """Train, compare and choose; what is returned is about the chosen candidate, the statement about all of them."""
-    if search.scores is None:
-        return carry_out(search.best, rows, sampler, ledger, progress=False, run=run, earlier=earlier)
-    names, first = list(search.runs()), search.plans[search.trained[0]]
-    lead = replace(first, spec=TrainingSpec.of(search.profile, first.run))
-    source = RowSource.of(dict(zip(names, [lead, *list(search.runs().values())[1:]], strict=True)), rows, earlier)
-    done = run_training(search.spec, source, sampler, ledger, label="search", run=run)
-    found: Comparison = done.released[CandidateScores.name]
-    chosen = search.spec.runs[found.chosen]
-    plan = search.plans[search.trained[found.chosen]]
-    if search.profile is not None:  # it is this run's own, whatever the candidates were told
-        rule = replace(plan.task.profile, earlier_run=None, earlier_m=0.0)
-        spec = TrainingSpec.of(search.profile, plan.run)
-        task = replace(plan.task, profile=rule)
-        plan = replace(plan, spec=spec, candidate=replace(plan.candidate, task=task))
-    return PlanOutcome.of(plan, done, done.runs(chosen), source, earlier, found)

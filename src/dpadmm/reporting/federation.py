@@ -12,12 +12,11 @@ from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.columns import encoding_of, released_profile
 from dpadmm.federation.outcome import FederationOutcome, SiloOutcome
-from dpadmm.federation.terms import agreed_run, loss_of
+from dpadmm.federation.terms import agreed_run
 from dpadmm.methods.base import Topology
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import Origin
-from dpadmm.problems.losses import released_loss
 from dpadmm.queries.column_profile import PROFILE
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
@@ -49,7 +48,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         created=now(),
         package=f"dpadmm {__version__}",
         run=terms.paid_run,
-        loss=released_loss(loss_of(terms)),
+        loss=terms.loss,
         coefficients=tuple(outcome.tail_average.tolist()),
         schema=schema,
         encoding=encoding_of(run, schema, outcome.counts),
@@ -97,7 +96,7 @@ def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
 
 def _choice(outcome: FederationOutcome) -> MethodChoice:
     terms = outcome.agreement
-    first = agreed_run(terms).algorithm.tail_from(terms.rounds)
+    first = agreed_run(terms).algorithm.first_averaged_round(terms.rounds)
     return MethodChoice(
         method=terms.method,
         rounds=outcome.rounds,
@@ -109,7 +108,7 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
             *((("rows are shortened to", f"{terms.reach:g} of a usual row's norm"),) if terms.reach else ()),
             ("released", f"mean of the estimates of rounds {first} to {terms.rounds}"),
             *(
-                (("messages", f"masked, with up to {plural(terms.colluders or 0, 'colluding silo')}"),)
+                (("messages", f"masked, with up to {plural(terms.protection.n_colluders, 'colluding silo')}"),)
                 if terms.is_masked
                 else ()
             ),
@@ -129,9 +128,9 @@ def _profile_epsilon(outcome: FederationOutcome) -> float | None:
 
 def _profile_cost(outcome: FederationOutcome, run_epsilon: float) -> ProfileCost | None:
     terms, epsilon = outcome.agreement, _profile_epsilon(outcome)
-    if epsilon is None:
+    if epsilon is None or terms.profile is None:
         return None
-    return ProfileCost(columns=terms.n_numeric + terms.n_categorical, epsilon=epsilon, run_epsilon=run_epsilon)
+    return ProfileCost(columns=terms.profile.n_columns, epsilon=epsilon, run_epsilon=run_epsilon)
 
 
 def _history(outcome: FederationOutcome) -> tuple[RoundFacts, ...]:

@@ -7,11 +7,11 @@ from types import NoneType
 from typing import cast
 
 from dpadmm import __version__
+from dpadmm.core.training import Outcome
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Topology
 from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Tail
-from dpadmm.planner.carrying import PlanOutcome
 from dpadmm.planner.planner import Plan
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Unit
@@ -54,7 +54,8 @@ _SCHEDULES = {
 
 
 def released_model(
-    outcome: PlanOutcome,
+    plan: Plan,
+    outcome: Outcome,
     schema: Schema,
     names: Sequence[str],
     title: str,
@@ -70,12 +71,13 @@ def released_model(
     spending: what the ledger says after the run, see `spending_of`. notes: what is assumed beyond the certificates.
     search: how the plan was chosen among candidates, if it was.
     """
-    plan, encoding = outcome.plan, outcome.encoding
+    encoding = outcome.encoding
     if encoding is None:
         raise InputError("A model is made from rows that were encoded by the plan; these came encoded.")
     coefficients, curvature = outcome.models.ravel(), None
-    if Curvature.name in outcome.costs:
-        curvature = CurvatureFacts.of(outcome.done.released[Curvature.name], outcome.costs[Curvature.name])
+    if Curvature.name in outcome.released:
+        alone = outcome.cost(Curvature.name, plan.whole.delta)
+        curvature = CurvatureFacts.of(outcome.released[Curvature.name], alone)
         found = estimate(curvature, contrasts(schema.columns, encoding).basis)
         if found.is_told:  # the centre of the intervals, so that a model has one coefficient
             coefficients = found.centre
@@ -84,14 +86,14 @@ def released_model(
         title=title,
         created=now(),
         package=f"dpadmm {__version__}",
-        run=outcome.done.name,
+        run=outcome.name,
         loss=cast(ReleasedLoss, plan.task.loss),
         coefficients=tuple(coefficients.tolist()),
         schema=schema,
         encoding=encoding,
         profile=outcome.profile,
         silos=tuple(SiloFacts(name=name, records=size) for name, size in pairs),
-        guarantee=guarantee_of(outcome, notes, search),
+        guarantee=guarantee_of(plan, outcome, notes, search),
         choice=choice_of(plan, search),
         history=history_of(outcome),
         custody=Custody.ONE_PLACE,
@@ -115,21 +117,23 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def guarantee_of(outcome: PlanOutcome, notes: Sequence[str] = (), search: SearchCost | None = None) -> Guarantee:
+def guarantee_of(
+    plan: Plan, outcome: Outcome, notes: Sequence[str] = (), search: SearchCost | None = None
+) -> Guarantee:
     """Return what the run's account certifies at the task's delta."""
-    plan, delta, profile = outcome.plan, outcome.plan.whole.delta, None
+    delta, profile = plan.whole.delta, None
     run = plan.task.profile.earlier_run
     earlier = f"rows are encoded by the column profile that run {run!r} released earlier; the epsilon includes it"
     if outcome.profile is not None:
         profile = ProfileCost(
             columns=len(outcome.profile.columns),
-            epsilon=outcome.costs[ColumnProfile.name],
-            run_epsilon=outcome.done.plan.account().curve.epsilon(delta),
+            epsilon=outcome.cost(ColumnProfile.name, delta),
+            run_epsilon=outcome.plan.account().curve.epsilon(delta),
             earlier_run=run,
         )
     return Guarantee.of(
         outcome.account,
-        outcome.done.plan.by(range(plan.task.n_silos)),
+        outcome.plan.by(range(plan.task.n_silos)),
         delta=delta,
         origin=outcome.origin,
         assumptions=(*([] if run is None else [earlier]), *notes),
@@ -148,7 +152,7 @@ def choice_of(plan: Plan, search: SearchCost | None = None) -> MethodChoice:
     topology = Topology.GRAPH if network is not None else Topology.ALONE if is_alone else Topology.STAR
     return MethodChoice(
         method=plan.method,
-        rounds=plan.rounds,
+        rounds=run.setting.rounds,
         topology=topology,
         edges=() if network is None else tuple((int(a), int(b)) for a, b in network.edges),
         settings=(
@@ -165,13 +169,13 @@ def choice_of(plan: Plan, search: SearchCost | None = None) -> MethodChoice:
     )
 
 
-def history_of(outcome: PlanOutcome) -> tuple[RoundFacts, ...]:
+def history_of(outcome: Outcome) -> tuple[RoundFacts, ...]:
     """Return what the messages of the first model show, round by round; bounds are certified sensitivities."""
     bounds: dict[int, float] = {}
-    for release in outcome.runs[0].plan:
+    for release in outcome.runs()[0].plan:
         bounds[release.round] = max(bounds.get(release.round, 0.0), release.bound)
     found: dict[int, RoundFacts] = {}
-    for each in outcome.runs[0].history:
+    for each in outcome.runs()[0].history:
         if each.round not in found:
             found[each.round] = RoundFacts(
                 round=each.round,

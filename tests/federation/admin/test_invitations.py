@@ -1,5 +1,6 @@
 """Invitations: who may register, as whom, once; and who is let in at the port, for what."""
 
+import json
 import os
 import stat
 import threading
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 import httpx
+from tests.protections import changed, nested
 
 from dpadmm.data import Numeric, Schema, Screening, ThresholdLabel
 from dpadmm.data.reading import TableFormat
@@ -21,19 +23,19 @@ from dpadmm.federation import messages
 from dpadmm.federation.admin.joining import InvitedSilo, OwnerRules, check_silo, create_silo
 from dpadmm.federation.agreement import read_federation, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.https import server
 from dpadmm.federation.https.client import Address, open_client
 from dpadmm.federation.https.connection_errors import CoordinatorUnavailable
 from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.keys import SigningKey, open_envelope
 from dpadmm.federation.messages import Join, Register
-from dpadmm.federation.policy import FULLY_CERTIFIED, Policy
+from dpadmm.federation.policy import FULLY_CERTIFIED, Policy, SiloEntry
 from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation, Studies
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.privacy.protection import Protection, Relation, View
 
 SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
 NAMES = ("clinic", "north", "south")
@@ -47,8 +49,9 @@ def table(path, seed: int, rows: int = 60):
 
 
 def asked(key: SigningKey, **others) -> Invitation:
-    told = {"study": "asthma", "address": "127.0.0.1:1", "epsilon": 1.0, "delta": 1e-6, "view": "aggregate"}
-    return Invitation(**({"coordinator": key.public, "schema": SCHEMA.to_json()} | told | others))
+    told = {"study": "asthma", "address": "127.0.0.1:1", "epsilon": 1.0, "delta": 1e-6, "view": View.AGGREGATE}
+    told |= {"coordinator": key.public, "schema": SCHEMA.to_json()}
+    return Invitation(**nested(Protection(), told | others))
 
 
 class World:
@@ -72,7 +75,7 @@ class World:
         return Silo(self.place / name)
 
     def told(self, silo: Silo, /, **others) -> bytes:
-        fields = {"study": "asthma", "silo": silo.policy.name, "entry": SiloEntry.of(silo).text()} | others
+        fields = {"study": "asthma", "silo": silo.policy.name, "entry": silo.entry()} | others
         return silo.key.seal(Register(**fields).encode())
 
     def register(self, name: str) -> None:
@@ -112,13 +115,13 @@ def test_all_register_and_get_terms_that_their_rules_and_budgets_allow(world):
         envelope = world.studies.terms(world.invitation(name).key.public)
         told = messages.read(open_envelope(envelope, world.key.public))
         assert isinstance(told, Join)
-        assert told.terms == world.study.terms().as_json()
+        assert told.terms == world.study.terms()
     assert world.study.terms().is_masked
-    assert world.study.terms().colluders == 1
+    assert world.study.terms().protection.colluders == 1
 
 
 def test_terms_are_for_those_who_have_registered(tmp_path):
-    world = World(tmp_path, view="eavesdropper")
+    world = World(tmp_path, view=View.EAVESDROPPER)
     for name in NAMES[:2]:
         world.register(name)
     made = draft(world.study.entries(), SCHEMA, world.invitation("north").target)
@@ -138,35 +141,41 @@ def test_an_invitation_is_for_one_silo_and_one_key(world):
         world.studies.register(stolen.key.public, world.told(other, silo="north"))
     with pytest.raises(Refusal, match="The invitation is for north"):
         world.studies.register(stolen.key.public, world.told(world.silo("north"), study="another"))
-    entry = replace(SiloEntry.of(other), name="north")
+    entry = replace(other.entry(), name="north")
     with pytest.raises(Refusal, match=r"registered before.*invite you again.*somebody else has the invitation"):
-        world.studies.register(stolen.key.public, world.told(other, silo="north", entry=entry.text()))
+        world.studies.register(stolen.key.public, world.told(other, silo="north", entry=entry))
     assert SiloEntry.load(world.study.entry("north")).key == world.silo("north").public_key
 
 
 def test_an_entry_must_be_signed_by_the_key_it_names(world):
     silo, key = world.silo("north"), world.invitation("north").key.public
-    entry = replace(SiloEntry.of(silo), key=world.silo("south").public_key)
+    entry = replace(silo.entry(), key=world.silo("south").public_key)
     with pytest.raises(MessageError, match="signature"):
-        world.studies.register(key, world.told(silo, entry=entry.text()))
+        world.studies.register(key, world.told(silo, entry=entry))
     with pytest.raises(Refusal, match="a different schema"):
-        world.studies.register(key, world.told(silo, entry=replace(SiloEntry.of(silo), schema="0" * 64).text()))
+        world.studies.register(key, world.told(silo, entry=replace(silo.entry(), schema="0" * 64)))
     assert world.study.absent() == list(NAMES)
 
 
-FACTS_OF = 'name = "north"\nkey = "{0}"\nschema = "{0}"\n'.format("0" * 64)
-NO_ENTRIES = ["", "a = 1", "= =", "methods = 3", "x = " + "[" * 1900, "methods = []\nname = 1"]
+NO_ENTRIES = ["north", {}, {"a": 1}, {"name": 1}, {"methods": "p-admm"}, {"methods": [1]}]
 NO_ENTRIES += [
-    FACTS_OF + f'methods = ["p-admm"]\nrecords = {odd}' for odd in ("0", "false", '""', "[]", "nan", "inf", "9" * 30)
+    {"methods": [float("nan")]},
+    {"methods": {}},
+    {"schema": 5},
+    {"key": "0"},
+    {"protection": {"view": "web"}},
 ]
-NO_ENTRIES += [FACTS_OF + f"records = 5\nmethods = {odd}" for odd in ('"p-admm"', "[1]", "[nan]", "{}")]
-NO_ENTRIES += [FACTS_OF.replace("schema = ", "schema = 5 #") + 'methods = ["p-admm"]\nrecords = 5']
+NO_ENTRIES += [{"records": odd} for odd in (0, False, "", [], float("nan"), 10**30)]
 
 
-@pytest.mark.parametrize("text", NO_ENTRIES)
-def test_entries_that_are_none_are_refused(world, text):
-    with pytest.raises(InputError, match="is not a silo's entry"):
-        world.studies.register(world.invitation("north").key.public, world.told(world.silo("north"), entry=text))
+@pytest.mark.parametrize("wrong", NO_ENTRIES, ids=repr)
+def test_entries_that_are_none_are_refused(world, wrong):
+    silo = world.silo("north")
+    body = json.loads(world.told(silo)[64:])
+    body["entry"] = (body["entry"] | wrong if wrong else wrong) if isinstance(wrong, dict) else wrong
+    with pytest.raises(Refusal):
+        world.studies.register(world.invitation("north").key.public, silo.key.seal(json.dumps(body).encode()))
+    assert "north" in world.study.absent()
 
 
 REFUSED = {
@@ -182,10 +191,10 @@ REFUSED = {
     "too long": ({}, ("x" * 101, "south"), "at most 100 bytes"),
     "alike in case": ({}, ("North", "north", "south"), "confused with another's; got North, north"),
     "alike to the eye": ({}, ("caf\u00e9", "cafe\u0301", "south"), "confused with another's"),
-    "no number": ({"relation": "add-or-remove", "nominal_records": -3}, NAMES, "nominal_records must be"),
+    "no number": ({"relation": Relation.ADD_OR_REMOVE, "nominal_records": -3}, NAMES, "nominal_records must be"),
     "a number too many": ({"nominal_records": 100}, NAMES, "otherwise leave that option out"),
-    "a number too few": ({"relation": "add-or-remove"}, NAMES, "otherwise leave that option out"),
-    "who sees less than silos": ({"view": "peer"}, NAMES, "view must be one of"),
+    "a number too few": ({"relation": Relation.ADD_OR_REMOVE}, NAMES, "otherwise leave that option out"),
+    "who sees less than silos": ({"view": View.PEER}, NAMES, "view must be one of"),
     "no key": ({"coordinator": "zz"}, NAMES, "64 hex digits"),
     "no address": ({"address": "a\nb"}, NAMES, "address"),
 }
@@ -225,7 +234,7 @@ def test_a_silo_is_made_with_the_budget_of_its_owner_against_the_view_of_the_stu
     with pytest.raises(InputError, match="is for 'south'"):
         check_silo(world.invitation("south"), silo)
     with pytest.raises(InputError, match="cannot count both"):
-        check_silo(replace(world.invitation("north"), view="eavesdropper", colluders=None), silo)
+        check_silo(changed(world.invitation("north"), view=View.EAVESDROPPER), silo)
     other = Schema((Numeric("age", 0, 99),), ThresholdLabel("result", 0)).to_json()
     with pytest.raises(InputError, match="a different schema"):
         check_silo(replace(world.invitation("north"), schema=other), silo)
@@ -247,9 +256,9 @@ def test_what_the_owner_and_the_study_say_stands_in_the_rules(tmp_path):
     create_silo(invitation, tmp_path / "north", rules)
     policy = Silo(tmp_path / "north").policy
     assert (policy.screening, policy.written.has_header, policy.least_noise) == (screening, False, 0.25)
-    assert (policy.colluders, policy.records_per_person, policy.silos_per_person) == (0, 3, 2)
+    assert policy.protection == world.invitation("north").protection
     assert "noisy-gradients" in policy.methods
-    plain = replace(invitation, view="eavesdropper", colluders=None)
+    plain = changed(invitation, view=View.EAVESDROPPER)
     create_silo(plain, tmp_path / "plain", rules)
     assert Silo(tmp_path / "plain").policy.methods == FULLY_CERTIFIED
 
@@ -269,7 +278,7 @@ def test_a_damaged_invitation_is_left_aside_and_told(world, caplog):
 
 
 def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
-    world = World(tmp_path, view="public")
+    world = World(tmp_path, view=View.PUBLIC)
     data = table(tmp_path / "north.csv", 1)
     rules = OwnerRules(data=data, budget_epsilon=2.0, screening=Screening())
     with pytest.raises(InputError, match="--trust-coordinator"):
@@ -415,8 +424,8 @@ def test_names_in_any_script_are_written_as_they_are_read(tmp_path, name):
     rules = OwnerRules(data=data, budget_epsilon=2.0, screening=Screening())
     create_silo(Invitation.load(study.invitation(name)), tmp_path / name, rules)
     silo = Silo(tmp_path / name)
-    entry = SiloEntry.of(silo)
-    assert SiloEntry.parse(entry.text(), "it") == entry
+    entry = silo.entry()
+    assert messages.read(Register(name, name, entry).encode()).entry == entry
     assert Policy.load(silo.files.policy).data == str(data)
 
 
@@ -445,8 +454,8 @@ def test_a_study_that_was_announced_by_half_can_be_announced_again(tmp_path, mon
 # --- what silos tell, and are told ------------------------------------------------------------------------------------
 
 FACTS = {
-    "another view": {"view": "eavesdropper", "colluders": 0},
-    "other neighbours": {"relation": "add-or-remove", "records": None},
+    "another view": {"view": View.EAVESDROPPER},
+    "other neighbours": {"relation": Relation.ADD_OR_REMOVE, "records": None},
     "more colluders": {"colluders": 2},
     "more records of a person": {"records_per_person": 2},
     "more silos of a person": {"silos_per_person": 2},
@@ -459,18 +468,18 @@ FACTS = {
 @pytest.mark.parametrize("facts", FACTS.values(), ids=FACTS)
 def test_a_silo_that_does_not_fit_the_study_is_refused_before_terms_are_drafted(world, facts):
     silo, key = world.silo("north"), world.invitation("north").key.public
-    entry = replace(SiloEntry.of(silo), **facts)
+    entry = silo.entry()
     with pytest.raises((InputError, Refusal)):
-        world.studies.register(key, world.told(silo, entry=entry.text()))
+        world.studies.register(key, world.told(silo, entry=changed(entry, **facts)))
     assert "north" in world.study.absent()
 
 
 def test_a_secret_number_is_not_told(tmp_path):
-    world = World(tmp_path, relation="add-or-remove", nominal_records=100)
+    world = World(tmp_path, relation=Relation.ADD_OR_REMOVE, nominal_records=100)
     silo = world.silo("north")
-    entry = SiloEntry.of(silo)
+    entry = silo.entry()
     assert entry.records is None
-    told = world.told(silo, entry=replace(entry, records=60).text())
+    told = world.told(silo, entry=replace(entry, records=60))
     with pytest.raises(InputError, match="secret in this study"):
         world.studies.register(world.invitation("north").key.public, told)
 
@@ -478,8 +487,8 @@ def test_a_secret_number_is_not_told(tmp_path):
 def test_terms_are_drafted_for_what_was_announced_where_silos_ask_for_less(tmp_path):
     world = World(tmp_path, colluders=1, records_per_person=3, silos_per_person=2)
     silo = world.silo("north")
-    entry = replace(SiloEntry.of(silo), colluders=0, records_per_person=1, silos_per_person=1)
-    world.studies.register(world.invitation("north").key.public, world.told(silo, entry=entry.text()))
+    entry = changed(silo.entry(), colluders=0, records_per_person=1, silos_per_person=1)
+    world.studies.register(world.invitation("north").key.public, world.told(silo, entry=entry))
     (found,) = world.study.entries()
     assert found.protection == world.invitation("north").protection
     assert found.key == silo.public_key
@@ -510,17 +519,17 @@ def test_terms_that_were_not_announced_are_refused_whoever_signs_them(offered, c
     world, guest, terms = offered
     world.study.publish(terms)
     assert guest.terms() == terms
-    world.study.publish(replace(terms, **change))
+    world.study.publish(changed(terms, **change))
     with pytest.raises(Refusal, match=words):
         guest.check_protection(guest.terms())
 
 
 def test_what_the_coordinator_has_not_signed_as_terms_is_none(offered, monkeypatch):
     world, guest, terms = offered
-    body = Join(terms.as_json()).encode()
+    body = Join(terms).encode()
     told = {
         "signature": SigningKey.new().seal(body),
-        "something other than terms": world.key.seal(Register("asthma", "north", "").encode()),
+        "something other than terms": world.key.seal(Register("asthma", "north", guest.silo.entry()).encode()),
     }
     for words, envelope in told.items():
         monkeypatch.setattr(Studies, "terms", lambda *_, envelope=envelope: envelope)
@@ -607,7 +616,7 @@ def test_of_two_who_make_the_same_silo_one_does(world, monkeypatch):
         patch.setattr(SigningKey, "create", overtaken)
         with pytest.raises(InputError, match="north cannot be created: Directory not empty"):
             world.silo("north")
-    assert SiloEntry.of(world.silo("north")).key == world.silo("north").public_key
+    assert world.silo("north").entry().key == world.silo("north").public_key
 
 
 def test_a_silo_can_be_made_in_a_directory_that_is_there_and_empty(world):

@@ -15,12 +15,13 @@ from dpadmm.cli.main import app
 from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.joining import InvitedSilo
-from dpadmm.federation.agreement import Aggregation, Agreement, Participant
+from dpadmm.federation.agreement import Agreement, Participant
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation, Studies
+from dpadmm.privacy.protection import Protection, View
 
 SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
 
@@ -35,8 +36,8 @@ def key(request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     files = CoordinatorFiles(tmp_path / "coordinator")
     key = files.create()
-    view = getattr(request, "param", "eavesdropper")
-    announced = {"study": "asthma", "address": "host:1", "epsilon": 1.0, "delta": 1e-6, "view": view}
+    hidden = Protection(view=View(getattr(request, "param", "eavesdropper")))
+    announced = {"study": "asthma", "address": "host:1", "epsilon": 1.0, "delta": 1e-6, "protection": hidden}
     asked = Invitation(coordinator=key.public, schema=SCHEMA.to_json(), **announced)
     study = Studies(files).invite(asked, ["north", "south", "west"])
     study.invitation("north").rename("north.invite")
@@ -56,7 +57,7 @@ def terms(key, monkeypatch):
         if not told:
             keys = (guest.silo.public_key, SigningKey.new().public, SigningKey.new().public)
             people = tuple(map(Participant, ("north", "south", "west"), (40, 30, 20), keys))
-            is_plain = guest.invitation.view == "eavesdropper"
+            is_plain = guest.invitation.protection.view is View.EAVESDROPPER
             told.append(
                 Agreement(
                     run="asthma",
@@ -72,7 +73,7 @@ def terms(key, monkeypatch):
                     row_norm=SCHEMA.row_norm,
                     edges=((0, 1), (1, 2)) if is_plain else (),
                     mu=0.01,
-                    aggregation=Aggregation.PLAIN if is_plain else Aggregation.MASKED,
+                    protection=Protection(view=View.EAVESDROPPER if is_plain else View.AGGREGATE),
                 )
             )
         guest.check_study(told[-1])

@@ -25,7 +25,7 @@ from dpadmm.federation.admin.rehearsal import (
     wait_until,
 )
 from dpadmm.federation.admin.requested_run import request_run
-from dpadmm.federation.agreement import Aggregation, NoiseOrigin, read_federation
+from dpadmm.federation.agreement import NoiseOrigin, read_federation
 from dpadmm.federation.columns import encoding_of
 from dpadmm.federation.outcome import FederationOutcome
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED
@@ -34,13 +34,15 @@ from dpadmm.federation.silo import Silo
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import LocalEngine, Stopping
 from dpadmm_research.datasets import heart
 
-MASKED = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": (), "aggregation": Aggregation.MASKED}
+MASKED = {"method": "noisy-gradients", "settings": (("step", 0.5),), "edges": ()}
+MASKED |= {"protection": Protection(view=View.AGGREGATE)}
 
 
 def in_process(agreement, silos: Silos):
@@ -84,15 +86,16 @@ def check_end(worlds, rehearsal: Rehearsal, outcome: FederationOutcome, schema) 
 def made(worlds, place, tables, schema, rounds, budget=2.0, **change) -> Rehearsal:
     """Return a federation that is ready to run, of P-ADMM with a round 0 unless it is said otherwise."""
     build = p_admm_terms(schema, rounds, 1.0, reach=0.6, profile_share=0.2)
-    is_masked = change.get("aggregation") is Aggregation.MASKED
+    hidden = change.get("protection")
 
     def terms(people, key, digest):
         return replace(build(people, key, digest), **change)
 
     def policy(name, data, schema):
-        return replace(rehearsal_policy(name, data, schema), methods=FULLY_CERTIFIED + SUMMED)
+        rules = rehearsal_policy(name, data, schema)
+        return replace(rules, methods=FULLY_CERTIFIED + SUMMED, **({"protection": hidden} if hidden else {}))
 
-    return prepare_rehearsal(place, tables, schema, terms, policy, (budget, 1e-5), is_summed=is_masked)
+    return prepare_rehearsal(place, tables, schema, terms, policy, (budget, 1e-5))
 
 
 def small(worlds, place, rounds=2, silos=2, **change) -> Rehearsal:
@@ -126,15 +129,13 @@ def test_a_short_federation_of_processes(worlds, tmp_path):
     assert rehearsal.federate().estimate.tolist() == outcome.estimate.tolist()  # done: nothing is asked again
 
 
-@pytest.mark.parametrize("change", [{"reach": 0.0, "profile_share": 0.0}, {}, MASKED], ids=["bare", "profile", "masks"])
+@pytest.mark.parametrize("change", [{"reach": 0.0, "profile": None}, {}, MASKED], ids=["bare", "profile", "masks"])
 def test_heart_disease_with_its_four_hospitals(worlds, tmp_path, threads, change):
     if not os.environ.get("DPADMM_DATA"):
         pytest.skip("needs UCI heart disease: set DPADMM_DATA to the folder that holds heart_disease/")
     folder = heart.data_folder("heart_disease", None)
     wanted = [*heart.SCHEMA.column_names, heart.SCHEMA.label.name]
     tables = {hospital: heart._read(folder, hospital).dropna(subset=wanted) for hospital in heart.HOSPITALS}
-    if not change.get("profile_share", 1):
-        change = change | {"n_numeric": 0, "n_categorical": 0, "n_counts": 0}
     rehearsal = made(worlds, tmp_path, tables, heart.SCHEMA, 6, **change)
     with threads.staffed(rehearsal):
         outcome = request_run(rehearsal.coordinator, rehearsal.agreement)

@@ -11,6 +11,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from dpadmm.federation import messages
 from dpadmm.federation.https import queue, server
 from dpadmm.federation.https.queue import MessageQueue
+from dpadmm.federation.keys import SIGNATURE_BYTES
 from dpadmm.federation.sizes import largest_answer
 from dpadmm.federation.transport import Interrupted
 
@@ -19,7 +20,7 @@ SOON = 0.05
 
 def letter(text):
     """Return an envelope; nobody here looks at its signature."""
-    return bytes(messages.SIGNATURE_BYTES) + text.encode()
+    return bytes(SIGNATURE_BYTES) + text.encode()
 
 
 def mark(text):

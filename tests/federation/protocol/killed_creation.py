@@ -48,8 +48,7 @@ def killed_at(step, place, make):
 def main(what, place, stride):
     """Kill at every `stride`-th step, until a process makes it to the end; return how many were killed."""
     from dpadmm.federation.coordinator_files import CoordinatorFiles
-    from dpadmm.federation.entry import SiloEntry
-    from dpadmm.federation.policy import Policy
+    from dpadmm.federation.policy import Policy, SiloEntry
     from dpadmm.federation.silo import Silo
     from dpadmm.federation.silo_files import SiloFiles, policy_records
 
@@ -73,7 +72,7 @@ def main(what, place, stride):
         if what != "coordinator":
             silo = Silo(directory)
             silo.check_ledger()
-            assert SiloEntry.load(files.entry) == SiloEntry.of(silo)
+            assert SiloEntry.load(files.entry) == silo.entry()
             silo.close()
         left = [path.name for path in (*directory.parent.iterdir(), *directory.iterdir()) if path.name.startswith(".")]
         assert not left, left

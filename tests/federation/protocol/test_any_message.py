@@ -14,8 +14,8 @@ from dpadmm.errors import DpadmmError, InputError, ResumeError
 from dpadmm.federation import messages
 from dpadmm.federation import silo as silo_module
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.keys import open_envelope
-from dpadmm.federation.messages import Join, Refused, Step, Unsure, Vouch, Voucher, Vouchers
+from dpadmm.federation.keys import open_envelope, split
+from dpadmm.federation.messages import Join, Refused, Step, Unsure, Vector, Vouch, Voucher, Vouchers
 from dpadmm.federation.policy import MOST_ROUNDS
 from dpadmm.federation.refusal import PeerError, Refusal
 from dpadmm.federation.silo import Silo
@@ -95,11 +95,11 @@ def joined(worlds, template, tmp_path_factory):
     silo.answer(world.invite())
     digest, others = world.agreement.digest, [s.key for s in list(world.silos.values())[1:]]
     asks = others[0].seal(Unsure(digest, 1, "0" * 32).encode())
-    voucher = others[0].seal(Voucher(digest, 1, 0, silo.session.nonce, (("0" * 64, 1),)).encode())
+    voucher = others[0].seal(Voucher(digest, 1, 0, silo.session.nonce, {"0" * 64: 1}).encode())
     valid = [
-        Join(world.agreement.as_json()),
-        Step(digest, 0, 1, np.zeros((0, 3)), ()),
-        Step(digest, 0, 2, np.zeros((2, 3)), (asks,)),
+        Join(world.agreement),
+        Step(digest, 0, 1, Vector.of(np.zeros((0, 3))), ()),
+        Step(digest, 0, 2, Vector.of(np.zeros((2, 3))), (asks,)),
         Vouch(digest, 0, (asks,)),
         Vouchers(digest, 0, (voucher,)),
     ]
@@ -116,11 +116,11 @@ def test_a_silo_answers_any_message_and_spends_nothing(joined, caplog, data):
     world, valid = joined
     silo, document = world.silos["s0"], data.draw(st.sampled_from(valid))
     if "terms" in document and data.draw(st.booleans()):
-        document = document | {"terms": json.dumps(data.draw(changed(json.loads(document["terms"]))))}
+        document = document | {"terms": data.draw(changed(document["terms"]))}
     else:
         document = data.draw(changed(document))
     reply = messages.read(open_envelope(silo.answer(sealed(world.key, document)), silo.public_key))
-    assert not isinstance(reply, messages.Stepped)
+    assert not isinstance(reply, messages.Answer)
     assert world.statement("s0").releases == 0
     assert "UnexpectedFailure" not in caplog.text
 
@@ -173,12 +173,12 @@ def answers(worlds, template, tmp_path_factory):
     digest = world.agreement.digest
     valid = [
         messages.Joined(digest, 0, run.terms.mark),
-        messages.Stepped(digest, 0, 1, np.zeros(3)),
+        messages.Answer(digest, 0, 1, messages.Vector.of(np.zeros(3))),
         Unsure(digest, 0, "0" * 32),
         messages.Vouched(digest, 0, (b"x" * 80,)),
-        messages.Refused(messages.mark(messages.split(run.requests()[0].envelope)[1]), "no"),
+        messages.Refused(messages.mark(split(run.requests()[0].envelope)[1]), "no"),
         messages.Assured(digest, 0),
-        messages.Masked(digest, 0, 1, np.zeros(3, dtype=np.uint64)),
+        messages.Answer(digest, 0, 1, messages.Vector.of(np.zeros(3, dtype=np.uint64))),
     ]
     yield world, run, [json.loads(each.encode()) for each in valid]
     run.close()
@@ -199,7 +199,7 @@ ENDED_IT = {
 @pytest.mark.parametrize("name", ENDED_IT)
 def test_one_message_does_not_end_a_silo(world, worlds, name):
     plain = json.loads(world.agreement.as_json()) | {name: ENDED_IT[name]}
-    world.refuses(world.key.seal(Join(json.dumps(plain)).encode()), "")
+    world.refuses(world.forged(plain), "")
     again = worlds.reopened(world)
     assert isinstance(again.told("s0", world.invite()), messages.Joined)
     worlds.closed(again)

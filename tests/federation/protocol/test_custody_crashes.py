@@ -14,9 +14,8 @@ from dpadmm.federation.admin.maintenance import change_data, rotate_coordinator_
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.keys import SigningKey
-from dpadmm.federation.policy import Policy
+from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.privacy.ledger import Ledger, store
 
 
@@ -93,7 +92,7 @@ def half_way(worlds, star_template, tmp_path_factory):
     """A world whose first silo has answered a round, with its entry; closed, to be copied."""
     made = worlds.copied(star_template, tmp_path_factory.mktemp("half way"))
     worlds.answered(made)
-    SiloEntry.of(made.first).save(made.first.files.entry)
+    made.first.entry().save(made.first.files.entry)
     worlds.grown(made)
     made.coordinator(name="run.db").close()
     return worlds.closed(made)

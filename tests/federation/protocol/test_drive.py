@@ -14,8 +14,8 @@ from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import Missing
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
-from dpadmm.federation.keys import open_envelope
-from dpadmm.federation.messages import Step, Stepped
+from dpadmm.federation.keys import open_envelope, split
+from dpadmm.federation.messages import Answer, Step
 from dpadmm.federation.refusal import FederationStopped
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.transport import Interrupted
@@ -113,9 +113,9 @@ class Liar:
     def answer(self, envelope: bytes) -> bytes:
         reply = self.silo.answer(envelope)
         told = messages.read(open_envelope(reply, self.silo.public_key))
-        if not isinstance(told, Stepped):
+        if not isinstance(told, Answer):
             return reply
-        return self.silo.key.seal(replace(told, vector=np.array(self.vector)).encode())
+        return self.silo.key.seal(replace(told, values=messages.Vector.of(np.array(self.vector))).encode())
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ class Failing:
     steps: int = 0
 
     def answer(self, envelope: bytes) -> bytes:
-        if isinstance(messages.read(messages.split(envelope)[1]), Step):
+        if isinstance(messages.read(split(envelope)[1]), Step):
             self.steps -= 1
             assert self.steps > -100, "it is asked for ever"
             if self.steps < 0:

@@ -10,7 +10,6 @@ from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import (
-    Aggregation,
     Agreement,
     Missing,
     NoiseOrigin,
@@ -19,7 +18,7 @@ from dpadmm.federation.agreement import (
 )
 from dpadmm.federation.columns import encoding_of
 from dpadmm.federation.keys import fingerprint
-from dpadmm.federation.messages import Masked, Refused
+from dpadmm.federation.messages import Answer, Refused
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.federation.refusal import FederationStopped, Refusal
@@ -28,8 +27,10 @@ from dpadmm.federation.silo_files import SiloFiles
 from dpadmm.federation.terms import MOST_SUMMED, agreed_run
 from dpadmm.noise.masks import MOST_MULTIPLE
 from dpadmm.noise.sampler import SimulatedSampler
+from dpadmm.privacy.protection import View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.reporting.federation import federation_model
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.testing import LocalEngine, Stopping
@@ -55,7 +56,7 @@ def run_here(terms, problem, *, is_masked):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_model_is_that_of_the_in_process_run_bit_for_bit(worlds, tmp_path, method):
-    world = make(worlds, tmp_path, method, rounds=6, ridge=0.01)
+    world = make(worlds, tmp_path, method, rounds=6, penalty=ElasticNet(l2=0.01))
     coordinator = world.coordinator()
     carried = world.drive(coordinator).carried
     terms, outcome, problem = coordinator.terms, outcome_of(coordinator), world.problem()
@@ -66,8 +67,8 @@ def test_the_model_is_that_of_the_in_process_run_bit_for_bit(worlds, tmp_path, m
         assert outcome.estimate.tolist() == run.estimate[:, 0].tolist()
         np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=1e-14)  # the mean of the same
     words = [messages.read(one.envelope[64:]) for one in carried if not one.is_request]
-    assert sum(isinstance(one, Masked) for one in words) == 3 * 6
-    assert not any(isinstance(one, messages.Stepped) for one in words)
+    assert sum(isinstance(one, Answer) for one in words) == 3 * 6
+    assert all(one.values.dtype == "u8" for one in words if isinstance(one, Answer))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -86,8 +87,8 @@ def test_round_zero_is_summed_under_masks_as_well(worlds, tmp_path, method):
     assert outcome.estimate.tolist() == run_here(terms, problem, is_masked=True).estimate[:, 0].tolist()
     assert terms.releases(0, 0)[0].certificate.theorem == "C11 + C12"
     kinds = [messages.read(one.envelope[64:]) for one in carried if not one.is_request]
-    assert sum(isinstance(one, Masked) and one.words.size == 96 for one in kinds) == 3
-    assert not any(isinstance(one, messages.Stepped) for one in kinds)
+    assert sum(isinstance(one, Answer) and one.values.shape == (96,) for one in kinds) == 3
+    assert all(one.values.dtype == "u8" for one in kinds if isinstance(one, Answer))
 
 
 # --- terms -----------------------------------------------------------------------------------------------------------
@@ -95,11 +96,9 @@ def test_round_zero_is_summed_under_masks_as_well(worlds, tmp_path, method):
 
 def test_one_colluder_is_assumed_and_none_must_be_said(worlds, world, tmp_path):
     plain = world.agreement
-    masked = replace(plain, method="noisy-gradients", settings=(("step", 0.5),), **worlds.MASKED)
-    none = replace(masked, colluders=0)
-    assert masked.colluders == 1
-    assert plain.colluders is None
-    assert "colluders" not in plain.as_json()
+    masked = worlds.changed(plain, method="noisy-gradients", settings=(("step", 0.5),), **worlds.MASKED)
+    none = worlds.changed(masked, colluders=0)
+    assert [each.protection.colluders for each in (masked, plain)] == [1, 0]
     assert len({plain.digest, masked.digest, none.digest}) == 3
     for terms in (masked, none):
         assert Agreement.from_json(terms.as_json()) == terms
@@ -116,26 +115,26 @@ def test_one_colluder_is_assumed_and_none_must_be_said(worlds, world, tmp_path):
         ({"method": "consensus", "settings": (("rho", 0.3),), "delta": 0.0}, "one by one"),
         ({"colluders": 2}, "needs at least 4 silos"),
         ({"colluders": -1}, "colluders"),
-        ({"aggregation": Aggregation.PLAIN, "colluders": 1}, "are for terms with aggregation"),
+        ({"view": View.EAVESDROPPER, "colluders": 1}, "colluders apply only"),
     ],
 )
 def test_terms_under_masks_that_cannot_be(worlds, world, change, words):
     masked = {"method": "noisy-gradients", "settings": (("step", 0.5),)} | worlds.MASKED
     with pytest.raises(InputError, match=words):
-        agreed_run(replace(world.agreement, **(masked | change)))
+        agreed_run(worlds.changed(world.agreement, **(masked | change)))
 
 
 def test_more_silos_than_words_can_add_up_are_refused(worlds, world, monkeypatch):
     assert MOST_SUMMED * MOST_MULTIPLE < 2**63
-    masked = replace(world.agreement, method="noisy-gradients", settings=(("step", 0.4),), **worlds.MASKED)
+    masked = worlds.changed(world.agreement, method="noisy-gradients", settings=(("step", 0.4),), **worlds.MASKED)
     monkeypatch.setattr("dpadmm.federation.terms.MOST_SUMMED", 2)
     with pytest.raises(InputError, match="at most 2 silos"):
         agreed_run(masked)
 
 
 def test_shares_of_the_noise_allow_for_the_colluders(worlds, world):
-    masked = replace(world.agreement, method="noisy-gradients", settings=(("step", 0.5),), **worlds.MASKED)
-    release, none = (agreed_run(replace(masked, colluders=t)).releases(0, 1)[0] for t in (1, 0))
+    masked = worlds.changed(world.agreement, method="noisy-gradients", settings=(("step", 0.5),), **worlds.MASKED)
+    release, none = (agreed_run(worlds.changed(masked, colluders=t)).releases(0, 1)[0] for t in (1, 0))
     assert release.noise_std == pytest.approx(none.noise_std, rel=1e-6)
     assert release.share_std == pytest.approx(release.noise_std / np.sqrt(2), rel=1e-12)
     assert none.share_std == pytest.approx(none.noise_std / np.sqrt(3), rel=1e-12)
@@ -151,7 +150,7 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tm
     assert not world.first.policy.trusts_coordinator
     assert not agreed_run(world.agreement).sends_bare
     other = SiloFiles(tmp_path / "other")
-    other.create(world.first.policy, 2.0, 1e-5)
+    other.create(worlds.changed(world.first.policy, view=View.EAVESDROPPER), 2.0, 1e-5)
     silo = Silo(other.directory)
     people = (replace(world.agreement.participants[0], key=silo.public_key), *world.agreement.participants[1:])
     terms = replace(world.agreement, participants=people)
@@ -163,16 +162,14 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tm
     with pytest.raises(InputError, match="does not cover that"):
         silo.approve(terms)
     silo.store.approve(terms)  # however they came to be approved
-    invitation = world.key.seal(messages.Join(terms.as_json()).encode())
+    invitation = world.key.seal(messages.Join(terms).encode())
     assert isinstance(messages.read(silo.answer(invitation)[64:]), Refused)
     assert "does not cover that" in silo.store.log()[-1].detail
-    with pytest.raises(InputError, match="choose either --trust-coordinator or the view aggregate"):
-        SiloFiles(tmp_path / "both").create(replace(silo.policy, trusts_coordinator=True), 1.0, 1e-5, is_summed=True)
 
 
 def test_the_same_method_without_masks_is_not_run(worlds, tmp_path):
     world = make(worlds, tmp_path)
-    plain = replace(world.agreement, aggregation=Aggregation.PLAIN, colluders=None, run="plain")
+    plain = worlds.changed(world.agreement, view=View.EAVESDROPPER, run="plain")
     with pytest.raises(Refusal, match="messages without noise to the coordinator"):
         world.first.approve(plain)
 
@@ -183,17 +180,24 @@ def test_the_same_method_without_masks_is_not_run(worlds, tmp_path):
 )
 def test_the_policy_says_how_many_may_look_and_how_much_noise_there_is(worlds, tmp_path, rules, words):
     world = make(worlds, tmp_path)
-    policy = replace(world.first.policy, **rules)
+    policy = worlds.changed(world.first.policy, **rules)
     policy.save(world.first.files.policy)
     assert Policy.load(world.first.files.policy) == policy
     with pytest.raises(Refusal, match=words):
         world.first.approve(world.agreement)
 
 
-def test_a_policy_without_colluders_covers_one(world):
+def test_a_policy_without_colluders_covers_one(worlds, world):
+    masked = {"method": "noisy-gradients", "settings": (("step", 0.5),)} | worlds.MASKED
+    for view in (View.PUBLIC, View.EAVESDROPPER):
+        with pytest.raises(Refusal, match="requires colluders to be at least 1, got 0"):
+            worlds.changed(world.first.policy, view=view).check_terms(
+                worlds.changed(world.agreement, **masked, colluders=0)
+            )
     path = world.first.files.policy
+    worlds.changed(world.first.policy, view=View.AGGREGATE, colluders=0).save(path)
     path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith("colluders")))
-    assert Policy.load(path).colluders == 1
+    assert Policy.load(path).protection.colluders == 1
     assert not set(FULLY_CERTIFIED) & set(SUMMED)
     assert set(SUMMED) == {"noisy-gradients", "fp-coordinator", "consensus-gaussian"}
 
@@ -295,7 +299,7 @@ def test_a_ledger_that_counts_against_the_public_takes_masked_sums_too(worlds, t
     """What nobody sees, the public does not see either."""
     world = make(worlds, tmp_path)
     files = SiloFiles(tmp_path / "trusting")
-    files.create(replace(world.first.policy, trusts_coordinator=True), 2.0, 1e-5)
+    files.create(worlds.changed(world.first.policy, view=View.PUBLIC), 2.0, 1e-5)
     silo = Silo(files.directory)
     people = (replace(world.agreement.participants[0], key=silo.public_key), *world.agreement.participants[1:])
     terms = replace(world.agreement, participants=people, run="trusting")

@@ -12,7 +12,7 @@ from dpadmm.federation import messages
 from dpadmm.federation.agreement import NoiseOrigin, Participant
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.masking import masks_among
-from dpadmm.federation.messages import Joined, Masked, Refused
+from dpadmm.federation.messages import Answer, Joined, Refused
 from dpadmm.federation.refusal import PeerError, Refusal
 from dpadmm.federation.silo import ENDED
 from dpadmm.federation.terms import agreed_run
@@ -125,7 +125,7 @@ def test_a_coordinator_in_the_place_of_a_silo_is_not_approved(worlds, tmp_path):
 
 def test_an_identity_that_turns_out_wrong_stops_a_run_at_once(world):
     roster = world.roster()
-    assert isinstance(world.told("s0", world.ask(1, relay=roster)), Masked)
+    assert isinstance(world.told("s0", world.ask(1, relay=roster)), Answer)
     world.first.confirm_peer("s1", "0" * 32)
     world.refuses(world.ask(2, inbox=ZERO), "not confirmed", releases=1)
 
@@ -156,12 +156,12 @@ def test_a_coordinator_in_the_middle_of_the_mask_keys(world):
         ([roster[0], world.keyed(1, mask_key="words"), roster[2]], "64 lower-case hex"),
         (
             [roster[0], world.silos["s1"].key.seal(Joined(terms.agreement.digest, 1, terms.mark).encode()), roster[2]],
-            "where a mask key was expected",
+            "without a mask key",
         ),
         ([roster[0], roster[1][:-9], roster[2]], "signature"),
     ):
         world.refuses(world.ask(1, relay=relay), words)
-    assert isinstance(world.told("s0", world.ask(1, relay=roster)), Masked)
+    assert isinstance(world.told("s0", world.ask(1, relay=roster)), Answer)
 
 
 def test_a_silo_takes_one_roster_only(worlds, world, monkeypatch):
@@ -176,7 +176,7 @@ def test_a_silo_takes_one_roster_only(worlds, world, monkeypatch):
     world = worlds.reopened(world)
     world.refuses(world.ask(1, relay=other), "accepted only once", releases=1)
     first = world.first.answer(world.ask(1, relay=roster))
-    assert isinstance(messages.read(first[64:]), Masked)
+    assert isinstance(messages.read(first[64:]), Answer)
     world.refuses(world.ask(1, relay=other), "already answered, to a different request", releases=1)
     world.refuses(world.ask(2, inbox=ZERO, relay=other), "no relayed messages", releases=1)
     assert world.roster() == roster  # joined again, with the same keys
@@ -188,7 +188,7 @@ def test_other_keys_shown_to_other_silos_hide_even_the_sum(worlds, world, monkey
     left = []
     for agent, key in enumerate(keys):
         shown = [*roster[:2], world.keyed(2, mask_key=key.public)]
-        words = world.told(f"s{agent}", world.ask(1, agent, relay=shown)).words
+        words = world.told(f"s{agent}", world.ask(1, agent, relay=shown)).values.array
         publics = tuple(messages.read(one[64:]).mask_key for one in shown)
         masks = masks_among(world.agreement, 2, key, publics)
         only = tuple(secret if i == agent else None for i, secret in enumerate(masks.secrets))
@@ -225,7 +225,7 @@ def test_an_older_state_answers_nothing_under_masks_that_have_served(worlds, tmp
     world.first.close()
     shutil.copytree(directory, backup)
     world = worlds.reopened(world)
-    assert isinstance(world.told("s0", world.ask(1, relay=roster)), Masked)
+    assert isinstance(world.told("s0", world.ask(1, relay=roster)), Answer)
     world.first.close()
     for file in directory.glob("state.*"):
         file.unlink()

@@ -7,7 +7,7 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.federation.masking import TakenSum, read_summand, total_of
-from dpadmm.federation.messages import Joined, Masked, Stepped
+from dpadmm.federation.messages import Answer, Joined, Vector
 from dpadmm.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.masks import sum_words
@@ -50,7 +50,7 @@ def test_a_replayed_answer_of_another_run_or_round_is_refused(world):
 
 def answered(world, agent, words, k=1):
     """Return words that a registered but malicious silo signs."""
-    made = Masked(world.agreement.digest, agent, k, np.asarray(words, dtype=np.uint64))
+    made = Answer(world.agreement.digest, agent, k, Vector.of(np.asarray(words, dtype=np.uint64)))
     return world.silos[f"s{agent}"].key.seal(made.encode())
 
 
@@ -59,15 +59,16 @@ def test_words_that_are_no_part_of_the_sum_are_refused(world):
     coordinator, seal = world.coordinator(), world.silos["s1"].key.seal
     good = answered(world, 1, [1, 2, 3])
     body = json.loads(good[64:])
+    values = body["values"]
     for wrong, words in (
         (answered(world, 1, [1, 2]), "s1 sent 2 words, not 3"),
         (answered(world, 1, [1, 2, 3, 4]), "s1 sent 4 words, not 3"),
         (answered(world, 1, []), "s1 sent 0 words, not 3"),
         (answered(world, 1, [1, 2, 3], k=2), "replayed"),
-        (seal(Stepped(world.agreement.digest, 1, 1, np.zeros(3)).encode()), "'masked' one was expected"),
-        (seal(json.dumps(body | {"words": body["words"][:-4]}).encode()), "cannot be read"),
-        (seal(json.dumps(body | {"words": body["words"][:-1]}).encode()), "cannot be read"),
-        (seal(json.dumps(body | {"words": [1, 2, 3]}).encode()), "where text was expected"),
+        (seal(Answer(world.agreement.digest, 1, 1, Vector.of(np.zeros(3))).encode()), "not an answer in u8"),
+        (seal(json.dumps(body | {"values": values | {"data": values["data"][:-4]}}).encode()), "do not make an array"),
+        (seal(json.dumps(body | {"values": values | {"data": values["data"][:-1]}}).encode()), "must be base64"),
+        (seal(json.dumps(body | {"values": [1, 2, 3]}).encode()), "must be an object"),
         (good[:-5], "signature"),
         (good[:40], "too short to hold a signature"),
     ):

@@ -10,10 +10,9 @@ from dpadmm.data.schema import Screening
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.federation.admin.maintenance import change_data
 from dpadmm.federation.agreement import NoiseOrigin
-from dpadmm.federation.entry import SiloEntry
-from dpadmm.federation.messages import Joined, Stepped
+from dpadmm.federation.messages import Answer, Joined
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.policy import Policy
+from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.accounting import compose
@@ -40,7 +39,7 @@ def test_a_silo_goes_on_with_new_data_under_the_same_key_and_budget(worlds, star
     assert (done.is_new, done.records, done.closed, done.unfit) == (True, 61, (), ())
     assert star.first.records == 61
     assert star.first.public_key == key
-    assert (done.statement.version, done.account.spent_epsilon) == (2, before.spent_epsilon)
+    assert (done.statement.version, done.statement.spent_epsilon) == (2, before.spent_epsilon)
     entry = SiloEntry.load(star.first.files.entry)
     assert (entry.records, entry.key) == (61, key)
     later = worlds.later_terms(star)
@@ -88,7 +87,7 @@ def test_the_same_table_elsewhere_is_no_new_version_and_ends_nothing(worlds, sta
     shutil.move(star.place / "s0.csv", place)
     done = change(star, place)
     assert (done.is_new, done.closed, done.statement.version) == (False, (), 1)
-    assert isinstance(star.told("s0", star.ask(2, inbox=np.zeros((2, 3)))), Stepped)
+    assert isinstance(star.told("s0", star.ask(2, inbox=np.zeros((2, 3)))), Answer)
 
 
 def test_the_same_table_read_otherwise_ends_runs_too(worlds, star):
@@ -110,7 +109,7 @@ def test_runs_under_way_keep_the_data(worlds, star):
         change(star, worlds.grown(star))
     assert (star.statement("s0").head, star.first.files.policy.read_text()) == (head, policy)
     assert star.first.answer(star.ask(1)) == first
-    assert isinstance(star.told("s0", star.ask(2, inbox=np.zeros((2, 3)))), Stepped)
+    assert isinstance(star.told("s0", star.ask(2, inbox=np.zeros((2, 3)))), Answer)
 
 
 @pytest.mark.parametrize("table", ["grown", "corrected"])
@@ -189,7 +188,7 @@ def test_the_keys_of_masks_are_erased_with_an_abandoned_run(worlds, masked_world
 
 def test_a_secret_number_is_not_told(worlds, tmp_path):
     relation = {"policy": {"relation": Relation.ADD_OR_REMOVE, "methods": ("noisy-gradients",)}}
-    world = worlds.masked(tmp_path, relation="add-or-remove", nominal=50, **relation)
+    world = worlds.masked(tmp_path, relation=Relation.ADD_OR_REMOVE, nominal=50, **relation)
     done = change(world, worlds.grown(world, rows=7))
     assert (done.records, done.unfit) == (None, ())
     assert SiloEntry.load(world.first.files.entry).records is None

@@ -12,9 +12,9 @@ from dpadmm.federation import identity, messages
 from dpadmm.federation.admin.maintenance import open_runs, rotate_coordinator_key, rotate_silo_key
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.keys import SigningKey, fingerprint
-from dpadmm.federation.messages import Refused, Step
+from dpadmm.federation.messages import Refused, Step, Vector
+from dpadmm.federation.policy import SiloEntry
 from dpadmm.federation.refusal import FederationStopped, Refusal
 from dpadmm.federation.silo import Silo
 
@@ -33,14 +33,14 @@ def test_a_silo_gets_another_key_and_keeps_all_else(worlds, star):
     star.drive(star.coordinator())
     before, old = star.statement("s0"), star.first.public_key
     files = star.first.files
-    SiloEntry.of(star.first).save(files.entry)
+    star.first.entry().save(files.entry)
     policy = files.policy.read_bytes()
     done = rotate(star)
     assert done.before == old
     assert star.first.public_key == done.key.public != old
     assert SigningKey.load(done.kept).public == old
     assert (done.kept.stat().st_mode & 0o777, done.kept.parent) == (0o600, files.directory)
-    assert SiloEntry.load(files.entry) == SiloEntry.of(star.first)
+    assert SiloEntry.load(files.entry) == star.first.entry()
     assert SiloEntry.load(files.entry).key == done.key.public
     assert (star.statement("s0"), files.policy.read_bytes()) == (before, policy)
     later = worlds.later_terms(star)
@@ -94,7 +94,7 @@ def test_other_owners_must_confirm_the_new_fingerprint(worlds, masked_world):
     world.silos["s1"].confirm_peer("s0", fingerprint(world.first.public_key))
     world.silos["s1"].approve(later)
     world.silos["s1"].store.join(world.agreement)
-    ask = world.key.seal(Step(world.agreement.digest, 1, 1, np.zeros((0, 3)), ()).encode())
+    ask = world.key.seal(Step(world.agreement.digest, 1, 1, Vector.of(np.zeros((0, 3))), ()).encode())
     world.refuses(ask, "identity keys of s0", name="s1")  # old terms, with the old key, are over there too
 
 
@@ -187,7 +187,7 @@ def test_a_copy_from_before_under_old_open_terms_is_not_told_of_runs_under_the_n
     question = old.answer(star.ask(1, agreement=other))
     voucher = star.told("s1", star.key.seal(messages.Vouch(other.digest, 1, (question,)).encode())).relay
     handed = star.key.seal(messages.Vouchers(other.digest, 0, voucher).encode())
-    assert messages.read(old.answer(handed)[64:]).kind == "assured"
+    assert isinstance(messages.read(old.answer(handed)[64:]), messages.Assured)
 
 
 # --- coordinators ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from dpadmm.federation import durable, messages
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.drive import Drive
 from dpadmm.federation.keys import SigningKey
-from dpadmm.federation.messages import Assured, Refused, Stepped, Unsure, Vouch, Voucher, Vouchers
+from dpadmm.federation.messages import Answer, Assured, Refused, Unsure, Vouch, Voucher, Vouchers
 from dpadmm.federation.refusal import FederationStopped
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.terms import agreed_run
@@ -92,7 +92,7 @@ def test_files_put_back_at_any_point_never_lead_to_a_second_draw(worlds, world, 
     directory = world.first.files.directory
     with snapshots(directory, tmp_path) as taken:
         asked, answers = ask_two_rounds(world, worlds)
-    assert all(isinstance(messages.read(each[64:]), Stepped) for each in answers)
+    assert all(isinstance(messages.read(each[64:]), Answer) for each in answers)
     world.first.close()
     shutil.copytree(directory, tmp_path / "newest")
     before, refused = len(draws), 0
@@ -152,7 +152,7 @@ def test_an_answer_that_was_stored_but_not_marked_is_paid_for_and_marked_when_it
         (ledger.parent / name).write_bytes(content)
     assert world.statement("s0").releases == k - 1
     answer = world.first.answer(asked[-1])
-    assert isinstance(messages.read(answer[64:]), Stepped)
+    assert isinstance(messages.read(answer[64:]), Answer)
     assert world.statement("s0").releases == k
     with world.first._ledger() as book:
         assert list(book.answers()[world.agreement.paid_run]) == list(range(1, k + 1))
@@ -236,8 +236,8 @@ def test_a_new_process_asks_the_others_once_for_each_run(worlds, world):
     for silo in world.silos.values():
         silo.close()
     carried = driven(world, "run.db").carried
-    kinds = [messages.read(each.envelope[64:]).kind for each in carried if not each.is_request]
-    assert (kinds.count("unsure"), kinds.count("vouched"), kinds.count("assured")) == (3, 3, 3)
+    kinds = [messages.read(each.envelope[64:]).__class__.__name__ for each in carried if not each.is_request]
+    assert (kinds.count("Unsure"), kinds.count("Vouched"), kinds.count("Assured")) == (3, 3, 3)
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def handed(world, silo, relay, key=None):
 def test_one_honest_voucher_more_than_may_collude_is_enough(world, unsure):
     silo, asked = unsure
     assert isinstance(handed(world, silo, vouchers(world, asked, ["s1"])), Assured)
-    assert isinstance(messages.read(silo.answer(world.ask(1))[64:]), Stepped)
+    assert isinstance(messages.read(silo.answer(world.ask(1))[64:]), Answer)
 
 
 def test_vouchers_that_do_not_count(worlds, world, unsure, draws):
@@ -314,7 +314,7 @@ def test_more_silos_must_vouch_where_more_may_collude(worlds, tmp_path):
 def test_one_silo_that_has_seen_more_outweighs_all_others(world, unsure):
     silo, asked = unsure
     one, two = vouchers(world, asked)
-    more = world.silos["s2"].key.seal(replace(messages.read(two[64:]), seen=((world.agreement.digest, 3),)).encode())
+    more = world.silos["s2"].key.seal(replace(messages.read(two[64:]), seen={world.agreement.digest: 3}).encode())
     assert isinstance(handed(world, silo, [one, more]), Refused)
     assert "its own files know of none" in world.first.store.log()[-1].detail
 
@@ -348,7 +348,7 @@ def test_what_a_silo_has_seen_of_another(worlds, tmp_path):
 def test_a_voucher_says_no_more_than_it_has_to(world, unsure):
     _, asked = unsure
     told = messages.read(vouchers(world, asked, ["s1"])[0][64:])
-    assert told == Voucher(world.agreement.digest, 1, 0, messages.read(asked[64:]).nonce, ())
+    assert told == Voucher(world.agreement.digest, 1, 0, messages.read(asked[64:]).nonce, {})
 
 
 def test_a_directory_that_has_forgotten_another_run_is_refused_too(worlds, world, tmp_path, draws):

@@ -9,17 +9,19 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
-from dpadmm.federation.columns import encoding_of, profile_terms, released_profile
+from dpadmm.federation.columns import encoding_of, released_profile
 from dpadmm.federation.keys import open_envelope
-from dpadmm.federation.messages import Join, Joined, Refused, Step, Stepped
+from dpadmm.federation.messages import Answer, Join, Joined, Refused, Step, Vector
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.federation.silo import Silo
+from dpadmm.federation.silo_files import counted_columns
 from dpadmm.federation.silo_store import SiloStore
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Budget
+from dpadmm.privacy.protection import View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
@@ -35,7 +37,14 @@ STAR = {"method": "fp-federated", "settings": {"gamma": 1.0}}
 
 def make(worlds, place, **terms):
     """Return three silos, all joined to each other, that count their columns first."""
-    return worlds.make(place, **({"edges": COMPLETE} | worlds.COUNTED | terms))
+    return worlds.make(place, **({"edges": COMPLETE} | counting(worlds, terms)))
+
+
+def counting(worlds, change):
+    """Return terms with a round 0, and these changes of them or of what is counted."""
+    own = {name: change[name] for name in change.keys() & {"share", "n_numeric", "n_categorical", "size"}}
+    others = {name: value for name, value in change.items() if name not in own}
+    return worlds.COUNTED | {"profile": replace(worlds.COUNTED["profile"], **own)} | others
 
 
 def told(silo, envelope):
@@ -45,12 +54,12 @@ def told(silo, envelope):
 
 def invite(world, agreement=None):
     """Return an invitation."""
-    return world.key.seal(Join((agreement or world.agreement).as_json()).encode())
+    return world.key.seal(Join(agreement or world.agreement).encode())
 
 
 def ask(world, k, agent=0, inbox=NOTHING, relay=()):
     """Return a request for a round."""
-    return world.key.seal(Step(world.agreement.digest, agent, k, np.asarray(inbox), tuple(relay)).encode())
+    return world.key.seal(Step(world.agreement.digest, agent, k, Vector.of(np.asarray(inbox)), tuple(relay)).encode())
 
 
 def joined(world):
@@ -76,7 +85,7 @@ def refused(world, envelope, words, releases):
 
 def forged(world, agent, counts):
     """Return counts that a registered but malicious silo signs."""
-    answer = Stepped(world.agreement.digest, agent, 0, np.asarray(counts, dtype=np.float64))
+    answer = Answer(world.agreement.digest, agent, 0, Vector.of(np.asarray(counts, dtype=np.float64)))
     return world.silos[f"s{agent}"].key.seal(answer.encode())
 
 
@@ -100,16 +109,15 @@ def draws_of(monkeypatch):
     [
         ({"reach": 0.0}, "needs a reach above 0"),
         ({"reach": -0.5}, "reach"),
-        ({"profile_share": 1.0}, "profile_share"),
-        ({"profile_share": -0.1}, "profile_share"),
-        ({"profile_share": 0.0}, "are for terms with a profile_share"),
+        ({"share": 1.0}, "share"),
+        ({"share": -0.1}, "share"),
         ({"n_numeric": 0}, "needs the n_numeric"),
-        ({"n_counts": 5}, "needs the n_numeric"),
+        ({"size": 5}, "needs the n_numeric"),
     ],
 )
 def test_terms_about_columns_that_contradict_themselves(worlds, world, change, words):
     with pytest.raises(InputError, match=words):
-        replace(world.agreement, **(worlds.COUNTED | change))
+        replace(world.agreement, **counting(worlds, change))
 
 
 @pytest.mark.parametrize(
@@ -125,12 +133,12 @@ def test_terms_about_columns_that_contradict_themselves(worlds, world, change, w
             },
             "plain Gaussian noise",
         ),
-        ({"n_counts": 2**21}, "fit into a message"),
+        ({"size": 2**21}, "fit into a message"),
     ],
 )
 def test_methods_that_cannot_share_their_budget_with_round_zero(worlds, world, change, words):
     with pytest.raises(InputError, match=words):
-        agreed_run(replace(world.agreement, **(worlds.COUNTED | change)))
+        agreed_run(replace(world.agreement, **counting(worlds, change)))
 
 
 def test_terms_with_and_without_round_zero_have_different_digests(worlds, world):
@@ -141,7 +149,7 @@ def test_terms_with_and_without_round_zero_have_different_digests(worlds, world)
 
 @pytest.mark.parametrize(("kind", "share"), [({}, 0.2), (STAR, 0.01), (BARE, 0.5)])
 def test_round_zero_is_paid_for_from_the_same_epsilon(worlds, tmp_path, kind, share):
-    terms = agreed_run(make(worlds, tmp_path, **kind, profile_share=share).agreement)
+    terms = agreed_run(make(worlds, tmp_path, **kind, share=share).agreement)
     assert terms.epsilon(0, -1) == 0
     assert terms.releases(0, 0)[0].certificate.theorem == "C11"
     assert 0 < terms.epsilon(0, 0) < terms.epsilon(0, 1) < terms.epsilon(0, 4)
@@ -150,7 +158,7 @@ def test_round_zero_is_paid_for_from_the_same_epsilon(worlds, tmp_path, kind, sh
     assert terms.epsilon(0, 0) == pytest.approx(compose(terms.releases(0, 0)).epsilon(1e-5), rel=1e-12)
 
 
-@pytest.mark.parametrize("change", [{"n_numeric": 2}, {"n_counts": 62}, {"n_categorical": 1}])
+@pytest.mark.parametrize("change", [{"n_numeric": 2}, {"size": 62}, {"n_categorical": 1}])
 def test_other_columns_than_the_schemas_are_refused(worlds, tmp_path, change):
     """Fewer columns would mean less noise."""
     world = make(worlds, tmp_path, approves=False, **change)
@@ -164,13 +172,13 @@ def test_other_columns_than_the_schemas_are_refused(worlds, tmp_path, change):
 def test_bare_counts_need_trust(worlds, tmp_path):
     world = make(worlds, tmp_path, **BARE)
     joined(world)
-    replace(world.first.policy, trusts_coordinator=False).save(world.first.files.policy)
+    worlds.changed(world.first.policy, view=View.EAVESDROPPER).save(world.first.files.policy)
     refused(world, ask(world, 0), "does not trust", releases=0)
 
 
 def test_the_least_noise_holds_for_counts(worlds, tmp_path):
     """A large share: the counts are the release with the least noise."""
-    world = make(worlds, tmp_path, profile_share=0.99)
+    world = make(worlds, tmp_path, share=0.99)
     ratios = [release.noise_ratio for release in agreed_run(world.agreement).all_releases(0)]
     assert ratios[0] == min(ratios) < ratios[1]
     joined(world)
@@ -198,7 +206,7 @@ def test_round_zero_comes_first_and_is_answered_once(worlds, tmp_path, kind):
     refused(world, ask(world, 0, inbox=np.ones((1, 3))), "request must be empty", releases=0)
     refused(world, ask(world, 0, relay=[b"x" * 100]), "request must be empty", releases=0)
     first = world.first.answer(ask(world, 0))
-    assert isinstance(messages.read(first[64:]), Stepped)
+    assert isinstance(messages.read(first[64:]), Answer)
     assert world.first.answer(ask(world, 0)) == first
     refused(world, ask(world, 0, inbox=np.zeros((0, 4))), "already answered, to a different request", releases=1)
     world = worlds.reopened(world)
@@ -234,7 +242,7 @@ def test_a_failing_machine_does_not_end_round_zero(worlds, tmp_path, monkeypatch
         patch.setattr(Silo, "_compute", full)
         with pytest.raises(OSError, match="no space"):
             world.first.answer(ask(world, 0))
-    assert isinstance(told(worlds.reopened(world).first, ask(world, 0)), Stepped)
+    assert isinstance(told(worlds.reopened(world).first, ask(world, 0)), Answer)
     assert world.statement("s0").releases == 1
 
 
@@ -244,7 +252,7 @@ def test_only_noisy_counts_leave(worlds, tmp_path):
     terms = agreed_run(world.agreement)
     for agent, envelope in enumerate(counted(world)):
         release = terms.releases(agent, 0)[0]
-        noisy, bare = messages.read(envelope[64:]).vector, world.silos[f"s{agent}"]._records().counts()
+        noisy, bare = messages.read(envelope[64:]).values.array, world.silos[f"s{agent}"]._records().counts()
         assert np.all(noisy % release.certificate.grid == 0)
         assert np.std(noisy - bare) == pytest.approx(release.noise_std, rel=0.5)
         assert bare.sum() == 3 * world.agreement.participants[agent].records
@@ -272,7 +280,7 @@ def test_the_relay_cannot_change_leave_out_or_invent_counts(worlds, tmp_path):
         (np.zeros(3), "shape"),
     ):
         refused(world, ask(world, 1, relay=[answers[0], forged(world, 1, wrong), answers[2]]), words, releases=1)
-    assert isinstance(told(world.first, ask(world, 1, relay=answers)), Stepped)
+    assert isinstance(told(world.first, ask(world, 1, relay=answers)), Answer)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +294,7 @@ def test_bad_counts_from_the_coordinator(worlds, tmp_path, vector, words):
     refused(world, ask(world, 1, inbox=[vector]), words, releases=1)
     refused(world, ask(world, 1), "counts have shape", releases=1)
     refused(world, ask(world, 1, inbox=np.ones((1, 96)), relay=[b"x" * 100]), "no relayed messages", releases=1)
-    assert isinstance(told(world.first, ask(world, 1, inbox=np.ones((1, 96)))), Stepped)
+    assert isinstance(told(world.first, ask(world, 1, inbox=np.ones((1, 96)))), Answer)
 
 
 def test_counts_once_taken_stay(worlds, tmp_path):
@@ -300,7 +308,7 @@ def test_counts_once_taken_stay(worlds, tmp_path):
     assert world.first.answer(ask(world, 1, inbox=np.full((1, 96), 5.0))) == first
     state = world.first.store.last(world.agreement.digest)[1]
     np.testing.assert_array_equal(state[0], 5.0)
-    assert isinstance(told(world.first, ask(world, 2, inbox=np.zeros((1, 3)))), Stepped)
+    assert isinstance(told(world.first, ask(world, 2, inbox=np.zeros((1, 3)))), Answer)
     np.testing.assert_array_equal(world.first.store.last(world.agreement.digest)[1][0], 5.0)
 
 
@@ -315,7 +323,7 @@ def test_counts_of_a_step_that_was_never_stored_are_not_used_later(worlds, tmp_p
                 patch.setattr(SiloStore, "store", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
                 with pytest.raises(OSError, match="no space"):
                     world.first.answer(ask(world, 1, inbox=np.linspace(0, 90, 96)[None]))
-        answers[place] = told(world.first, ask(world, 1, inbox=np.linspace(90, 0, 96)[None])).vector
+        answers[place] = told(world.first, ask(world, 1, inbox=np.linspace(90, 0, 96)[None])).values.array
     np.testing.assert_array_equal(answers["calm"], answers["failing"])
 
 
@@ -423,4 +431,5 @@ def test_the_rule_stop_in_round_zero(worlds, tmp_path):
 
 
 def test_what_silo_show_prints_is_what_terms_need(worlds):
-    assert profile_terms(worlds.SCHEMA) == {"n_numeric": 3, "n_categorical": 0, "n_counts": 96}
+    made = counted_columns(worlds.SCHEMA, 0.2)
+    assert (made.n_numeric, made.n_categorical, made.size) == (3, 0, 96)

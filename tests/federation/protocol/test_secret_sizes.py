@@ -12,7 +12,6 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
 from dpadmm.federation.columns import encoding_of, released_profile
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.refusal import Refusal
@@ -36,8 +35,8 @@ NOMINAL = 45  # of each silo
 
 def make(worlds, place, sizes=SIZES, **terms):
     """Return a federation whose terms give every silo the same nominal number of records."""
-    sums = {"method": "noisy-gradients", "settings": {"step": 0.5}, "edges": (), "relation": "add-or-remove"}
-    rules = {"relation": Relation.ADD_OR_REMOVE, "trusts_coordinator": True}
+    sums = {"method": "noisy-gradients", "settings": {"step": 0.5}, "edges": (), "relation": Relation.ADD_OR_REMOVE}
+    rules = {"relation": Relation.ADD_OR_REMOVE, "view": View.PUBLIC}
     return worlds.make(place, sizes=sizes, nominal=NOMINAL, policy=rules, **(sums | terms))
 
 
@@ -91,9 +90,9 @@ def test_what_is_told_does_not_depend_on_the_sizes(worlds, tmp_path):
 
 
 def test_a_silos_entry_tells_its_size_only_where_that_is_public(worlds, tmp_path):
-    assert SiloEntry.of(make(worlds, tmp_path / "secret", approves=False).first).records is None
+    assert make(worlds, tmp_path / "secret", approves=False).first.entry().records is None
     public = worlds.make(tmp_path / "public", approves=False)
-    assert SiloEntry.of(public.first).records == public.first.records
+    assert public.first.entry().records == public.first.records
 
 
 def test_no_silo_refuses_by_its_size_and_all_refuse_the_other_relation(worlds, tmp_path):
@@ -102,28 +101,25 @@ def test_no_silo_refuses_by_its_size_and_all_refuse_the_other_relation(worlds, t
         people = tuple(replace(each, records=records) for each in world.agreement.participants)
         world.approve(replace(world.agreement, run=f"of {records}", participants=people))
     with pytest.raises(Refusal, match="add-or-remove neighbours only"):
-        world.first.approve(replace(world.agreement, relation="replace-one"))
+        world.first.approve(worlds.changed(world.agreement, relation=Relation.REPLACE_ONE))
 
 
 def test_a_silo_for_replaced_records_refuses_terms_for_added_ones(worlds, tmp_path):
-    world = worlds.make(tmp_path, "noisy-gradients", {"step": 0.5}, edges=(), policy={"trusts_coordinator": True})
+    world = worlds.make(tmp_path, "noisy-gradients", {"step": 0.5}, edges=(), policy={"view": View.PUBLIC})
     with pytest.raises(Refusal, match="replace-one neighbours only"):
-        world.first.approve(replace(world.agreement, relation="add-or-remove"))
+        world.first.approve(worlds.changed(world.agreement, relation=Relation.ADD_OR_REMOVE))
 
 
 def test_other_methods_and_relations_are_refused(worlds, tmp_path):
     terms = make(worlds, tmp_path, approves=False).agreement
     with pytest.raises(InputError, match="fp-coordinator is not certified for add-or-remove"):
         agreed_run(replace(terms, method="fp-coordinator", settings=(("gamma", 1.0),)))
-    with pytest.raises(InputError, match="relation must be"):
-        replace(terms, relation="add-remove")
 
 
 def test_the_certificate_is_half_of_that_for_replaced_records(worlds, tmp_path):
     terms = make(worlds, tmp_path, approves=False).agreement
-    added, replaced = (
-        next(iter(agreed_run(each).plan)).certificate for each in (terms, replace(terms, relation="replace-one"))
-    )
+    both = terms, worlds.changed(terms, relation=Relation.REPLACE_ONE)
+    added, replaced = (next(iter(agreed_run(each).plan)).certificate for each in both)
     assert added.bound == pytest.approx(replaced.bound / 2, rel=1e-6)
     assert (added.protection.relation, added.protection.view) == (Relation.ADD_OR_REMOVE, View.PUBLIC)
 
@@ -132,7 +128,7 @@ def test_the_relation_of_terms_is_read_back(worlds, tmp_path):
     terms = make(worlds, tmp_path, approves=False).agreement
     write_federation(tmp_path / "f.toml", terms)
     assert read_federation(tmp_path / "f.toml") == Agreement.from_json(terms.as_json()) == terms
-    assert Policy.load(tmp_path / "s0" / "policy.toml").relation is Relation.ADD_OR_REMOVE
+    assert Policy.load(tmp_path / "s0" / "policy.toml").protection.relation is Relation.ADD_OR_REMOVE
 
 
 def test_a_plan_writes_the_relation_into_the_terms(monkeypatch):
@@ -144,5 +140,4 @@ def test_a_plan_writes_the_relation_into_the_terms(monkeypatch):
     made = plan(Task(sizes=(NOMINAL,) * 2, dimension=3, loss=Logistic(), target=target, protection=hidden))
     people = tuple(Participant(f"s{i}", NOMINAL, f"{i}" * 64) for i in range(2))
     terms = federation_terms(made, "planned", people, "a" * 64, "b" * 64)
-    assert terms.relation == "add-or-remove"
     assert agreed_run(terms).plan.account().protection.relation is Relation.ADD_OR_REMOVE

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from dpadmm.federation import durable, messages
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.drive import Drive
-from dpadmm.federation.messages import Masked, Stepped
+from dpadmm.federation.keys import SIGNATURE_BYTES
+from dpadmm.federation.messages import Answer
 from dpadmm.federation.silo import Silo
 from dpadmm.noise.masks import MaskKey
 from dpadmm.privacy.ledger import store
@@ -151,8 +152,8 @@ def ended(world, coordinator, transport) -> End:
             ledger.verify()
             ledgers.append((ledger.statement().releases, ledger.statement().spent_epsilon))
     for one in transport.carried:
-        told = None if one.is_request else messages.read(one.envelope[messages.SIGNATURE_BYTES :])
-        if isinstance(told, Stepped | Masked):
+        told = None if one.is_request else messages.read(one.envelope[SIGNATURE_BYTES:])
+        if isinstance(told, Answer):
             left.setdefault((told.round, told.agent), set()).add(one.envelope)
     has_other_steps = coordinator.terms.is_graph or coordinator.terms.is_masked  # a silo's steps are the same on a star
     return End(has_other_steps, coordinator.estimates().tolist(), answers, stored, ledgers, left)

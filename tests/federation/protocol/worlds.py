@@ -1,5 +1,6 @@
 """A small federation in a folder: tables, silos, a coordinator's key, agreed terms, and what carries their messages."""
 
+import json
 import shutil
 import time
 from collections.abc import Iterable
@@ -10,35 +11,36 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from tests.contracts.in_memory import Carried, Crashed, InMemory, at_once  # noqa: F401 - for the tests
+from tests.protections import changed, nested
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.federation import messages
-from dpadmm.federation.agreement import Aggregation, Agreement, NoiseOrigin, Participant
-from dpadmm.federation.columns import profile_terms
+from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.drive import Drive
 from dpadmm.federation.keys import SigningKey, fingerprint, open_envelope
-from dpadmm.federation.messages import Join, Keyed, Step
+from dpadmm.federation.messages import Join, Joined, Step, Vector
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles, schema_digest
+from dpadmm.federation.silo_files import SiloFiles, counted_columns, schema_digest
 from dpadmm.federation.terms import agreed_run
 from dpadmm.federation.vouching import Session
 from dpadmm.methods.base import federated
 from dpadmm.noise.masks import MaskKey, Words
 from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 
 SCHEMA = Schema((Numeric("a", -3, 3), Numeric("b", -3, 3), Numeric("c", -3, 3)), ThresholdLabel("y", 0), constant=None)
-COUNTED = {"reach": 0.6, "profile_share": 0.2, **profile_terms(SCHEMA)}
+COUNTED = {"reach": 0.6, "profile": counted_columns(SCHEMA, 0.2)}
 """Terms with a round 0."""
 
 TRUSTING = ("consensus", "consensus-gaussian", "fp-coordinator", "noisy-gradients")
-MASKED = {"aggregation": Aggregation.MASKED, "edges": ()}
+MASKED = {"view": View.AGGREGATE, "edges": ()}
 """Terms under which messages leave under masks."""
 
 
@@ -119,13 +121,17 @@ class World:
 
     def invite(self, agreement: Agreement | None = None) -> bytes:
         """Return an invitation."""
-        return self.key.seal(Join((agreement or self.agreement).as_json()).encode())
+        return self.key.seal(Join(agreement or self.agreement).encode())
+
+    def forged(self, plain: object) -> bytes:
+        """Return a signed invitation to terms that are any plain value."""
+        return self.key.seal(json.dumps({"kind": "Join", "version": messages.VERSION, "terms": plain}).encode())
 
     def ask(self, k: int, agent: int = 0, inbox=None, relay=(), agreement: Agreement | None = None) -> bytes:
         """Return a request for a round."""
         terms = agreement or self.agreement
         carried = np.zeros((0, 3)) if inbox is None else np.asarray(inbox)
-        return self.key.seal(Step(terms.digest, agent, k, carried, tuple(relay)).encode())
+        return self.key.seal(Step(terms.digest, agent, k, Vector.of(carried), tuple(relay)).encode())
 
     def roster(self) -> list[bytes]:
         """Let all silos join; return the messages by which they do, with their mask keys."""
@@ -135,15 +141,15 @@ class World:
         """Return the mask keys and, by silo and round, the words of noisy gradients, as they are on the wire."""
         roster, found = self.roster(), {}
         for agent, name in enumerate(self.silos):
-            found[agent, 1] = self.told(name, self.ask(1, agent, relay=roster)).words
-            found[agent, 2] = self.told(name, self.ask(2, agent, inbox=np.zeros((2, 3)))).words
+            found[agent, 1] = self.told(name, self.ask(1, agent, relay=roster)).values.array
+            found[agent, 2] = self.told(name, self.ask(2, agent, inbox=np.zeros((2, 3)))).values.array
         return roster, found
 
     def keyed(self, number: int, key: SigningKey | None = None, **change) -> bytes:
         """Return what silo `number` might sign to join under masks: with any key, for any terms."""
         terms, public = agreed_run(self.agreement), MaskKey.create().public
         usual = {"digest": terms.agreement.digest, "agent": number, "plan": terms.mark, "mask_key": public}
-        return (key or self.silos[f"s{number}"].key).seal(Keyed(**(usual | change)).encode())
+        return (key or self.silos[f"s{number}"].key).seal(Joined(**(usual | change)).encode())
 
     def problem(self, agreement: Agreement | None = None) -> Problem:
         """Return the problem of these terms with all data in one place, for comparison."""
@@ -188,15 +194,18 @@ def make(
     """Make a federation on a path of silos; `nominal`: what the terms say instead of each silo's records."""
     place.mkdir(parents=True, exist_ok=True)
     SCHEMA.save(place / "schema.json")
-    silos, people, is_masked = {}, [], terms.get("aggregation") is Aggregation.MASKED
+    silos, people, is_masked = {}, [], terms.get("view") is View.AGGREGATE
     for name, table in tables(sizes).items():
         table.to_csv(place / f"{name}.csv", index=False)
-        trusts = method in TRUSTING and not is_masked
-        rules = {"methods": tuple(federated()), "trusts_coordinator": trusts, "noise": noise}
+        trusted = View.PUBLIC if method in TRUSTING else View.EAVESDROPPER
+        rules = {"methods": tuple(federated()), "view": View.AGGREGATE if is_masked else trusted, "noise": noise}
         mine = Policy(
-            name=name, data=str(place / f"{name}.csv"), schema=str(place / "schema.json"), **(rules | (policy or {}))
+            name=name,
+            data=str(place / f"{name}.csv"),
+            schema=str(place / "schema.json"),
+            **nested(Protection(), rules | (policy or {})),
         )
-        SiloFiles(place / name).create(mine, *budget, is_summed=is_masked)
+        SiloFiles(place / name).create(mine, *budget)
         silos[name] = alone(place / name)
         people.append(Participant(name, nominal or len(table), silos[name].public_key))
     key = SigningKey.create(place / "coordinator.key")
@@ -209,7 +218,7 @@ def make(
         schema=schema_digest(place / "schema.json"),
         dimension=3,
         noise=noise,
-        **(standard | {"edges": path(len(people))} | terms),
+        **nested(Protection(), standard | {"edges": path(len(people))} | terms),
     )
     world = World(place, agreement, key, silos)
     if approves:
@@ -302,7 +311,7 @@ def later_terms(world: World, run: str = "later", **change) -> Agreement:
         replace(each, records=world.silos[each.name].records, key=world.silos[each.name].public_key)
         for each in world.agreement.participants
     )
-    return replace(world.agreement, run=run, participants=people, **change)
+    return changed(world.agreement, run=run, participants=people, **change)
 
 
 def answered(world: World, rounds: int = 1) -> list[bytes]:

@@ -4,7 +4,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.data.examples import Planted
-from dpadmm.data.partition import EncodedTable, checked_generator
+from dpadmm.data.partition import EncodedTable, check_generator
 from dpadmm.errors import InputError
 
 
@@ -37,7 +37,7 @@ def sparse_regression(
         raise InputError(f"support must be at most the dimension {width}, got {support}.")
     checks.non_negative("noise_std", noise_std)
     checks.positive("magnitude", magnitude)
-    generator = checked_generator(rng)
+    generator = check_generator(rng)
     truth = np.zeros(width)
     truth[generator.choice(width, size=support, replace=False)] = generator.uniform(-1, 1, support) * magnitude
     features = generator.standard_normal((rows, width))

@@ -6,7 +6,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import shown
-from dpadmm.data.partition import EncodedTable, Rows, checked_generator
+from dpadmm.data.partition import EncodedTable, Rows, check_generator
 from dpadmm.errors import InputError
 
 
@@ -26,7 +26,7 @@ def split(n_rows: int, rng: np.random.Generator, *, train_fraction: float = 0.7)
             f"train_fraction {shown(train_fraction)} of {rows} rows leaves one side empty; "
             "use more rows or another fraction."
         )
-    order = checked_generator(rng).permutation(rows)
+    order = check_generator(rng).permutation(rows)
     return np.sort(order[:size]), np.sort(order[size:])
 
 

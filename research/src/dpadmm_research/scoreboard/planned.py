@@ -6,17 +6,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.training import Outcome
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import ScreenedCells, screen_cells
 from dpadmm.noise import SimulatedSampler
-from dpadmm.planner.carrying import PlanOutcome, carry_out
 from dpadmm.planner.planner import Plan, plan
 from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, log_loss_of
+from dpadmm.testing import run_plan
 from dpadmm_research.reproduction.figure import Order
 from dpadmm_research.reproduction.table import Reading, Rows, Table
 from dpadmm_research.scoreboard.entries import VIEWS
@@ -88,9 +89,11 @@ def compute_planned(view: View, order: Order) -> Table:
         made = default_plan(read.silos.sizes, view, epsilon)
         begin = time.process_time()
         seeds = range(FIRST_SEED + order.seed, FIRST_SEED + order.seed + runs)
-        done = [carry_out(made, read.silos, SimulatedSampler(seed), progress=False) for seed in seeds]
+        done = [run_plan(made, read.silos, SimulatedSampler(seed), progress=False) for seed in seeds]
         seconds = (time.process_time() - begin) / runs
-        train, test = (np.array([row_losses(outcome, cells) for outcome in done]) for cells in (read.train, read.test))
+        train, test = (
+            np.array([row_losses(made, outcome, cells) for outcome in done]) for cells in (read.train, read.test)
+        )
         scores = {TRAIN: train.mean(axis=1), TEST: test.mean(axis=1), ERROR: (test >= np.log(2)).mean(axis=1)}
         for metric, values in scores.items():
             rows.add(**facts, metric=metric, values=values)
@@ -101,9 +104,9 @@ def compute_planned(view: View, order: Order) -> Table:
     return rows.table()
 
 
-def row_losses(outcome: PlanOutcome, cells: ScreenedCells) -> Floats:
+def row_losses(made: Plan, outcome: Outcome, cells: ScreenedCells) -> Floats:
     """Return -log of the probability that a model gives to the true label of every row, by its own loss's link."""
-    loss, encoding = outcome.plan.task.loss, outcome.encoding
+    loss, encoding = made.task.loss, outcome.encoding
     assert isinstance(loss, Logistic)
     assert encoding is not None
     return log_loss_of(loss, np.asarray(cells.rows(encoding) @ outcome.model), cells.labels)

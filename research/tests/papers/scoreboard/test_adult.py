@@ -6,8 +6,8 @@ import pytest
 from dpadmm import PrivateLogisticRegression
 from dpadmm.estimators import SimulatedNoiseWarning
 from dpadmm.noise import SimulatedSampler
-from dpadmm.planner.carrying import carry_out
 from dpadmm.privacy.curves import m_of
+from dpadmm.testing import run_plan
 from dpadmm_research.reproduction.figure import Order, Size
 from dpadmm_research.scoreboard.adult import GROUPS
 from dpadmm_research.scoreboard.bout import Bout, Choice
@@ -84,9 +84,9 @@ def test_the_product_is_what_an_estimator_gives_that_is_told_no_more(view):
     read = Read.of(data)
     made = default_plan(read.silos.sizes, view, 5.0)
     assert made.as_json() == model.plan_.as_json()
-    done = carry_out(made, read.silos, SimulatedSampler(3), progress=False)
+    done = run_plan(made, read.silos, SimulatedSampler(3), progress=False)
     positive = model.predict_proba(data.train_table)[:, 1]
     right = np.where(data.train.data.labels > 0, positive, 1 - positive)
-    np.testing.assert_allclose(row_losses(done, read.train), -np.log(right), rtol=1e-6)
+    np.testing.assert_allclose(row_losses(made, done, read.train), -np.log(right), rtol=1e-6)
     silos = data.train.silos(SILOS)
     assert read.silos.sizes == tuple(silos.sizes.tolist())

@@ -12,12 +12,11 @@ from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.https.client import Address, open_client, read_at_most
 from dpadmm.federation.https.connection_errors import FAILURES, CoordinatorUnavailable, describe_failure
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import LARGEST_BODY, Join, Register
-from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
+from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy, SiloEntry
 from dpadmm.federation.refusal import Refusal, printable
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import Records, SiloFiles
@@ -46,7 +45,7 @@ class OwnerRules:
 
 def create_silo(invitation: Invitation, directory: Path, rules: OwnerRules) -> Records:
     """Create the silo that an invitation is for, whole or not at all; nothing is overwritten."""
-    view = View(invitation.view)
+    view = invitation.protection.view
     if (view is View.PUBLIC) != rules.trusts_coordinator:
         raise InputError(
             f"In the study {invitation.study!r} messages without noise go to the coordinator, who adds the noise: join "
@@ -66,23 +65,19 @@ def create_silo(invitation: Invitation, directory: Path, rules: OwnerRules) -> R
         written=rules.written,
         methods=FULLY_CERTIFIED + SUMMED * (view is not View.EAVESDROPPER),
         least_noise=rules.least_noise,
-        trusts_coordinator=rules.trusts_coordinator,
         screening=rules.screening,
-        relation=invitation.protection.relation,
-        records_per_person=invitation.records_per_person,
-        silos_per_person=invitation.silos_per_person,
-        colluders=invitation.protection.n_colluders if view is View.AGGREGATE else 1,
+        protection=invitation.protection,
     )
     with tempfile.TemporaryDirectory() as folder:
         schema = Path(folder) / "schema.json"
         schema.write_text(invitation.schema, encoding="utf-8")
-        policy, is_summed = replace(policy, schema=str(schema)), view is View.AGGREGATE
-        return SiloFiles(directory).create(policy, rules.budget_epsilon, invitation.delta, is_summed=is_summed)
+        policy = replace(policy, schema=str(schema))
+        return SiloFiles(directory).create(policy, rules.budget_epsilon, invitation.delta)
 
 
 def check_silo(invitation: Invitation, silo: Silo) -> SiloEntry:
     """Return the entry of a silo that is there already; refuse one that the study cannot take."""
-    entry = SiloEntry.of(silo)
+    entry = silo.entry()
     if entry.name != invitation.silo:
         raise InputError(f"The invitation is for {invitation.silo!r}; this silo is called {entry.name!r}.")
     if entry.schema != invitation.table.digest:
@@ -100,7 +95,7 @@ class InvitedSilo:
 
     def register(self) -> None:
         """Send the coordinator what terms are drafted from; sending it twice counts once."""
-        entry = Register(self.invitation.study, self.invitation.silo, SiloEntry.of(self.silo).text())
+        entry = Register(self.invitation.study, self.invitation.silo, self.silo.entry())
         self._request("PUT", "/entry", self.silo.key.seal(entry.encode()))
 
     def terms(self) -> Agreement | None:
@@ -111,9 +106,8 @@ class InvitedSilo:
         message = messages.read(open_envelope(envelope, asked.coordinator))
         if not isinstance(message, Join):
             raise Refusal("The coordinator sent something other than terms.")
-        terms = Agreement.from_json(message.terms)
-        self.check_study(terms)
-        return terms
+        self.check_study(message.terms)
+        return message.terms
 
     def check_study(self, terms: Agreement) -> None:
         """Refuse terms about something else than the study, before anything is computed from them."""

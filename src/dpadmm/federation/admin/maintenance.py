@@ -15,9 +15,8 @@ from dpadmm.federation import identity
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.entry import SiloEntry
 from dpadmm.federation.keys import SigningKey, fingerprint
-from dpadmm.federation.policy import Policy
+from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import Records, SiloFiles, policy_records
@@ -84,10 +83,10 @@ def change_data(files: SiloFiles, policy: Policy, *, may_close: bool) -> DataCha
         is_read_otherwise = replace(silo.policy, data=policy.data, written=policy.written) != policy
         closed = _close(silo, NEW_DATA, may_close=may_close) if is_new or is_read_otherwise else ()
         ledger.add_version([records.table])
-        SiloEntry.told_by(files, policy, silo.public_key, records.number).save(files.entry)
+        files.entry_of(policy, silo.public_key, records.number).save(files.entry)
         if silo.policy != policy:
             policy.save(files.policy)
-        number = records.number if policy.relation.has_public_sizes else None
+        number = records.number if policy.protection.relation.has_public_sizes else None
         return DataChange(is_new, number, closed, _unfit(silo, records), ledger.statement(), records.cells.notes)
 
 
@@ -144,9 +143,9 @@ def rotate_silo_key(files: SiloFiles, *, is_old_kept: bool, may_close: bool) -> 
 def _entry(files: SiloFiles, policy: Policy) -> SiloEntry:
     """Return a silo's entry, by the number of records that it has told before; the table need not be there."""
     known = SiloEntry.load(files.entry).records if files.entry.exists() else None
-    if known is None and policy.relation.has_public_sizes:
+    if known is None and policy.protection.relation.has_public_sizes:
         known = policy_records(policy, files.schema).number
-    return SiloEntry.told_by(files, policy, SigningKey.load(files.key).public, known or 0)
+    return files.entry_of(policy, SigningKey.load(files.key).public, known or 0)
 
 
 def rotate_coordinator_key(files: CoordinatorFiles, *, is_old_kept: bool, may_close: bool) -> KeyChange:

@@ -17,7 +17,6 @@ from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges, write_federation
-from dpadmm.federation.columns import profile_terms
 from dpadmm.federation.coordinator import Progress
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.https.processes import Process
@@ -28,9 +27,9 @@ from dpadmm.federation.outcome import FederationOutcome
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.refusal import FederationStopped
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles, schema_digest
-from dpadmm.federation.terms import SOFTMAX
+from dpadmm.federation.silo_files import SiloFiles, counted_columns, schema_digest
 from dpadmm.methods.p_admm import PADMM
+from dpadmm.problems.losses import Logistic, Softmax
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,14 +92,11 @@ def prepare_rehearsal(
     build: Callable[[Sequence[Participant], str, str], Agreement],
     policy: Callable[[str, Path, Path], Policy],
     budget: tuple[float, float],
-    *,
-    is_summed: bool = False,
 ) -> Rehearsal:
     """Make a coordinator and the silos, write the tables and the federation file, and let all silos approve the terms.
 
     build: from participants, the coordinator's key and the schema's digest to the terms. policy: from a silo's name,
-    table and schema file to its rules. budget: epsilon and delta of every silo's ledger. is_summed: whether
-    these count against those who see sums under masks alone.
+    table and schema file to its rules. budget: epsilon and delta of every silo's ledger.
     """
     _check_names(list(tables))
     coordinator = CoordinatorFiles(place / "coordinator")
@@ -111,7 +107,7 @@ def prepare_rehearsal(
         data = place / f"{name}.csv"
         table.to_csv(data, index=False)
         files = SiloFiles(place / name)
-        records = files.create(policy(name, data, place / "schema.json"), *budget, is_summed=is_summed)
+        records = files.create(policy(name, data, place / "schema.json"), *budget)
         with closing(Silo(files.directory)) as silo:
             people.append(Participant(name, records.number, silo.public_key))
         silos[name] = files
@@ -237,7 +233,8 @@ def p_admm_terms(
     reach, profile_share: how rows are encoded, class_weights: what those of each class count, see `Agreement`.
     """
 
-    classes = len(schema.label.classes) if len(schema.label.classes) > 2 else 0
+    loss = Softmax(len(schema.label.classes)) if len(schema.label.classes) > 2 else Logistic()
+    vectors = loss.n_classes if isinstance(loss, Softmax) else 1
 
     def build(people: Sequence[Participant], coordinator: str, digest: str) -> Agreement:
         return Agreement(
@@ -250,18 +247,16 @@ def p_admm_terms(
             participants=tuple(people),
             coordinator=coordinator,
             schema=digest,
-            dimension=max(classes, 1) * schema.dimension,
+            dimension=vectors * schema.dimension,
             row_norm=schema.row_norm,
             edges=tuple(named_edges("ring", len(people))),
             mu=mu,
             noise=NoiseOrigin.TEST,
             seed=7,
             reach=reach,
-            profile_share=profile_share,
-            classes=classes,
+            profile=counted_columns(schema, profile_share) if profile_share else None,
             class_weights=tuple(class_weights),
-            loss=SOFTMAX if classes else "logistic",
-            **(profile_terms(schema) if profile_share else {}),
+            loss=loss,
         )
 
     return build

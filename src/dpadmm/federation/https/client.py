@@ -22,7 +22,7 @@ from dpadmm.federation.https.process_status import SiloProcess, publish_status
 from dpadmm.federation.https.processes import StopRequested, StopSignals
 from dpadmm.federation.https.queue import POLL_SECONDS
 from dpadmm.federation.https.tls import client_context
-from dpadmm.federation.keys import SigningKey
+from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey
 from dpadmm.federation.locks import sole
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.silo import Silo
@@ -107,7 +107,7 @@ class SiloClient:
         if request is None:
             self.signals.sleep(RETRY_SECONDS[0])  # in case polls come back at once
             return
-        self._send(client, messages.mark(request[messages.SIGNATURE_BYTES :]), self.silo.answer(request))
+        self._send(client, messages.mark(request[SIGNATURE_BYTES:]), self.silo.answer(request))
         self.status = replace(self.status, answered=now())
 
     def _send(self, client: httpx.Client, mark: str, reply: bytes) -> None:

@@ -10,6 +10,7 @@ from queue import Empty, Queue
 
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.keys import split
 from dpadmm.federation.sizes import largest_answer
 from dpadmm.federation.transport import Interrupted
 
@@ -102,7 +103,7 @@ class MessageQueue:
 
     def put(self, key: str, envelope: bytes, run: RunQueue) -> None:
         """Keep a request to a silo while its run is open; the same request twice is one."""
-        mark = messages.mark(messages.split(envelope)[1])
+        mark = messages.mark(split(envelope)[1])
         with self._lock:
             if run not in self._runs:
                 return

@@ -13,7 +13,7 @@ from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import BudgetError, InputError, ResumeError
 from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.planner import Task, carry_out, plan
+from dpadmm.planner import Task, plan
 from dpadmm.planner.task import ProfileRule, TableShape
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
@@ -21,6 +21,7 @@ from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.testing import run_plan
 
 SIZES = (80, 50, 40)
 
@@ -52,7 +53,7 @@ class Mute:
 
 def test_a_secure_run_is_a_release_and_a_seeded_one_is_not(make_silos):
     for sampler, origin in ((SecureSampler(), Origin.SECURE), (SimulatedSampler(seed=1), Origin.SIMULATED)):
-        done = carry_out(made(), make_silos(SIZES), sampler, progress=False)
+        done = run_plan(made(), make_silos(SIZES), sampler, progress=False)
         assert done.origin is origin
         assert done.is_private_release == (origin is Origin.SECURE)
         assert done.model.shape == (3,)
@@ -84,7 +85,7 @@ class TestProfiles:
 
     def test_the_columns_planned_for(self):
         rows = self.raw()
-        done = carry_out(self.planned(rows), rows, SimulatedSampler(seed=1), progress=False)
+        done = run_plan(self.planned(rows), rows, SimulatedSampler(seed=1), progress=False)
         assert done.profile is not None
         assert "C11" in done.account.theorems
         assert done.account.curve.epsilon(1e-5) <= 1.0
@@ -93,7 +94,7 @@ class TestProfiles:
     def test_others_are_refused_before_anything_is_drawn(self, change):
         plan_ = self.planned(self.raw())
         with pytest.raises(InputError, match="Nothing was spent"):
-            carry_out(plan_, self.raw(**change), Mute(), progress=False)
+            run_plan(plan_, self.raw(**change), Mute(), progress=False)
 
     @pytest.mark.parametrize("change", [{"n_numeric": 3}, {"sizes": (80, 50, 41)}])
     def test_without_a_profile_others_are_refused_before_anything_is_spent(self, monkeypatch, change):
@@ -102,17 +103,17 @@ class TestProfiles:
         plan_ = made(dimension=rows.schema.dimension, table=table, profile=rule, sizes=rows.sizes)
         monkeypatch.setattr("dpadmm.core.training.open_release", lambda *_, **__: pytest.fail("reserved"))
         with pytest.raises(InputError, match="Plan again"):
-            carry_out(plan_, self.raw(**change), SecureSampler(), progress=False)
+            run_plan(plan_, self.raw(**change), SecureSampler(), progress=False)
 
     def test_rows_with_an_encoding_of_their_own(self):
         rows = self.raw()
         with pytest.raises(InputError, match="already encoded"):
-            carry_out(self.planned(rows), self.raw(own=rows.schema.by_bounds()), Mute(), progress=False)
+            run_plan(self.planned(rows), self.raw(own=rows.schema.by_bounds()), Mute(), progress=False)
 
 
 def test_seeded_runs_can_be_repeated(make_silos):
     one, two, other = (
-        carry_out(made(), make_silos(SIZES), SimulatedSampler(seed), progress=False) for seed in (3, 3, 4)
+        run_plan(made(), make_silos(SIZES), SimulatedSampler(seed), progress=False) for seed in (3, 3, 4)
     )
     assert np.array_equal(one.model, two.model)
     assert not np.array_equal(one.model, other.model)
@@ -132,8 +133,8 @@ def test_the_history_is_computed_from_released_messages_alone(make_silos, facts)
 
     histories = []
     for seed in (0, 1):
-        done = carry_out(made(**facts), make_silos(SIZES, seed=seed), Forget(5), progress=False)
-        histories.append(done.public_history)
+        done = run_plan(made(**facts), make_silos(SIZES, seed=seed), Forget(5), progress=False)
+        histories.append(done.histories[0])
     assert histories[0] == histories[1]
     assert [row.round for row in histories[0]] == list(range(1, 7))
     assert all(row.noise_norm > 0 for row in histories[0])
@@ -144,7 +145,7 @@ def test_the_history_is_computed_from_released_messages_alone(make_silos, facts)
 
 def test_everything_is_recorded_before_the_first_draw(make_silos, ledger):
     with pytest.raises(AssertionError, match="noise was drawn"):
-        carry_out(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)
+        run_plan(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)
     assert ledger.ledger.statement().releases == 3 * 6
 
 
@@ -154,11 +155,11 @@ class MuteSecure(SecureSampler):
 
 
 def test_a_ledger_stops_the_second_run_before_any_noise(make_silos, ledger):
-    first = carry_out(made(), make_silos(SIZES), SecureSampler(), ledger, progress=False)
-    assert len(first.done.receipts) == 1
+    first = run_plan(made(), make_silos(SIZES), SecureSampler(), ledger, progress=False)
+    assert len(first.receipts) == 1
     assert ledger.ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-5)
     with pytest.raises(BudgetError):
-        carry_out(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)
+        run_plan(made(), make_silos(SIZES), MuteSecure(), ledger, progress=False)
 
 
 def test_a_ledger_must_have_been_shown_the_silos_of_the_run(make_silos, tmp_path):
@@ -170,7 +171,7 @@ def test_a_ledger_must_have_been_shown_the_silos_of_the_run(make_silos, tmp_path
     ):
         for wrong in (one.confirm(data[:1]), whole.confirm(data[::-1])):
             with pytest.raises(InputError, match="with the data of the run"):
-                carry_out(made(), silos, MuteSecure(), wrong, progress=False)
+                run_plan(made(), silos, MuteSecure(), wrong, progress=False)
 
 
 def test_one_silo_split_between_agents_is_pooled_whatever_the_caller_says(make_silos, tmp_path):
@@ -183,7 +184,7 @@ def test_one_silo_split_between_agents_is_pooled_whatever_the_caller_says(make_s
         aggregate = any(release.agent < 0 for release in public.run.noise_plan(True))
         if aggregate:
             with pytest.raises(InputError, match="2 silos per person"):
-                carry_out(public, silos, MuteSecure(), ledger.confirm(data), progress=False)
+                run_plan(public, silos, MuteSecure(), ledger.confirm(data), progress=False)
         confirmed = ledger.confirm(data).for_run(SIZES)
         assert confirmed.is_pooled
     users = Protection(unit=Unit.USER)
@@ -191,16 +192,16 @@ def test_one_silo_split_between_agents_is_pooled_whatever_the_caller_says(make_s
         Ledger.create(tmp_path / "u", data, Budget(epsilon=9.0, delta=1e-5), protection=users) as ledger,
         pytest.raises(InputError, match="cannot tell users apart"),
     ):
-        carry_out(made(protection=users), silos, MuteSecure(), ledger.confirm(data), progress=False)
+        run_plan(made(protection=users), silos, MuteSecure(), ledger.confirm(data), progress=False)
 
 
 def test_a_run_name_is_used_once(make_silos, tmp_path):
     silos = make_silos(SIZES)
     with Ledger.create(tmp_path / "l", data_of(silos), Budget(epsilon=9.0, delta=1e-5)) as ledger:
         book = ledger.confirm(data_of(silos))
-        carry_out(made(), silos, SecureSampler(), book, progress=False, run="trial")
+        run_plan(made(), silos, SecureSampler(), book, progress=False, run="trial")
         with pytest.raises(ResumeError, match="already recorded"):
-            carry_out(made(), silos, MuteSecure(), book, progress=False, run="trial")
+            run_plan(made(), silos, MuteSecure(), book, progress=False, run="trial")
 
 
 def test_what_an_interrupted_run_reserved_stays_recorded(make_silos, ledger):
@@ -211,7 +212,7 @@ def test_what_an_interrupted_run_reserved_stays_recorded(make_silos, ledger):
             return super().perturb(values, releases, draw)
 
     with pytest.raises(KeyboardInterrupt, match="stays spent") as caught:
-        carry_out(made(), make_silos(SIZES), Interrupted(), ledger, progress=False)
+        run_plan(made(), make_silos(SIZES), Interrupted(), ledger, progress=False)
     assert ledger.ledger.statement().releases == 3 * 6
     # The engine's own exception holds every silo's state before its noise; nobody who catches this one may get at it.
     assert caught.value.__context__ is None
@@ -230,8 +231,8 @@ def test_noise_inside_an_objective_leaves_no_trace(make_silos, method):
             drawn.extend(np.abs(found.values).ravel().tolist())
             return found
 
-    done = carry_out(plan(task, method=method), make_silos((80, 50), dimension=1), Overheard(5), progress=False)
-    shown = [figure for row in done.public_history for figure in (*row.norms, row.movement, row.disagreement)]
+    done = run_plan(plan(task, method=method), make_silos((80, 50), dimension=1), Overheard(5), progress=False)
+    shown = [figure for row in done.histories[0] for figure in (*row.norms, row.movement, row.disagreement)]
     assert drawn
     assert not set(np.round(shown, 12)) & set(np.round(drawn, 12))
 
@@ -248,16 +249,16 @@ def test_noise_inside_an_objective_leaves_no_trace(make_silos, method):
 def test_what_does_not_fit_is_refused_before_anything_is_spent(make_silos, change, message):
     silos = make_silos(change.get("silos", SIZES), change.get("dimension", 3))
     with pytest.raises(InputError, match=message):
-        carry_out(made(), silos, change.get("sampler", MuteSecure()), progress=False)
+        run_plan(made(), silos, change.get("sampler", MuteSecure()), progress=False)
 
 
 def test_longer_rows_than_planned_are_refused(make_silos):
     silos = replace(make_silos(SIZES), row_norm=1.5)
     with pytest.raises(InputError, match="rows of norm 1"):
-        carry_out(made(), silos, Mute(), progress=False)
+        run_plan(made(), silos, Mute(), progress=False)
 
 
 def test_simulated_noise_is_not_recorded(make_silos, ledger):
     with pytest.raises(InputError, match="cannot be recorded"):
-        carry_out(made(), make_silos(SIZES), SimulatedSampler(seed=0), ledger, progress=False)
+        run_plan(made(), make_silos(SIZES), SimulatedSampler(seed=0), ledger, progress=False)
     assert ledger.ledger.statement().releases == 0
