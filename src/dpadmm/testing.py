@@ -215,7 +215,7 @@ class LocalEngine:
                 "A run with noise must stop by rounds: residuals are computed from states without noise, so the "
                 "stopping time would reveal something about the data. Leave residual out."
             )
-        method = algorithm.drawn()
+        method = algorithm.with_drawn_batches()
         with one_blas_thread(), progress_bar(type(method).__name__, stopping.rounds, is_wanted=self.progress) as tick:
             threads = self.threads or available_threads()
             agents = Agents.of(problem, network, self.tolerance, threads, is_release=self.is_release)
@@ -232,7 +232,7 @@ class LocalEngine:
         stopping: Stopping,
         tick: Callable[[], None],
     ) -> RecordedRun:
-        history, ending, first = History(), Ending.ROUNDS, method.tail_from(stopping.rounds)
+        history, ending, first = History(), Ending.ROUNDS, method.first_averaged_round(stopping.rounds)
         tail, before = np.zeros((agents.dimension, self.replicas)), None
         for k, state, inbox in done:
             last = method.estimate(state, inbox)
@@ -337,7 +337,7 @@ def run_plan(
 
     earlier: the profile that was released before, for a plan that counts on it.
     """
-    if plan.task.profile.has_earlier is not (earlier is not None):
+    if (plan.task.profile.earlier_run is None) is not (earlier is None):
         raise InputError(
             "A plan that uses an earlier column profile needs that profile, and other plans must not get one. Pass "
             "`earlier` only with the plan that was made for it."

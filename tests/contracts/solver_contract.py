@@ -81,7 +81,7 @@ def _(functions: QuadraticAgents, agent, x):
 def residuals(functions, weights, sub, point):
     """The gradient of every subproblem at `point`, (m, d, R), in extended precision."""
     out = np.empty(point.shape, dtype=EXTENDED)
-    for row, agent in enumerate(sub.seats()):
+    for row, agent in enumerate(sub.agent_index()):
         for r in range(point.shape[2]):
             x = point[row, :, r].astype(EXTENDED)
             out[row, :, r] = EXTENDED(weights[agent]) * plain_gradient(functions, int(agent), x)
@@ -102,7 +102,7 @@ def force_sizes(sub, point):
 
 def reference(functions, weights, sub, row, r):
     """The minimiser of one subproblem: the root of its gradient that SciPy finds."""
-    agent = int(sub.seats()[row])
+    agent = int(sub.agent_index()[row])
 
     def gradient(x):
         forces = sub.lin[row, :, r] + sub.pull[row] * (x - sub.centre[row, :, r])

@@ -140,7 +140,7 @@ class TokenMean:
     def check(self, problem, network):
         pass
 
-    def drawn(self):
+    def with_drawn_batches(self):
         return self
 
     def start(self, agents, replicas):
@@ -159,7 +159,7 @@ class TokenMean:
     def exchange(self, k, problem, network, inbox, messages, noise):
         return inbox + messages.sum(axis=0, keepdims=True) / problem.n_agents
 
-    def tail_from(self, rounds):
+    def first_averaged_round(self, rounds):
         return rounds
 
     def update(self, k, agents, state, inbox):

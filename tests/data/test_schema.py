@@ -6,9 +6,6 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy import sparse
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
 from dpadmm.data.schema import Schema, Screening
@@ -30,99 +27,35 @@ def encode(schema, frame, **policies):
     return encode_table(schema, frame, "The table", Screening.of(**policies))
 
 
-def reference(frame, columns, row_norm, constant):
-    """Encode row by row, in plain Python."""
-    rows = []
-    for _, cells in frame.iterrows():
-        row = []
-        for column in columns:
-            value = cells[column.name]
-            if hasattr(column, "categories"):
-                row += [float(value == category) for category in column.categories]
-            else:
-                row.append((min(max(value, column.lower), column.upper) - column.lower) / (column.upper - column.lower))
-        room = np.sqrt(row_norm**2 - (constant or 0.0) ** 2)
-        row = np.array(row) / max(1.0, np.linalg.norm(row) / room)
-        rows.append(row if constant is None else np.append(row, constant))
-    return np.array(rows)
-
-
-@settings(deadline=None, derandomize=True, max_examples=40)
-@given(
-    ages=st.lists(st.floats(-50, 150), min_size=1, max_size=6),
-    seed=st.integers(0, 1000),
-    row_norm=st.floats(0.1, 10.0),
-    share=st.none() | st.floats(0.05, 0.95),
-)
-def test_encode_equals_the_row_by_row_reference_and_keeps_the_norm(ages, seed, row_norm, share):
-    rng = np.random.default_rng(seed)
-    columns = (AGE, SEX, Categorical("code", (1, 2, 7)), Numeric("cm", -2.5, 0.5))
-    frame = pd.DataFrame(
-        {
-            "cm": rng.uniform(-4, 2, len(ages)),
-            "code": rng.choice([1.0, 2.0, 7.0], len(ages)),
-            "sex": rng.choice(["F", "M"], len(ages)),
-            "age": ages,
-            "pay": 1,
-        }
-    )
-    constant = None if share is None else share * row_norm
-    encoded = encode(Schema(columns, PAY, row_norm, constant), frame)
-    dense = encoded.features
-    np.testing.assert_allclose(dense, reference(frame, columns, row_norm, constant), rtol=1e-13, atol=1e-15)
-    assert np.linalg.norm(dense, axis=1).max() <= row_norm * (1 + 1e-12)
-
-
-def test_a_row_does_not_depend_on_the_other_rows():
-    rows = table(age=[3, 55, 999])
-    together = encode(SCHEMA, rows).features
-    alone = np.vstack([encode(SCHEMA, rows.iloc[[i]]).features for i in range(3)])
-    np.testing.assert_array_equal(together, alone)
-
-
-def test_the_constant_is_the_same_in_every_row():
-    features = encode(SCHEMA.with_constant(0.5), table(age=[0, 100, 100])).features
-    assert features[:, -1].tolist() == [0.5, 0.5, 0.5]
-    assert np.linalg.norm(features, axis=1) == pytest.approx(1.0)
-    assert SCHEMA.with_constant(0.5).feature_names == ("age", "sex=F", "sex=M", "constant")
-
-
-def test_only_wide_one_hot_tables_are_sparse():
-    columns = (Categorical("c", tuple(range(40))), AGE)
-    frame = table(c=[0, 39, 5], age=[-3, 30, 99])
-    wide = encode(Schema(columns, PAY, 0.9, 0.3), frame).features
-    assert sparse.issparse(wide)
-    assert not sparse.issparse(encode(SCHEMA, frame).features)
-    np.testing.assert_allclose(wide.toarray(), reference(frame, columns, 0.9, 0.3), rtol=1e-13, atol=1e-15)
-
-
 @pytest.mark.parametrize(
-    "changes",
+    ("cells", "message"),
     [
-        {"age": [1.0, np.inf, 2.0]},
-        {"age": ["1", "old", "3"]},
-        {"age": pd.to_datetime(["2020-01-01"] * 3)},
-        {"age": [1 + 2j, 2, 3]},
-        {"age": [[1], 2, 3]},
-        {"age": [10**400, 2, 3]},
-        {"pay": ["a", "b", "c"]},
-        {"pay": [1.0, -np.inf, 2.0]},
+        (table(age=[1.0, np.inf, 2.0]), "row 2, column 'age': the cell is not a finite number"),
+        (table(age=["1", "old", "3"]), "row 2, column 'age': the cell is not a finite number.*decimal point"),
+        (table(age=["1", "1,5", "3"]), "row 2, column 'age': the cell is not a finite number"),
+        (table(age=pd.to_datetime(["2020-01-01"] * 3)), "rows 1, 2, 3, column 'age': the cell is not a finite number"),
+        (table(age=[1 + 2j, 2, 3]), "column 'age': the cell is not a finite number"),
+        (table(age=[[1], 2, 3]), "column 'age': the cell is not a finite number"),
+        (table(age=[10**400, 2, 3]), "column 'age': the cell is not a finite number"),
+        (table(pay=["a", "b", "c"]), "column 'pay': the cell is not a finite number"),
+        (table(pay=[1.0, -np.inf, 2.0]), "column 'pay': the cell is not a finite number"),
+        (table(age=["0", None, "1"]), "t.csv, row 2, column 'age': the cell is empty.*missing='fill'"),
+        (table(age=["  ", "0", "1"]), "row 1, column 'age': the cell is empty"),
+        (
+            table(sex=["F", "X", "M"]),
+            r"row 2, column 'sex': not one of .* \('F', 'M'\).*unlisted='zero'",
+        ),
+        (table(sex=["F", "M", 7]), "row 3, column 'sex': not one of the listed values"),
+        (table().drop(columns="sex"), "t.csv lacks the column 'sex': 2 of the 3 wanted names are among its 2 columns"),
+        (table().iloc[:0], "no rows"),
+        ({"age": [1]}, "pandas DataFrame, got dict"),
+        (pd.concat([table(), table()[["age"]]], axis=1), "more than one column named 'age'"),
+        (table(age=[40, None, 1]).set_axis([3, 41, 42]), "row 42, column 'age'"),  # the rows of a part of a file
     ],
 )
-def test_cells_that_are_no_numbers_are_refused_with_their_column(changes):
-    with pytest.raises(InputError, match=f"column '{next(iter(changes))}': the cell is not a finite number"):
-        encode(SCHEMA, table(**changes), missing="fill", unlisted="zero")
-
-
-def test_wrong_tables_are_refused():
-    with pytest.raises(InputError, match=r"lacks the column.*'sex'.*among its 2 columns"):
-        encode(SCHEMA, table().drop(columns="sex"))
-    with pytest.raises(InputError, match="no rows"):
-        encode(SCHEMA, table().iloc[:0])
-    with pytest.raises(InputError, match="pandas DataFrame, got dict"):
-        encode(SCHEMA, {"age": [1]})
-    with pytest.raises(InputError, match="more than one column named 'age'"):
-        encode(SCHEMA, pd.concat([table(), table()[["age"]]], axis=1))
+def test_tables_are_refused_by_file_row_and_column(cells, message):
+    with pytest.raises(InputError, match=message):
+        encode_table(SCHEMA, cells, "t.csv")
 
 
 SAME_CATEGORY = [True, 1, 1.0, np.int8(1), np.float32(1), "1", " 1", "01", "1.0", "true", "True ", Decimal(1)]

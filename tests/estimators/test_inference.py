@@ -64,7 +64,7 @@ def test_another_profile_is_used_again(tmp_path):
     Ledger.create(tmp_path / "l.ledger", ledger_data(X, y), Budget(epsilon=6.0, delta=1e-5)).close()
     estimator(aim="prediction", ledger=tmp_path / "l.ledger").fit(X, y)
     model = estimator(ledger=tmp_path / "l.ledger").fit(X, y)
-    assert model.plan_.task.profile.has_earlier
+    assert model.plan_.task.profile.earlier_run is not None
     assert model.summary().has_intervals
     assert model.privacy_.epsilon == pytest.approx(2.0, rel=1e-5)
 

@@ -312,7 +312,7 @@ def test_numbers_are_in_the_units_of_the_table(hospital):
     private = private_score(model, X, y, epsilon=50.0, largest=1000.0)
     assert private.value == pytest.approx(error, abs=2.0)
     within = (found > 0) & (found < 1000)
-    rows = model.released_.rows.read(X.reset_index(drop=True), "X", Screening.of(**AWKWARD), is_labelled=False).features
+    rows = model.released_.read_rows(X.reset_index(drop=True), "X", Screening.of(**AWKWARD), is_labelled=False).features
     scores = RealLabel("cost", 0, 1000).decode(rows @ model.released_.weights[0])
     np.testing.assert_allclose(scores[within], found[within], rtol=1e-9)
 

@@ -109,7 +109,7 @@ class TestLedger:
             assert book.profiles()[0].records == PERSONS
         named = [f"p{i}" for i in whose]  # whose rows are together counts, not how persons are called
         again = build(random_state=None, ledger=path, keep=2).fit(X, y, groups=whose % 2, persons=named)
-        assert again.plan_.task.profile.has_earlier
+        assert again.plan_.task.profile.earlier_run is not None
         assert model.privacy_.epsilon <= 4.0 + 1e-9
 
     def test_other_persons_and_records_are_refused_before_any_draw(self, tmp_path, monkeypatch):

@@ -182,7 +182,7 @@ class TestFacts:
         assert Batches(5, seed=0, kind=BatchKind.FIXED).sampling(50) == FixedSizeSampling(size=5, population=50)
 
     def test_a_secret_seed_is_not_shown(self):
-        drawn = Batches.secret(5).drawn()
+        drawn = Batches.secret(5).with_drawn_seed()
         assert drawn.seed is not None
         assert str(drawn.seed) not in repr(drawn)
         assert repr(Batches(5, seed=1)) != repr(Batches(5, seed=2))
@@ -190,12 +190,14 @@ class TestFacts:
     def test_secret_batches_hold_nothing_that_could_be_used_twice(self):
         secret = Batches.secret(5)
         assert pickle.loads(pickle.dumps(secret)).seed is None
-        assert len({secret.drawn().seed for _ in range(8)}) == 8
-        assert secret.drawn().seed >= 2**64 or secret.drawn().seed >= 2**64  # 128 bits; both below: 2^-128
+        assert len({secret.with_drawn_seed().seed for _ in range(8)}) == 8
+        assert (
+            secret.with_drawn_seed().seed >= 2**64 or secret.with_drawn_seed().seed >= 2**64
+        )  # 128 bits; both below: 2^-128
         with pytest.raises(InputError, match="drawn for one run"):
             secret.key(0)
         known = Batches(5, seed=3)
-        assert known.drawn() is known
+        assert known.with_drawn_seed() is known
 
     @pytest.mark.parametrize("bad", [{"size": 0}, {"size": 2.5}, {"seed": -1}, {"seed": 1.5}, {"seed": True}])
     def test_bad_numbers_are_refused(self, bad):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.contracts.certificates import by_agent
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data.examples import logistic_table
@@ -14,18 +15,17 @@ from dpadmm.methods.base import MESSAGE, Agents, Setting, Silence
 from dpadmm.methods.batches import Batches, BatchKind
 from dpadmm.methods.dp_dgd import DPDGD
 from dpadmm.methods.dp_gd import DPGD
-from dpadmm.methods.dp_sgd import DPSGD, DPProxSGD, pooled
+from dpadmm.methods.dp_sgd import DPSGD, DPProxSGD
 from dpadmm.methods.linearised import LinearisedADMM
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.networks import complete, path, ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Family
-from dpadmm.privacy.accounting import PureTarget, Target, by_agent
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Norm
 from dpadmm.privacy.releases import CoordinateLaplaceRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
-from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise, run_private
@@ -145,18 +145,6 @@ class TestWithoutNoise:
             slope = problem.weights[:, None, None] * problem.functions.gradient(mixed)
             y = np.clip(mixed - 2.0 * 0.5 ** (k - 1) * slope, -0.2, 0.1)
         np.testing.assert_allclose(run.models[:, :, :1], y, atol=1e-12)
-
-    def test_central_is_one_silo_with_all_records(self, problem, table):
-        central = pooled(problem)
-        assert central.n_agents == 1
-        x = np.random.default_rng(0).standard_normal((6, 3))
-        np.testing.assert_allclose(central.objective(x), problem.objective(x), rtol=1e-13)
-        run = QUIET.run(DPGD(step=4.0), central, Stopping(rounds=150))
-        np.testing.assert_allclose(run.estimate[:, :1], fitted(table.features, table.labels), atol=1e-6)
-        with pytest.raises(InputError, match="proportional"):
-            pooled(Problem.of(problem.functions, Weighting.EQUAL))
-        with pytest.raises(InputError, match="no records"):
-            pooled(Problem.of(QuadraticAgents(np.ones((1, 1, 1)), np.ones((1, 1)))))
 
 
 class TestBudget:

@@ -94,7 +94,7 @@ class TestPseudoCode:
         path = reference(task, method, lambda v: prox(v, method.step), pushes)
         np.testing.assert_allclose(run.estimate[:, 0], path[-1], atol=1e-12)
         np.testing.assert_allclose(run.models[:, :, 0], np.tile(path[-1], (4, 1)), atol=1e-12)
-        assert method.tail_from(20) == 7  # the last 70 %
+        assert method.first_averaged_round(20) == 7  # the last 70 %
         np.testing.assert_allclose(run.tail_average[:, 0], np.mean(path[6:], axis=0), atol=1e-12)
         assert hook.asked == list(range(1, 21))
 

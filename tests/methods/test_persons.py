@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.contracts.local_facts import local_function
 
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting, by_name
@@ -15,7 +16,6 @@ from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.gradients import sampled_gradient
-from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.certificates.objective import objective_perturbation
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic
@@ -57,7 +57,7 @@ def problem(first, rows_of_others, loss, n_agents, mu):
     return Problem.of(EmpiricalRisk(silos, loss, mu=mu))
 
 
-def pulled(n_agents, mu):
+def opposite_worlds(n_agents, mu):
     """One row against four, all saturated and opposite: nothing moves a sum of gradients further."""
     few, many = (np.array([[1.0, 0.0]]), np.array([FAR])), (np.tile([1.0, 0.0], (4, 1)), np.full(4, -FAR))
     return tuple(problem(each, (1, 2), Huber(1.0), n_agents, mu) for each in (few, many))
@@ -86,7 +86,7 @@ def subject(name, pair):
 class TestBounds:
     @pytest.mark.parametrize("name", CERTIFIED)
     def test_hold_for_every_transcript_and_are_reached(self, name):
-        found = check_sensitivity(subject(name, pulled), TARGET)
+        found = check_sensitivity(subject(name, opposite_worlds), TARGET)
         assert 0.9 <= found.worst <= 1 + 1e-5, found
 
     @pytest.mark.parametrize("name", ["p-admm", "noisy-gradients", "fp-coordinator"])
@@ -100,7 +100,7 @@ class TestBounds:
 
     def test_are_those_of_one_record(self):
         """No factor for the number of rows: persons take the place of records, but for the rounding of more of them."""
-        worlds = pulled(3, 0.0)
+        worlds = opposite_worlds(3, 0.0)
         for method, network in ((PADMM(eta=0.5), complete(3)), (NoisyGradients(step=0.1), None)):
             setting = Setting(worlds[0], 4, 1e-9, network, PERSON)
             (mine,), (plain,) = (method.mechanisms(replace(setting, protection=each)) for each in (PERSON, ONE_RECORD))
@@ -111,7 +111,7 @@ class TestBounds:
                 assert any("all rows of one person" in text for text in ours.certificates[0].assumptions)
 
     def test_statement_says_person(self):
-        plan = plan_noise(PADMM(eta=0.5), pulled(3, 0.0)[0], 3, TARGET, complete(3), protection=PERSON)
+        plan = plan_noise(PADMM(eta=0.5), opposite_worlds(3, 0.0)[0], 3, TARGET, complete(3), protection=PERSON)
         assert plan.account().protection == PERSON
         assert str(PERSON) == "every person with all their rows (replace-one)"
 
@@ -133,24 +133,22 @@ class TestRefusals:
             plan_noise(case.algorithm, world, case.rounds, TARGET, network, protection=PERSON)
 
     def test_theorems_about_single_rows(self):
-        own = LocalFunction(gradient_bound=1.0, n_records=10, unit=Unit.PERSON)
+        own = local_function(gradient_bound=1.0, n_records=10, unit=Unit.PERSON)
         with pytest.raises(InputError, match="single records"):
             objective_perturbation(own, curvature_bound=0.25, quadratic_curvature=1.0)
         with pytest.raises(InputError, match="single records"):
             sampled_gradient(own, batch_size=2)
-        with pytest.raises(InputError, match="as a whole"):
-            LocalFunction(gradient_bound=1.0, n_records=10, unit=Unit.PERSON, records_per_person=2)
         with pytest.raises(InputError, match="records_per_person"):
             Protection(unit=Unit.PERSON, records_per_person=2)
 
     def test_batches_of_rows(self):
         with pytest.raises(InputError, match="not persons with all their rows"):
-            Batches(1, seed=0).check(pulled(1, 0.0)[0])
+            Batches(1, seed=0).check(opposite_worlds(1, 0.0)[0])
 
     @pytest.mark.parametrize("has_people", [True, False])
     def test_persons_and_unit_go_together(self, has_people):
         """A run at record level over weighted rows, or at person level over rows of nobody."""
-        world = pulled(3, 0.0)[0]
+        world = opposite_worlds(3, 0.0)[0]
         if not has_people:
             world = replace(
                 world, functions=replace(world.functions, silos=replace(world.functions.silos, people=None))

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from dpadmm.core.spec import ReleaseFacts
 from dpadmm.methods.base import Agents, Setting
-from dpadmm.methods.batches import whole_gradients, within_reach
+from dpadmm.methods.batches import shrink_far_points, whole_gradients
 from dpadmm.methods.dp_dgd import DPDGD
 from dpadmm.methods.fixed_point.coordinate_descent import CoordinateDescent
 from dpadmm.methods.fixed_point.participation import Participation
@@ -241,12 +241,12 @@ def test_a_gradient_that_is_added_to_a_vector_without_bound_is_certified_up_to_f
 def test_a_ridge_far_out_pulls_no_harder_than_is_counted():
     risk = EmpiricalRisk(Silos.from_parts([np.eye(2)], [np.ones(2)], 1.0), Logistic(), mu=0.5)
     near, far = np.array([[[3.0], [4.0]]]), np.array([[[3e9], [4e9]]])
-    assert within_reach(risk, near) is near
-    assert 0.5 * np.linalg.norm(within_reach(risk, far)) == pytest.approx(MOST_RIDGE)
+    assert shrink_far_points(risk, near) is near
+    assert 0.5 * np.linalg.norm(shrink_far_points(risk, far)) == pytest.approx(MOST_RIDGE)
     agents = Agents.of(Problem.of(risk), None, 1e-9, threads=1)
     assert np.linalg.norm(whole_gradients(agents, far)) <= MOST_RIDGE + 1
     free = EmpiricalRisk(risk.silos, Logistic())
-    assert within_reach(free, far) is far
+    assert shrink_far_points(free, far) is far
 
 
 def test_a_term_may_be_a_little_longer_than_its_bound():

@@ -26,8 +26,8 @@ from dpadmm.problems.silos import (
     row_norms,
     row_products,
     row_squares,
-    scaled_rows,
-    stacked,
+    scale_rows,
+    stack_rows,
 )
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5))
@@ -81,7 +81,7 @@ class TestOperations:
         weights = rng.normal(size=n)
         close(gram(rows), table.T @ table)
         close(gram(rows, weights), table.T @ (weights[:, None] * table))
-        close(scaled_rows(rows, weights).toarray(), weights[:, None] * table)
+        close(scale_rows(rows, weights).toarray(), weights[:, None] * table)
         close(row_squares(rows), (table**2).sum(axis=1))
         close(row_norms(rows), np.linalg.norm(table, axis=1))
 
@@ -93,20 +93,20 @@ class TestOperations:
             np.testing.assert_array_equal(rows[index].toarray(), table[index])
         cut = n // 2
         np.testing.assert_array_equal(
-            stacked([rows[cut:], rows[:cut]]).toarray(), np.vstack([table[cut:], table[:cut]])
+            stack_rows([rows[cut:], rows[:cut]]).toarray(), np.vstack([table[cut:], table[:cut]])
         )
-        mixed = stacked([table, rows, sparse.csr_array(table)])
+        mixed = stack_rows([table, rows, sparse.csr_array(table)])
         np.testing.assert_array_equal(mixed.toarray(), np.vstack([table] * 3))
 
     def test_a_column_has_the_same_bits_in_any_batch(self):
         rng = np.random.default_rng(0)
         (rows,) = random_centred(rng, (4,), 1003)
         w = rng.normal(size=(3, 1003, 21))
-        whole = rows.extended(w)
+        whole = rows.extend(w)
         for chosen in ([0], [20], [3, 1], range(8)):
             for x in (np.ascontiguousarray(w[:, :, chosen]), np.asfortranarray(w[:, :, chosen])):
-                np.testing.assert_array_equal(rows.extended(x), whole[:, :, chosen])
-                np.testing.assert_array_equal(rows.extended(x[1]), whole[1][:, chosen])
+                np.testing.assert_array_equal(rows.extend(x), whole[:, :, chosen])
+                np.testing.assert_array_equal(rows.extend(x[1]), whole[1][:, chosen])
 
     def test_entries_given_in_parts_count_as_one(self):
         table = sparse.csr_array((np.ones(3), np.array([0, 0, 1]), np.array([0, 3])), shape=(1, 2))
@@ -138,7 +138,7 @@ class TestOperations:
     def test_the_input_is_left_alone(self):
         table, factors, centre = sparse.csr_array(np.eye(3)), np.ones(3), np.full(3, 0.25)
         rows = CentredRows(table, factors, centre)
-        scaled_rows(rows, np.full(3, 2.0))
+        scale_rows(rows, np.full(3, 2.0))
         assert abs(table - sparse.eye_array(3)).max() == 0
         np.testing.assert_array_equal(rows.toarray(), np.eye(3) - 0.25)
 
@@ -217,10 +217,10 @@ class TestSilos:
         rng = np.random.default_rng(2)
         parts = random_centred(rng, (400,), 30)
         norms = row_norms(parts[0])
-        full = scaled_rows(parts[0], 1 / norms)
+        full = scale_rows(parts[0], 1 / norms)
         assert Silos.from_parts([full], [np.ones(400)], 1.0).n_agents == 1
         with pytest.raises(InputError, match="row_norm"):
-            Silos.from_parts([scaled_rows(full, np.full(400, 1 + 10 * ROW_NORM_SLACK))], [np.ones(400)], 1.0)
+            Silos.from_parts([scale_rows(full, np.full(400, 1 + 10 * ROW_NORM_SLACK))], [np.ones(400)], 1.0)
 
     @pytest.mark.parametrize("size", [7.9, 8.1])
     def test_rows_are_stored_dense_where_sums_would_be_lost_in_rounding(self, size):

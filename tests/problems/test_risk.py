@@ -11,7 +11,7 @@ from scipy import sparse
 from dpadmm.errors import InputError
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
-from dpadmm.problems.silos import Silos, gram, scaled_rows
+from dpadmm.problems.silos import Silos, gram, scale_rows
 
 LOSSES = (Logistic(), Squared(), Huber(0.7), SmoothedHinge(0.5))
 SIZES = (5, 1, 9)
@@ -214,5 +214,5 @@ def test_gram_and_scaled_rows(is_sparse):
     stored = sparse.csr_array(rows) if is_sparse else rows
     np.testing.assert_allclose(gram(stored), rows.T @ rows, rtol=1e-13)
     np.testing.assert_allclose(gram(stored, weights), rows.T @ np.diag(weights) @ rows, rtol=1e-13)
-    scaled = scaled_rows(stored, weights)
+    scaled = scale_rows(stored, weights)
     np.testing.assert_allclose(scaled.toarray() if is_sparse else scaled, np.diag(weights) @ rows, rtol=1e-14)

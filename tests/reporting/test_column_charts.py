@@ -190,7 +190,7 @@ def test_many_columns_are_folded_away(model):
 def test_effects_are_differences_of_scores(model):
     """What a step adds is what the model's own scores differ by, for rows short enough not to be shortened."""
     effects = {effect.name: effect for effect in largest_effects(model)}
-    slopes, _ = model.rows.coefficients(model.weights)
+    slopes, _ = model.table_coefficients()
     assert effects["age"].change == pytest.approx(slopes[0, 0] * model.encoding.scale[0])
     assert effects["age"].step == f"+{model.encoding.scale[0]:g}"
     centre = dict(zip(model.schema.feature_names, model.encoding.centre, strict=False))["age"]

@@ -107,7 +107,7 @@ def test_a_number_comes_in_its_own_units(model, tmp_path):
     encoded = BOUNDED.encode(ROWS) @ np.array([0.5, -0.25, 0.1])
     for again in kept(made, tmp_path):
         np.testing.assert_allclose(again.predict(ROWS), 200 + 100 * encoded, rtol=1e-12)
-        read = again.rows.read(
+        read = again.read_rows(
             pd.DataFrame(ROWS, columns=["column1", "column2"]).assign(cost=[100, "200", 999, 300]),
             "t.csv",
             Screening(),

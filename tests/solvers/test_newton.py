@@ -70,7 +70,7 @@ def test_full_steps_that_overshoot_are_shortened():
     gradient = newton.gradient(x[:, None], push[:, None])[:, 0]
     step = -gradient / newton.sigma
     margins = newton.rows @ x
-    share = newton._shortened(margins, step, gradient)
+    share = newton._shorten(margins, step, gradient)
     slopes = [newton.gradient((x + s * step)[:, None], push[:, None])[:, 0] @ step for s in (0.0, share, 1.0)]
     assert slopes[2] > 0
     assert 0.1 * slopes[0] <= slopes[1] <= 0

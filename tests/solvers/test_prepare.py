@@ -23,7 +23,7 @@ from dpadmm.solvers.solver import (
     Spectrum,
     Subproblem,
     available_threads,
-    over_blocks,
+    for_each_block,
     prepare,
     require_converged,
 )
@@ -79,9 +79,9 @@ class TestRequireConverged:
             require_converged(self.solution([[0, 0], [0, bad], [1e-9, 0]]), 1e-9, self.sub)
 
     def test_seats(self):
-        assert self.sub.seats().tolist() == [4, 9, 6]
+        assert self.sub.agent_index().tolist() == [4, 9, 6]
         everyone = Subproblem(self.sub.lin, self.sub.centre, self.sub.pull, self.sub.start)
-        assert everyone.seats().tolist() == [0, 1, 2]
+        assert everyone.agent_index().tolist() == [0, 1, 2]
 
 
 class TestSpectrum:
@@ -118,7 +118,7 @@ class TestThreads:
                 seen.extend(range(first, last))
             assert 0 < last - first <= block
 
-        over_blocks(work, number, block, threads)
+        for_each_block(work, number, block, threads)
         assert sorted(seen) == list(range(number))
 
     @pytest.mark.parametrize("threads", [1, 2])
@@ -128,7 +128,7 @@ class TestThreads:
                 raise SolverError("block 2")
 
         with pytest.raises(SolverError, match="block 2"):
-            over_blocks(work, 5, 1, threads)
+            for_each_block(work, 5, 1, threads)
 
     def test_counts(self):
         assert available_threads() >= 1

@@ -21,7 +21,7 @@ from dpadmm.solvers import solver as shared
 from dpadmm.solvers.closed_forms import SquaredSolver
 from dpadmm.solvers.columns import MajoriserSolver, MatrixFreeSolver, SingleColumns, slope_sum, softmax_sum
 from dpadmm.solvers.kernels import dense_sum
-from dpadmm.solvers.solver import Metric, block_gram, over_blocks, row_bounds, summed
+from dpadmm.solvers.solver import Metric, block_gram, for_each_block, row_bounds, sum_blocks
 from dpadmm.testing import LocalEngine, Stopping
 
 SIZES = (301, 45, 60)
@@ -184,7 +184,7 @@ def test_sums_are_added_up_in_order():
     """Whatever block is done first: numbers whose sum depends on the order."""
     values = np.array([1e16, 1.0, -1e16, 1.0])
     for threads in (1, 2, 4):
-        assert summed(lambda part: values[part].sum(keepdims=True), np.arange(5), threads) == [0.0]
+        assert sum_blocks(lambda part: values[part].sum(keepdims=True), np.arange(5), threads) == [0.0]
 
 
 def test_blocks_that_are_left_are_waited_for():
@@ -197,16 +197,16 @@ def test_blocks_that_are_left_are_waited_for():
         seen.append(first)
 
     with pytest.raises(ValueError, match="the first"):
-        over_blocks(work, 50, 1, 2)
+        for_each_block(work, 50, 1, 2)
     assert sorted(seen) == list(range(1, 50))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_forked_process_starts_its_own_threads():
     done = []
-    over_blocks(lambda first, last: done.append(first), 4, 1, 2)
+    for_each_block(lambda first, last: done.append(first), 4, 1, 2)
     child = os.fork()
     if child == 0:  # pragma: no cover - another process
-        over_blocks(lambda first, last: done.append(first), 4, 1, 2)
+        for_each_block(lambda first, last: done.append(first), 4, 1, 2)
         os._exit(len(done))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 8

@@ -93,9 +93,9 @@ def run_rounds(
     threads: over agents, and over the rows of agents with many; all cores if left out. The result does not depend on
     it. is_release: even whether a solve fails must not depend on the records.
     """
-    setting, method = spec.setting, spec.method.drawn()
+    setting, method = spec.setting, spec.method.with_drawn_batches()
     check_fit(method, problem, setting.network)
-    first = method.tail_from(setting.rounds)
+    first = method.first_averaged_round(setting.rounds)
     with one_blas_thread(), progress_bar(type(method).__name__, setting.rounds, is_wanted=progress) as tick:
         agents = Agents.of(
             problem, setting.network, setting.tolerance, threads or available_threads(), is_release=is_release

@@ -86,7 +86,7 @@ class RunSpec:
         is_summed = method.about.trusts_coordinator and problem.n_agents > 1
         facts = ReleaseFacts(tuple(problem.functions.sizes.tolist()), self.setting.protection, is_summed)
         if facts.shares is not None:
-            method = method.summed()
+            method = method.with_noise_in_sum()
         constraint = getattr(method, "constraint", None)
         object.__setattr__(self, "method", method)
         object.__setattr__(self, "facts", facts)

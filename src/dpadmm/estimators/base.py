@@ -299,7 +299,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _keep(self, model: ReleasedModel, classes: NDArray[Any]) -> None:
         """Keep the model, and what users of scikit-learn look for in it."""
         self.released_ = model
-        self.coef_, self.intercept_ = model.rows.coefficients(model.weights)
+        self.coef_, self.intercept_ = model.table_coefficients()
 
     def _warn(self, settings: ResolvedSettings, dataset: Dataset, plan: Plan) -> None:
         """Say what the user should know; every word of it is public."""

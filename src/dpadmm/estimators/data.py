@@ -246,12 +246,11 @@ def compared(
 
     Numbers are in their own units, classes -1 or +1: the label's words may have several names for one class.
     """
-    rows, label = model.rows, model.schema.label
-    read = rows.read(table, "X", screening, is_labelled=True)
-    scores = rows.scores(model.weights, read.features)
+    label, read = model.schema.label, model.read_rows(table, "X", screening, is_labelled=True)
+    scores = np.asarray(read.features @ model.weights.T)
     if isinstance(label, RealLabel):
         return label.decode(scores[:, 0]), label.decode(read.labels), read.blank
-    return rows.encoded_answers(model.past(scores, threshold)), read.labels, read.blank
+    return model.encoded_answers(model.past(scores, threshold)), read.labels, read.blank
 
 
 def counted(X: Any) -> pd.DataFrame:

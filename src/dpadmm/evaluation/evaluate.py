@@ -28,7 +28,7 @@ from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import log_loss_of
-from dpadmm.problems.silos import stacked
+from dpadmm.problems.silos import stack_rows
 from dpadmm.reporting.files import check_apart, check_writable
 from dpadmm.reporting.measurement import Basis, Measurement, OtherFigure
 from dpadmm.reporting.model import ReleasedModel
@@ -140,7 +140,7 @@ class TableEvaluation:
             place, found, privacy = counts.save(wanted), accuracy_of(counts), counts.privacy
         else:
             read = labelled_rows(self.model, counted, self.screening)
-            answers = self.model.rows.encoded_answers(self.model.rows.scores(self.model.weights, read.features))
+            answers = self.model.encoded_answers(np.asarray(read.features @ self.model.weights.T))
             if kind.is_real:
                 errors = np.abs(answers - read.labels)
                 error = release_mean(errors, _MOST_ERROR, request, rows, "the mean absolute error")
@@ -182,7 +182,7 @@ def ask_again(path: Path, settings: EvaluationSettings) -> Evaluation:
 
 def has_counts(model: ReleasedModel) -> bool:
     """Whether scores of this model can be counted: it has one for two classes."""
-    return not model.schema.label.is_real and model.rows.problems == 1
+    return not model.schema.label.is_real and model.n_scores == 1
 
 
 def check_questions(model: ReleasedModel, settings: EvaluationSettings) -> None:
@@ -208,8 +208,8 @@ def public_measurement(
     """
     rows = labelled_rows(model, tables, screening)
     kept = ~rows.blank
-    scores, labels = model.rows.scores(model.weights, rows.features)[kept], rows.labels[kept]
-    found = model.rows.encoded_answers(scores)
+    scores, labels = np.asarray(rows.features @ model.weights.T)[kept], rows.labels[kept]
+    found = model.encoded_answers(scores)
     others: tuple[OtherFigure, ...] = ()
     if model.schema.label.is_real:
         spread = float(((labels - labels.mean()) ** 2).sum())
@@ -249,9 +249,9 @@ def _ranked(model: ReleasedModel, scores: Floats, labels: Floats) -> tuple[Other
 
 def labelled_rows(model: ReleasedModel, tables: Iterable[SiloTable], screening: Screening) -> Screened:
     """Return the rows of all tables, one after the other, as the model reads them."""
-    parts = [model.rows.read(table.frame, table.where, screening, is_labelled=True) for table in tables]
+    parts = [model.read_rows(table.frame, table.where, screening, is_labelled=True) for table in tables]
     labels, blank = np.concatenate([part.labels for part in parts]), np.concatenate([part.blank for part in parts])
-    return Screened(stacked([part.features for part in parts]), labels, blank, ())
+    return Screened(stack_rows([part.features for part in parts]), labels, blank, ())
 
 
 def first_of_each(tables: Mapping[str, SiloTable], persons: Persons) -> list[SiloTable]:

@@ -52,8 +52,8 @@ class ScoredRows:
         """Return the rows of labelled tables, each with its name for messages, as the model reads them."""
         check_two_classes(model)
         column = None if by is None else group_column(model, by)
-        read = [model.rows.read(table, where, screening, is_labelled=True) for table, where in tables]
-        scores = np.concatenate([model.rows.scores(model.weights, part.features)[:, 0] for part in read])
+        read = [model.read_rows(table, where, screening, is_labelled=True) for table, where in tables]
+        scores = np.concatenate([np.asarray(part.features @ model.weights.T)[:, 0] for part in read])
         codes = None if column is None else np.concatenate([column.read(t[column.name]).codes for t, _ in tables])
         return cls(
             model,
@@ -103,7 +103,7 @@ class ScoredRows:
 
 def check_two_classes(model: ReleasedModel) -> None:
     """Refuse models whose predictions are numbers, or one of more than two classes."""
-    if model.schema.label.is_real or model.rows.problems > 1:
+    if model.schema.label.is_real or model.n_scores > 1:
         raise InputError(
             "Private evaluations are for models of two classes. Use private_confusion for more classes, "
             "private_score for a number."

@@ -64,7 +64,7 @@ def outcome_of(coordinator: "Coordinator") -> FederationOutcome:
     """Read the outcome off a coordinator's file."""
     agreement, estimates = coordinator.agreement, coordinator.estimates()
     rounds = len(estimates)
-    first = coordinator.terms.algorithm.tail_from(agreement.rounds) - 1  # as in one process
+    first = coordinator.terms.algorithm.first_averaged_round(agreement.rounds) - 1  # as in one process
     tail = estimates[first:] if rounds > first else estimates[-1:]
     times = np.diff(coordinator.times())
     nothing = np.zeros(agreement.dimension)

@@ -1,4 +1,4 @@
-"""The anatomy that all methods share: start, local step, exchange, update.
+"""The interface that all methods share: start, local step, exchange, update.
 
 An algorithm is a frozen set of hyper-parameters with pure functions over named states. Arrays carry a leading agent
 axis and a trailing replica axis. A round is
@@ -11,7 +11,7 @@ The algorithm neither loops over rounds nor draws noise; `dpadmm.core.loop` does
 runs alone calls the same functions with `Agents` of length one.
 
 `About` holds the facts that planner, federation, audit, command line and docs read; `Method` is the base class of all
-methods, with defaults for what most of them share; `Setting` the public facts of a run, from which a method promises
+methods, with defaults for what most of them share; `Setting` the public facts of a run, from which a method states
 its releases before any noise is chosen.
 """
 
@@ -50,7 +50,8 @@ class Agents:
     """What the agents that compute here know: their functions, and the public facts about the network.
 
     index: their numbers in the whole network. number: N, how many there are in all. degrees: neighbours of each
-    (zeros where there is no graph). seats: which of the solver's agents they are. threads: for passes over many rows.
+    (zeros where there is no graph). solver_index: which of the solver's agents they are. threads: for passes over many
+    rows.
     """
 
     functions: LocalFunctions
@@ -60,14 +61,14 @@ class Agents:
     index: Ints
     degrees: Ints
     number: int
-    seats: Ints | None = None
+    solver_index: Ints | None = None
     threads: int = 1
 
     @classmethod
     def of(
         cls, problem: Problem, network: Network | None, tolerance: float, threads: int, *, is_release: bool = False
     ) -> "Agents":
-        """Seat all agents of a problem; in a release, whether a solve fails must not depend on the records."""
+        """Return all agents of a problem; in a release, whether a solve fails must not depend on the records."""
         prepared = prepare_release if is_release else prepare
         degrees = network.degrees if network is not None else np.zeros(problem.n_agents, dtype=np.int64)
         return cls(
@@ -96,17 +97,17 @@ class Agents:
             weights=self.weights[positions],
             index=self.index[positions],
             degrees=self.degrees[positions],
-            seats=positions if self.seats is None else self.seats[positions],
+            solver_index=positions if self.solver_index is None else self.solver_index[positions],
         )
 
     def alone(self, agent: int, tolerance: float) -> "Agents":
         """Return one agent as it sits in its own silo: nothing of the others' data, a solver of its own."""
         here = self.take(np.array([agent]))
-        return replace(here, solver=prepare(here.functions, here.weights, tolerance, 1), seats=None)
+        return replace(here, solver=prepare(here.functions, here.weights, tolerance, 1), solver_index=None)
 
     def minimise(self, lin: Floats, centre: Floats, pull: Floats, start: Floats) -> Solution:
         """Return argmin w_i f_i(x) + lin'x + (pull/2) ||x - centre||^2 for all agents here."""
-        return self.solver.solve(Subproblem(lin, centre, pull, start, self.seats))
+        return self.solver.solve(Subproblem(lin, centre, pull, start, self.solver_index))
 
 
 class NoiseHook(Protocol):
@@ -183,7 +184,7 @@ def with_rounding(
     size: bound on the norm of one record's term. order: 1 for gradients, 2 for matrices, in which rows come twice.
     ridge: bound on the norm of what is added for a ridge.
     """
-    most = MOST_PER_NOMINAL if not local.relation.has_public_sizes else 1
+    most = MOST_PER_NOMINAL if not local.protection.relation.has_public_sizes else 1
     rows = float("inf") if local.is_of_persons else float(most * local.n_records)
     sums = rounding_share(most_additions(rows, dimension)) * _CENTRED**order * most * size
     error = sums + _TERM * size * local.replaced / local.n_records + 4 * UNIT * ridge
@@ -194,7 +195,7 @@ def with_rounding_of_sum(silos: Sequence[LocalFunction], *, size: float, ridge: 
     """Return the functions, the rounding of their values' sum counted as well: in each, as any may be a person's."""
     if len(silos) == 1:
         return list(silos)
-    most = MOST_PER_NOMINAL if not silos[0].relation.has_public_sizes else 1
+    most = MOST_PER_NOMINAL if not silos[0].protection.relation.has_public_sizes else 1
     error = rounding_share(len(silos) + 1) * sum(each.weight for each in silos) * (most * size + ridge)
     return [replace(each, solver_tolerance=tolerance_of(each.solver_tolerance) + error) for each in silos]
 
@@ -275,10 +276,7 @@ class Setting:
             weight=weight,
             strong_convexity=problem.functions.constants.strong_convexity + share / weight,
             solver_tolerance=(self.tolerance or None) if tolerance is None else tolerance,
-            records_per_person=self.protection.records_per_person,
-            silos_per_person=self.protection.silos_per_person,
-            relation=self.protection.relation,
-            unit=row_unit(self.protection),
+            protection=of_rows(self.protection),
             scores=problem.functions.constants.scores,
         )
 
@@ -310,9 +308,9 @@ ROWS = frozenset({Unit.RECORD, Unit.PERSON})
 """The units of methods that read rows through sums of gradients, whose bound a person with several rows keeps (C1)."""
 
 
-def row_unit(protection: Protection) -> Unit:
+def of_rows(protection: Protection) -> Protection:
     """Return what the bounds on rows are about: persons, where these are protected, else records."""
-    return Unit.PERSON if protection.unit is Unit.PERSON else Unit.RECORD
+    return protection if protection.unit is Unit.PERSON else replace(protection, unit=Unit.RECORD)
 
 
 class Topology(Enum):
@@ -462,7 +460,7 @@ class Method(ABC):
         """Return the method that the terms of a federation describe."""
         return cls(**numbers)
 
-    def drawn(self) -> Self:
+    def with_drawn_batches(self) -> Self:
         """Return the method for one run: what every run draws for itself, such as secret batches, is drawn."""
         return self
 
@@ -470,7 +468,7 @@ class Method(ABC):
         """Return the method as a silo runs it: what it draws for itself comes from its own secret."""
         return self
 
-    def summed(self) -> Self:
+    def with_noise_in_sum(self) -> Self:
         """Return the method as it runs where nobody sees more of the messages than their sum."""
         if not self.about.is_sum:
             raise InputError(
@@ -512,7 +510,7 @@ class Method(ABC):
     def check(self, problem: Problem, network: Network | None) -> None:  # noqa: B027 - there is nothing to refuse
         """Every problem is accepted."""
 
-    def tail_from(self, rounds: int) -> int:
+    def first_averaged_round(self, rounds: int) -> int:
         """The second half of the rounds."""
         return rounds // 2 + 1
 

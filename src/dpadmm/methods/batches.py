@@ -72,7 +72,7 @@ class Batches:
         """Whether every run draws its own seed."""
         return self.seed is None
 
-    def drawn(self) -> "Batches":
+    def with_drawn_seed(self) -> "Batches":
         """Return the batches of one run: secret ones get a seed of 128 bits from the operating system."""
         return replace(self, seed=secrets.randbits(128)) if self.is_secret else self
 
@@ -117,11 +117,11 @@ class Moment(NamedTuple):
 
 def whole_gradients(agents: Agents, x: Floats) -> Floats:
     """Return `w_i grad f_i(x_i)`, (agents, d, R), over all records."""
-    x = within_reach(agents.functions, x)
+    x = shrink_far_points(agents.functions, x)
     return agents.weights[:, None, None] * _gradient(agents.functions, x, agents.threads)
 
 
-def within_reach(functions: LocalFunctions, x: Floats) -> Floats:
+def shrink_far_points(functions: LocalFunctions, x: Floats) -> Floats:
     """Return the points; those at which a ridge pulls with more than `MOST_RIDGE` G, drawn towards 0 up to there.
 
     No optimum lies so far out. Rounding is relative to what is rounded, so there it would have no bound (C7).
@@ -151,8 +151,8 @@ def batch_gradients(
         )
     rows = functions.rows
     if isinstance(rows, CentredRows):
-        base = None if base is None else rows.extended(base)
-        sums = rows.folded(_sums(functions, rows.stored, batches, when, index, rows.extended(v), base, clip))
+        base = None if base is None else rows.extend(base)
+        sums = rows.fold(_sums(functions, rows.stored, batches, when, index, rows.extend(v), base, clip))
     else:
         sums = _sums(functions, rows, batches, when, index, v, base, clip)
     return (agents.weights / batches.size)[:, None, None] * sums

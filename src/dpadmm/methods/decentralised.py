@@ -18,11 +18,11 @@ from dpadmm.methods.base import MESSAGE, About, Agents, Method, NoiseHook, Resid
 from dpadmm.networks.graph import Network
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
-from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.regularisers import ElasticNet, Regulariser
 
 
 class GraphMethod(Method):
-    """The parts of the anatomy that do not depend on the method."""
+    """What all methods on a graph share, whatever their local step is."""
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The regulariser must be one that can be split among the agents."""
@@ -94,10 +94,10 @@ class EdgePenaltyADMM(GraphMethod):
 
     def local_step(self, k: int, agents: Agents, state: Any, inbox: Floats, noise: NoiseHook) -> tuple[Any, Floats]:
         """What leaves, and what every later update reads, is the message."""
-        x, message = self.minimised(k, agents, state, inbox, noise)
+        x, message = self.solve_round(k, agents, state, inbox, noise)
         return GraphState(x=message, a=state.a, guess=x), message
 
-    def minimised(self, k: int, agents: Agents, state: Any, inbox: Floats, noise: NoiseHook) -> tuple[Floats, Floats]:
+    def solve_round(self, k: int, agents: Agents, state: Any, inbox: Floats, noise: NoiseHook) -> tuple[Floats, Floats]:
         """Return the minimiser of the round, and what may be broadcast of it."""
         x = penalised_minimiser(self.eta, agents, state.x, inbox, lin=state.a, start=state.guess)
         return x, noise.perturb(MESSAGE, k, agents.index, x)
@@ -135,6 +135,8 @@ class DecentralisedADMM(EdgePenaltyADMM):
 
 def is_ridge(regulariser: Regulariser, dimension: int) -> bool:
     """Say whether g = (m/2)||x||^2 for some m >= 0: of one curvature in all directions, with its minimum at 0."""
+    if type(regulariser) is ElasticNet:
+        return regulariser.l1 == 0
     origin = np.zeros((dimension, 1))
     is_round = regulariser.is_smooth and regulariser.smoothness == regulariser.strong_convexity
     return is_round and not regulariser.subgradient_residual(origin, origin).any()

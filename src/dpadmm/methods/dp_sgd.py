@@ -9,8 +9,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-import numpy as np
-
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, About, Agents, NoiseHook, Setting, Topology
@@ -22,7 +20,7 @@ from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.protection import Strength
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.problem import EmpiricalRisk, Problem
+from dpadmm.problems.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,9 @@ class DPProxSGD(GradientMethod):
             raise InputError(f"{type(self).__name__} needs batches.")
         return self.batches
 
-    def drawn(self) -> Self:
+    def with_drawn_batches(self) -> Self:
         """Secret batches get the seed of this run."""
-        return replace(self, batches=self.draws.drawn())
+        return replace(self, batches=self.draws.with_drawn_seed())
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """The batches must fit the silos."""
@@ -125,20 +123,3 @@ class DPSGD(DPProxSGD):
         """A plain step along the sum of the messages and the regulariser's gradient."""
         push = messages.sum(axis=0, keepdims=True) + problem.regulariser.strong_convexity * inbox
         return inbox - self.step_at(k) * push
-
-
-def pooled(problem: Problem) -> Problem:
-    """Return the same problem with all records in one silo: the central model.
-
-    Only where it *is* the same problem: the weights must be proportional to the records, w_i = c n_i.
-    """
-    functions = problem.functions
-    if not isinstance(functions, EmpiricalRisk):
-        raise InputError(f"{type(functions).__name__} has no records to pool. Use an empirical risk.")
-    ratios = problem.weights / functions.sizes
-    if not np.allclose(ratios, ratios[0], rtol=1e-9):
-        raise InputError(
-            "Pooled records all have the same weight, so the silos' weights must be proportional to their sizes."
-        )
-    silos = replace(functions.silos, offsets=functions.silos.offsets[[0, -1]], names=("all records",))
-    return Problem(replace(functions, silos=silos), np.array([problem.weights.sum()]), problem.regulariser)

@@ -34,7 +34,7 @@ class TiltedADMM(EdgePenaltyADMM):
 
     smoothing: float = 0.0
 
-    def minimised(self, k: int, agents: Agents, state: Any, inbox: Floats, noise: NoiseHook) -> tuple[Floats, Floats]:
+    def solve_round(self, k: int, agents: Agents, state: Any, inbox: Floats, noise: NoiseHook) -> tuple[Floats, Floats]:
         """Return the minimiser with a fresh linear term `b_i` in the objective, and what may be broadcast of it."""
         b = noise.perturb(OBJECTIVE, k, agents.index, zeros(agents, state.x.shape[2]))
         eta = self.penalties(k, agents.number)[agents.index]

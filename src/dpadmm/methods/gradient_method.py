@@ -34,7 +34,7 @@ class BroadcastMethod(Method):
 
     def update(self, k: int, agents: Agents, state: GradientState, inbox: Floats) -> GradientState:
         """Remember the model."""
-        return GradientState(everywhere(agents, inbox[:1]))
+        return GradientState(copy_to_agents(agents, inbox[:1]))
 
     def residuals(
         self, agents: Agents, before: tuple[GradientState, Floats], after: tuple[GradientState, Floats]
@@ -69,13 +69,13 @@ class GradientMethod(BroadcastMethod):
     def start(self, agents: Agents, replicas: int) -> tuple[GradientState, Floats]:
         """x = prox(0)."""
         x = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), self.step)
-        return GradientState(everywhere(agents, x)), x
+        return GradientState(copy_to_agents(agents, x)), x
 
     def local_step(
         self, k: int, agents: Agents, state: GradientState, inbox: Floats, noise: NoiseHook
     ) -> tuple[GradientState, Floats]:
         """The noisy gradient at the last broadcast."""
-        raw, free = self.gradients(k, agents, everywhere(agents, inbox))
+        raw, free = self.gradients(k, agents, copy_to_agents(agents, inbox))
         return state, noise.perturb(MESSAGE, k, agents.index, raw) + free
 
     def gradients(self, k: int, agents: Agents, x: Floats) -> tuple[Floats, Floats]:
@@ -90,7 +90,7 @@ class GradientMethod(BroadcastMethod):
         return problem.regulariser.prox(inbox - step * messages.sum(axis=0, keepdims=True), step)
 
 
-def everywhere(agents: Agents, x: Floats) -> Floats:
+def copy_to_agents(agents: Agents, x: Floats) -> Floats:
     """Return one model for every agent."""
     return np.repeat(x, len(agents.index), axis=0)
 

@@ -67,7 +67,7 @@ class MADMM(TiltedADMM):
 
     def penalties(self, t: int, n_agents: int) -> Floats:
         """Return eta_i(t) for all agents."""
-        return np.broadcast_to(grown(np.array(each(self.eta)), np.array(each(self.growth)), t), (n_agents,))
+        return np.broadcast_to(grow(np.array(each(self.eta)), np.array(each(self.growth)), t), (n_agents,))
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """As for all graph methods; and one number per agent, where there is more than one."""
@@ -112,10 +112,10 @@ def check_theta(theta: float | None, least_eta: float) -> None:
         raise InputError(f"theta must be at most the penalty eta = {least_eta:g}, got {theta!r}; lower theta.")
 
 
-def grown(first: Floats, growth: Floats, t: int) -> Floats:
+def grow(first: Floats, growth: Floats, t: int) -> Floats:
     """Return `first growth^t`; refuse what no longer is a penalty.
 
-    >>> grown(np.array([1.0]), np.array([2.0, 3.0]), 2)
+    >>> grow(np.array([1.0]), np.array([2.0, 3.0]), 2)
     array([4., 9.])
     """
     with np.errstate(over="ignore"):

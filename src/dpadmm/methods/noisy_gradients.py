@@ -17,7 +17,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, ROWS, About, Agents, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import whole_gradients
 from dpadmm.methods.fixed_point.blocks import check_unit
-from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, everywhere
+from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, copy_to_agents
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import COORDINATOR, Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import gradient_sum
@@ -80,14 +80,14 @@ class NoisyGradients(BroadcastMethod):
         longest = cls.about.longest_step / setting.problem.functions.constants.smoothness
         return cls(step=min(step, longest), unit=setting.protection.unit)
 
-    def tail_from(self, rounds: int) -> int:
+    def first_averaged_round(self, rounds: int) -> int:
         """Momentum settles early: the mean of the last 70 % of the models is released."""
         return 3 * rounds // 10 + 1
 
     def start(self, agents: Agents, replicas: int) -> tuple[GradientState, Floats]:
         """x = y = prox(0)."""
         inbox = self.origin(agents.regulariser, agents.dimension, replicas)
-        return GradientState(everywhere(agents, inbox[:1])), inbox
+        return GradientState(copy_to_agents(agents, inbox[:1])), inbox
 
     def origin(self, penalty: Regulariser, dimension: int, replicas: int) -> Floats:
         """Return x and y before the first round; no data."""
@@ -98,15 +98,15 @@ class NoisyGradients(BroadcastMethod):
         self, k: int, agents: Agents, state: GradientState, inbox: Floats, noise: NoiseHook
     ) -> tuple[GradientState, Floats]:
         """The gradient at y; bare, since only the sum of all is read."""
-        return state, whole_gradients(agents, everywhere(agents, inbox[1:]))
+        return state, whole_gradients(agents, copy_to_agents(agents, inbox[1:]))
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
     ) -> Floats:
         """A proximal step from y along the noisy sum, and on by a part of the movement."""
-        return self.descended(problem.regulariser, inbox, noise.total(BROADCAST, k, messages))
+        return self.descend(problem.regulariser, inbox, noise.total(BROADCAST, k, messages))
 
-    def descended(self, penalty: Regulariser, inbox: Floats, noisy: Floats) -> Floats:
+    def descend(self, penalty: Regulariser, inbox: Floats, noisy: Floats) -> Floats:
         """Return the next x and y, from the noisy sum alone."""
         x, y = inbox[:1], inbox[1:]
         after = penalty.prox(y - self.step * noisy, self.step)

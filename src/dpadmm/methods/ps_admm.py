@@ -142,9 +142,9 @@ class PSADMM(Method):
         batches = Batches(int(batch), seed=common.seed)
         return cls(rho, step, int(inner_steps), batches, averaging=Averaging.PLAIN, full_noise=FullNoise.ONCE)
 
-    def drawn(self) -> Self:
+    def with_drawn_batches(self) -> Self:
         """Secret batches get the seed of this run."""
-        return replace(self, batches=self.batches.drawn())
+        return replace(self, batches=self.batches.with_drawn_seed())
 
     def with_secret(self, secret: int) -> Self:
         """Batches that only the silo knows."""
@@ -168,7 +168,7 @@ class PSADMM(Method):
         """x = P_C(0), a = 0, z = P_C(prox(0))."""
         zero = np.zeros((len(agents.index), agents.dimension, replicas))
         z = agents.regulariser.prox(np.zeros((1, agents.dimension, replicas)), 1 / (self.rho * agents.number))
-        return PSState(self._inside(zero), zero, zero, zero), self._inside(z)
+        return PSState(self._project(zero), zero, zero, zero), self._project(z)
 
     def local_step(
         self, k: int, agents: Agents, state: PSState, inbox: Floats, noise: NoiseHook
@@ -185,10 +185,10 @@ class PSADMM(Method):
                 noisy = noise.perturb(MessageKind(FULL, s), k, agents.index, g)
             if s > 0:
                 noisy = noisy + self._correction(Moment(k, s), agents, v, state.x, noise)
-            new = self._inside(v - self.step * (noisy + state.a + self.rho * (v - inbox)))
+            new = self._project(v - self.step * (noisy + state.a + self.rho * (v - inbox)))
             total += (1 - c) * v + c * new
             v = new
-        x = self._inside(total / self.inner_steps)
+        x = self._project(total / self.inner_steps)
         return state._replace(x=x), x + state.a / self.rho
 
     def _correction(self, when: Moment, agents: Agents, v: Floats, vt: Floats, noise: NoiseHook) -> Floats:
@@ -208,7 +208,7 @@ class PSADMM(Method):
         curvature = agents.weights * agents.functions.constants.smoothness + self.rho
         return (2 / (1 - 2 * self.step * curvature))[:, None, None]
 
-    def _inside(self, x: Floats) -> Floats:
+    def _project(self, x: Floats) -> Floats:
         return x if self.constraint is None else self.constraint.prox(x, 1.0)
 
     def exchange(
@@ -216,7 +216,7 @@ class PSADMM(Method):
     ) -> Floats:
         """Eq. 5: the z step of the server, on what it was sent."""
         mean = messages.mean(axis=0, keepdims=True)
-        return self._inside(problem.regulariser.prox(mean, 1 / (self.rho * problem.n_agents)))
+        return self._project(problem.regulariser.prox(mean, 1 / (self.rho * problem.n_agents)))
 
     def update(self, k: int, agents: Agents, state: PSState, inbox: Floats) -> PSState:
         """Eq. 6: the dual step; and the running averages of Theorem 3."""

@@ -23,7 +23,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.methods.base import About, Setting, Topology
 from dpadmm.methods.dvp import TiltedADMM, check_smoothing, tilted_broadcasts
-from dpadmm.methods.m_admm import check_growth, check_theta, grown
+from dpadmm.methods.m_admm import check_growth, check_theta, grow
 from dpadmm.methods.recycled import RecyclingADMM
 from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.objective import r_admm
@@ -62,7 +62,7 @@ class BareRADMM(TiltedADMM, RecyclingADMM):
 
     def penalty(self, t: int) -> float:
         """Return eta(t)."""
-        return float(grown(np.array(self.eta), np.array(self.growth), t))
+        return float(grow(np.array(self.eta), np.array(self.growth), t))
 
     def penalties(self, t: int, n_agents: int) -> Floats:
         """Return eta(t) for all agents."""
@@ -70,7 +70,7 @@ class BareRADMM(TiltedADMM, RecyclingADMM):
 
     def damping(self, t: int) -> float:
         """Return gamma(t)."""
-        return float(grown(np.array(self.gamma), np.array(self.growth), t))
+        return float(grow(np.array(self.gamma), np.array(self.growth), t))
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class RecyclingADMM(EdgePenaltyADMM):
         """Odd: the private step, and read the gradient off what leaves. Even: a step with what was read."""
         eta = self.penalties(k, agents.number)[agents.index][:, None, None]
         if k % 2 == 1:
-            x, message = self.minimised(k, agents, state, inbox, noise)
+            x, message = self.solve_round(k, agents, state, inbox, noise)
             g = revealed_gradient(eta, agents, state.a, message, state.x, inbox)
             return RecycledState(x=message, a=state.a, guess=x, g=g), message
         deg = degrees(agents)

@@ -139,7 +139,7 @@ class Network:
     @cached_property
     def adjacency(self) -> Any:
         """Adjacency matrix A as a `scipy.sparse.csr_array` of float64 with sorted, read-only entries."""
-        return _symmetric(self.n_agents, self.edges, np.ones(self.n_edges))
+        return _symmetric(self.n_agents, self.edges, np.ones(len(self.edges)))
 
     def neighbours(self, agent: int) -> IntArray:
         """Return the neighbours V_i of one agent, in increasing order."""

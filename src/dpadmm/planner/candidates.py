@@ -326,7 +326,7 @@ def profile_share(task: Task, method: type[Method]) -> float:
     of `_MOST_PROFILE_NOISE` on them, nothing would be, and the public encoding serves better.
     """
     rule, table = task.profile, task.table
-    if table is None or not rule.is_wanted or rule.has_earlier or not method.about.has_gaussian_noise:
+    if table is None or not rule.is_wanted or rule.earlier_run is not None or not method.about.has_gaussian_noise:
         return 0.0
     if rule.share is not None:
         return rule.share

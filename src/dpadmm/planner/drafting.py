@@ -156,7 +156,7 @@ def federation_terms(
         )
     if task.aim.wants_intervals:
         raise InputError("Silos of a federation release no curvature, so no intervals (C14). Plan to predict.")
-    if task.profile.has_earlier:
+    if task.profile.earlier_run is not None:
         raise InputError("A federation releases its own column profile. Plan without an earlier one.")
     penalty, counted = setting.problem.regulariser, plan.profile
     if type(penalty) is not ElasticNet:  # a subclass may be another function

@@ -210,7 +210,7 @@ class Plan:
             return []
         if self.profile is not None:
             return [f"by a column profile (noisy counts), released first for epsilon {self.profile.target.epsilon:.3g}"]
-        if self.task.profile.has_earlier:
+        if self.task.profile.earlier_run is not None:
             return [f"by the column profile that run {self.task.profile.earlier_run!r} released, at no further cost"]
         return ["by public bounds and categories alone"]
 
@@ -325,7 +325,7 @@ def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
     for of_profile, of_model in _shared_budgets(target, share, n_models):
         tried = [climb(replace(task, target=of_model), each, form) for each in methods]
         rivals = [choose(each) for each in tried]
-        best = first_of_the_nearly_best(rivals)
+        best = nearly_best(rivals, _SLIGHT)[0]  # near ties go to the method that is named first
         run = run_of(best.candidate, n_models)
         profile = None
         if of_profile is not None and task.table is not None:
@@ -439,16 +439,20 @@ def climb(task: Task, method: type[Method], form: RowForm) -> list[Trial]:
     ratios = ratios_for(task, method)
     start = ratios.index(RULE_OF_THUMB)
     tried: list[Trial] = []
+    first: Trial | None = None
     for loss in losses_for(task, method):
-        tried.append(try_out(candidate_at(replace(task, loss=loss), method, RULE_OF_THUMB, form)))
-        if tried[-1].kept < max(one.kept for one in tried):
+        now = try_out(candidate_at(replace(task, loss=loss), method, RULE_OF_THUMB, form))
+        tried.append(now)
+        if first is None or now.kept > first.kept:
+            first = now
+        elif now.kept < first.kept:
             break
-    first = max(tried, key=lambda one: one.kept)
+    assert first is not None
     for ladder in (ratios[:start][::-1], ratios[start + 1 :]):
         before = first
         for ratio in ladder:
             step = candidate_at(first.candidate.task, method, ratio, form)
-            if any(step.numbers == one.candidate.numbers for one in tried):
+            if step.numbers in [one.candidate.numbers for one in tried]:
                 break
             now = try_out(step)
             tried.append(now)
@@ -464,15 +468,13 @@ def choose(tried: Sequence[Trial]) -> Trial:
     The worlds are invented, so small differences between candidates say little about other data. Losses whose records
     pull less come first: data whose labels no linear model explains gain more from them than the worlds show.
     """
-    least = min(one.lost for one in tried)
-    near = [one for one in tried if one.lost <= _NEARLY * least or one.lost == least]
-    return min(near, key=lambda one: abs(math.log(one.candidate.ratio / RULE_OF_THUMB)))
+    return min(nearly_best(tried), key=lambda one: abs(math.log(one.candidate.ratio / RULE_OF_THUMB)))
 
 
-def first_of_the_nearly_best(chosen: Sequence[Trial]) -> Trial:
-    """Return the first method's candidate unless another one loses clearly less."""
-    least = min(one.lost for one in chosen)
-    return next(one for one in chosen if one.lost <= max(_NEARLY * least, least + _SLIGHT))
+def nearly_best(trials: Sequence[Trial], slight: float = 0.0) -> list[Trial]:
+    """Return the trials that lose hardly more than the best one, in order; slight: this much more is a tie as well."""
+    least = min([one.lost for one in trials])
+    return [one for one in trials if one.lost <= max(_NEARLY * least, least + slight)]
 
 
 def try_out(candidate: Candidate, n_classes: int = 1) -> Trial:
@@ -504,7 +506,7 @@ def forecast(candidate: Candidate, n_models: int) -> tuple[Forecast, Extent]:
     for name, stated in signals_of(task).items():
         found = [run_signal(simulation, world, stated) for world in worlds]
         signals.append(SignalForecast.of(name, stated, found))
-        runs = sum(len(one.scores) for one in found)
+        runs = len(found) * len(found[0].scores)
     extent = Extent(simulation.n_drawn, simulation.dimension, simulation.rounds, simulation.n_classes)
     return Forecast(kind, tuple(signals), runs, task.prevalence), extent
 
@@ -533,7 +535,7 @@ def _reasons(chosen: Candidate, rivals: Sequence[Trial], n_tried: int, share: fl
     said.append(f"ridge {chosen.mu:.3g}: " + ("as given" if task.regulariser is not None else ridge))
     if share:
         said.append(f"a share of {share:.2g} of the squared budget pays for a column profile, to centre and scale rows")
-    elif task.table is not None and task.profile.is_wanted and not task.profile.has_earlier:
+    elif task.table is not None and task.profile.is_wanted and task.profile.earlier_run is None:
         said.append("no column profile: its noise would hide too much to be worth the cost")
     if isinstance(task.loss, Logistic | Softmax) and task.loss.cap < 1:
         cap = f"{task.loss.cap:g} instead of 1"

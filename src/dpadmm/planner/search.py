@@ -152,7 +152,7 @@ def _compared(
     m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
     if profile is not None:
         rule = rule.with_earlier(run, float(m_of(profile.target.epsilon, profile.target.delta)))
-    elif not rule.has_earlier:
+    elif rule.earlier_run is None:
         rule = replace(rule, is_wanted=False, share=None)
     left = (1 - share) * m**2 - rule.earlier_m**2
     if left <= 0:

@@ -1,6 +1,6 @@
 """What a plan is made from: public facts about the silos, the loss and the budget. No record is among them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -77,11 +77,6 @@ class ProfileRule:
     earlier_run: str | None = None
     earlier_m: float = 0.0
 
-    @property
-    def has_earlier(self) -> bool:
-        """Whether there is a profile already."""
-        return self.earlier_run is not None
-
     def __post_init__(self) -> None:
         """Check the share."""
         if self.share is not None:
@@ -157,6 +152,9 @@ class Task:
     expected_auc: float | None = None
     expected_r2: float | None = None
     aim: Aim = Aim.PREDICTION
+    n_silos: int = field(init=False, repr=False, compare=False)
+    n_records: int = field(init=False, repr=False, compare=False)
+    n_classes: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check every fact; `sizes` may be any list of whole numbers."""
@@ -167,10 +165,13 @@ class Task:
         if not sizes:
             raise InputError("sizes must name at least one silo, got none.")
         object.__setattr__(self, "sizes", tuple(checks.count("every size", size) for size in sizes))
+        object.__setattr__(self, "n_silos", len(sizes))
+        object.__setattr__(self, "n_records", sum(self.sizes))
+        object.__setattr__(self, "n_classes", self.loss.n_classes if isinstance(self.loss, Softmax) else 1)
         checks.count("dimension", self.dimension)
         _moderate("row_norm", self.row_norm)
         self._check_types()
-        self._check_network()
+        self._check_protection()
         if self.aim.wants_intervals:
             self._check_inference()
         if self.prevalence is not None:
@@ -196,18 +197,21 @@ class Task:
         _moderate("the loss's slope", self.loss.slope_bound)
         if not isinstance(self.protection, Protection):
             raise InputError(f"protection must be a Protection(unit=..., view=...), got {shown(self.protection)}.")
-        self.protection.check_silos(len(self.sizes))
-        if self.protection.unit is Unit.FUNCTION:
-            raise InputError("unit must be record, person or user; the function unit is for the consensus methods.")
-        self._check_relation()
+        if self.network is not None and not isinstance(self.network, Network):
+            raise InputError(f"network must be a Network, got {type(self.network).__name__}; see dpadmm.networks.")
         if self.regulariser is not None and not hasattr(self.regulariser, "prox"):
             raise InputError(
                 f"regulariser must be a regulariser such as ElasticNet(l2=0.01), got {shown(self.regulariser)}."
             )
 
-    def _check_relation(self) -> None:
-        """Refuse what nothing is certified for where records are added or removed."""
-        hidden = self.protection
+    def _check_protection(self) -> None:
+        """Refuse who cannot be protected, a graph of other silos, and what is not certified for added records."""
+        hidden, network = self.protection, self.network
+        hidden.check_silos(self.n_silos)
+        if hidden.unit is Unit.FUNCTION:
+            raise InputError("unit must be record, person or user; the function unit is for the consensus methods.")
+        if network is not None and network.n_agents != self.n_silos:
+            raise InputError(f"The network has {network.n_agents} agents, but there are {self.n_silos} silos.")
         if hidden.relation.has_public_sizes:
             return
         if hidden.unit is Unit.USER:
@@ -217,7 +221,7 @@ class Task:
                 "add-remove neighbours among several silos are certified only where one noise covers the sum of "
                 f"all silos: use the view 'aggregate' or 'public', got {hidden.view.value!r}."
             )
-        if self.network is not None:
+        if network is not None:
             raise InputError(
                 "add-remove neighbours are certified for sums, not for messages over a graph of silos. Leave out the "
                 "network."
@@ -247,33 +251,10 @@ class Task:
                 f"{inference} needs sums over all silos, not messages over a graph. Leave out the network."
             )
 
-    def _check_network(self) -> None:
-        if self.network is None:
-            return
-        if not isinstance(self.network, Network):
-            raise InputError(f"network must be a Network, got {type(self.network).__name__}; see dpadmm.networks.")
-        if self.network.n_agents != self.n_silos:
-            raise InputError(f"The network has {self.network.n_agents} agents, but there are {self.n_silos} silos.")
-
-    @property
-    def n_silos(self) -> int:
-        """Number of silos N."""
-        return len(self.sizes)
-
-    @property
-    def n_records(self) -> int:
-        """Number of records n of all silos."""
-        return sum(self.sizes)
-
     def functions(self, mu: float = 0.0) -> PublicFunctions:
         """Return the silos' functions as far as they are public: sizes and constants, no values."""
         sizes = np.array(self.sizes, dtype=np.int64)
         return PublicFunctions.of_loss(sizes, self.dimension, self.loss, self.row_norm, mu)
-
-    @property
-    def n_classes(self) -> int:
-        """How many vectors of coefficients one model has: one, or one for each class."""
-        return self.loss.n_classes if isinstance(self.loss, Softmax) else 1
 
     def risk(self, silos: Silos | SiloStream, mu: float) -> EmpiricalRisk | SoftmaxRisk | StreamedRisk:
         """Return the functions of these silos; refuse silos that are not the task's."""

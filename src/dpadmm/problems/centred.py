@@ -18,8 +18,8 @@ class CentredRows:
 
     With `P = [I; -c']` the matrix is `B P`, so that
 
-        (S - a c') w  = B (w; -c'w)                     `extended` makes (w; -c'w)
-        (S - a c')' u = v[:d] - c v[d],   v = B'u       `folded` makes it of v
+        (S - a c') w  = B (w; -c'w)                     `extend` makes (w; -c'w)
+        (S - a c')' u = v[:d] - c v[d],   v = B'u       `fold` makes it of v
 
     and whatever is written for CSR rows serves here: give it `stored` and an extended point, and fold the sum.
 
@@ -97,10 +97,10 @@ class CentredRows:
     def __matmul__(self, w: Floats) -> Floats:
         """Return the products with w (d,) or (d, R)."""
         points = w if w.ndim == 2 else w[:, None]
-        products = np.asarray(self.stored @ self.extended(points))
+        products = np.asarray(self.stored @ self.extend(points))
         return products if w.ndim == 2 else products[:, 0]
 
-    def extended(self, w: Floats) -> Floats:
+    def extend(self, w: Floats) -> Floats:
         """Return (w; -c'w) for w (..., d, R).
 
         A column's product is summed by itself: it has the same bits whatever columns are beside it.
@@ -108,7 +108,7 @@ class CentredRows:
         terms = np.ascontiguousarray(np.swapaxes(w * self.centre[:, None], -1, -2))
         return np.concatenate([w, -terms.sum(axis=-1)[..., None, :]], axis=-2)
 
-    def folded(self, v: Floats) -> Floats:
+    def fold(self, v: Floats) -> Floats:
         """Return `v[:d] - c v[d]` for v (..., d + 1, R)."""
         return v[..., :-1, :] - self.centre[:, None] * v[..., -1:, :]
 
@@ -170,4 +170,4 @@ class _TransposedRows:
     def __matmul__(self, u: Floats) -> Floats:
         """Return the products with u (n,) or (n, R)."""
         v = np.asarray(self._rows.stored.T @ u)
-        return self._rows.folded(v[:, None])[:, 0] if u.ndim == 1 else self._rows.folded(v)
+        return self._rows.fold(v[:, None])[:, 0] if u.ndim == 1 else self._rows.fold(v)

@@ -23,7 +23,7 @@ import numpy as np
 
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import Constants, Loss, Softmax, certified_form, check_softmax, linear_constants
+from dpadmm.problems.losses import Constants, Loss, Softmax, certified_form, check_softmax, constants_of
 from dpadmm.problems.problem import EmpiricalRisk, Problem, own_parts
 from dpadmm.problems.regularisers import Regulariser
 
@@ -41,29 +41,22 @@ def refute(problem: Problem, constraint: object = None) -> None:
         check_softmax(loss)
     elif loss is not None:
         refute_loss(loss)
-    if "regulariser" in own:
-        refute_regulariser(problem.regulariser, problem.dimension)
-    if "constraint" in own:
-        _check_constraint(constraint, problem.dimension)
-    if "functions" in own:
-        _check_constants(problem.functions, problem.functions.constants)
-
-
-def _check_constraint(constraint: Any, dimension: int) -> None:
-    """A set with a projection is a regulariser; an operator of any other kind has no certificate."""
-    if not hasattr(constraint, "prox"):
+    if "constraint" in own and not hasattr(constraint, "prox"):
         raise InputError(
             f"The constraint {type(constraint).__name__} is of a kind for which no certificate exists. Use the "
             "constraints of this package, which compute their own constants. Nothing was spent."
         )
-    refute_regulariser(constraint, dimension)
+    for kind in {"regulariser", "constraint"} & own.keys():  # a set with a projection is a regulariser
+        refute_regulariser(own[kind], problem.dimension)
+    if "functions" in own:
+        _check_constants(problem.functions, problem.functions.constants)
 
 
 def _check_constants(functions: Any, constants: Constants) -> None:
     """Constants that contradict each other, or the loss and the norm of rows that they follow from."""
     name = f"The functions {type(functions).__name__}"
-    numbers = {each: getattr(constants, each) for each in (*_BOUNDS, "strong_convexity")}
-    for each, value in numbers.items():
+    for each in (*_BOUNDS, "strong_convexity"):
+        value = getattr(constants, each)
         if not isinstance(value, int | float) or not value >= 0:
             raise InputError(f"{name} declare {each} {value!r}. It must be a number, 0 or greater. Nothing was spent.")
     if constants.strong_convexity > constants.smoothness * (1 + SLACK) or math.isinf(constants.strong_convexity):
@@ -73,17 +66,14 @@ def _check_constants(functions: Any, constants: Constants) -> None:
         )
     if not isinstance(functions, EmpiricalRisk):
         return
-    true = linear_constants(functions.loss, functions.silos.row_norm, functions.mu)
-    for each in _BOUNDS:
-        if getattr(constants, each) < getattr(true, each) * (1 - SLACK):
-            raise InputError(
-                f"{name} declare {each} {getattr(constants, each):g}, but their loss on rows of norm up to "
-                f"{functions.silos.row_norm:g} has {getattr(true, each):g}. Correct it. Nothing was spent."
-            )
+    true = constants_of(functions.loss, functions.silos.row_norm, functions.mu)
+    too_small = [each for each in _BOUNDS if getattr(constants, each) < getattr(true, each) * (1 - SLACK)]
     if constants.strong_convexity > true.strong_convexity * (1 + SLACK):
+        too_small.append("strong_convexity")
+    for each in too_small:
         raise InputError(
-            f"{name} declare strong_convexity {constants.strong_convexity:g}, but mu is {true.strong_convexity:g}. "
-            "Correct it. Nothing was spent."
+            f"{name} declare {each} {getattr(constants, each):g}, but their loss on rows of norm up to "
+            f"{functions.silos.row_norm:g} has {getattr(true, each):g}. Correct it. Nothing was spent."
         )
 
 
@@ -98,13 +88,9 @@ class Probe:
         """Take what is tested, and what it is called."""
         self.kind, self.tested, self.name = kind, tested, f"The {kind} {type(tested).__name__}"
 
-    def error(self, found: str, remedy: str) -> InputError:
-        """Return the refusal: what was found, and what to do."""
-        return InputError(f"{self.name} {found} {remedy} Nothing was spent.")
-
     def fail(self, found: str, remedy: str) -> NoReturn:
-        """Refuse."""
-        raise self.error(found, remedy)
+        """Refuse: what was found, and what to do."""
+        raise InputError(f"{self.name} {found} {remedy} Nothing was spent.")
 
     def number(self, name: str, given: Any = None, *, may_be_infinite: bool = False) -> float:
         """Return a declared constant; refuse what is no number from 0 on."""
@@ -117,14 +103,23 @@ class Probe:
     def ask(self, method: str, *points: Floats) -> Floats:
         """Return the answer of a method at these points; refuse one that is impure or has the wrong shape."""
         call, frozen = self.method(method), [point.copy() for point in points]
+        answers: list[Floats] = []
         for each in frozen:
             each.flags.writeable = False
-        first, second = (self._called(call, method, frozen) for _ in range(2))
+        for _ in range(2):
+            try:
+                with np.errstate(all="ignore"):
+                    answers.append(np.array(call(*frozen), dtype=np.float64))
+            except Exception as problem:  # noqa: BLE001 - a user's own code may raise anything
+                found = f"fails at public points: its {method} raises {type(problem).__name__} ({problem})."
+                if "read-only" in str(problem):
+                    found = f"writes into the numbers that its {method} is called with."
+                self.fail(found, "Compute the answer in a new array, without an error.")
         if any(not np.array_equal(one, other) for one, other in zip(frozen, points, strict=True)):
             self.fail(f"changes the numbers that its {method} is called with.", "Compute the answer in a new array.")
-        if not np.array_equal(first, second, equal_nan=True):
+        if not np.array_equal(answers[0], answers[1], equal_nan=True):
             self.fail(f"answers differently when its {method} is called twice.", "It must depend on nothing else.")
-        return first
+        return answers[0]
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a method, refuse if there is none."""
@@ -132,16 +127,6 @@ class Probe:
         if not callable(found):
             self.fail(f"has no method {name}.", f"See the protocol {self.kind.capitalize()} in dpadmm.problems.")
         return found
-
-    def _called(self, call: Callable[..., Any], method: str, points: list[Floats]) -> Floats:
-        try:
-            with np.errstate(all="ignore"):
-                return np.array(call(*points), dtype=np.float64)
-        except Exception as problem:
-            found = f"fails at public points: its {method} raises {type(problem).__name__} ({problem})."
-            if "read-only" in str(problem):
-                found = f"writes into the numbers that its {method} is called with."
-            raise self.error(found, "Compute the answer in a new array, without an error.") from problem
 
 
 REACH = 1e4
@@ -173,7 +158,16 @@ class _Loss(Probe):
         self.scale = max(1.0, *map(abs, self.form.kinks), abs(self.form.shift)) if self.form.kinks else 1.0
 
     def refute(self) -> None:
-        self._check_declared_form()
+        for name, declared, found in (
+            ("slope_bound", self.steepest, self.form.steepest),
+            ("curvature_bound", self.sharpest, self.form.sharpest),
+        ):  # against the form, which is known everywhere
+            if found > declared * (1 + SLACK):
+                what = f"slopes up to {found:g}" if name == "slope_bound" else f"the curvature {found:g}"
+                self.fail(
+                    f"declares {name} {declared:g}, but its form has {what}.",
+                    "Declare a bound that holds for every score, or use a loss that has one, such as Huber.",
+                )
         t = self._points()
         self._check_each_number_alone(t)
         self._check_slope(t)
@@ -181,20 +175,6 @@ class _Loss(Probe):
         self._check_value(t)
         self._check_curvature(t)
         self._check_prox(t[:: max(1, len(t) // 500)])
-
-    def _check_declared_form(self) -> None:
-        """The constants against the form, which is known everywhere."""
-        if self.form.steepest > self.steepest * (1 + SLACK):
-            self.fail(
-                f"declares slope_bound {self.steepest:g}, but its form has slopes up to {self.form.steepest:g}.",
-                "Declare a bound that holds for every score, or use a loss with a bounded slope such as Huber.",
-            )
-        sharpest = self.form.sharpest
-        if sharpest > self.sharpest * (1 + SLACK):
-            self.fail(
-                f"declares curvature_bound {self.sharpest:g}, but its form has the curvature {sharpest:g}.",
-                "Declare a bound that holds for every score.",
-            )
 
     def _points(self) -> Floats:
         """Even, random and geometric points, around 0, the centre and every kink."""
@@ -210,15 +190,16 @@ class _Loss(Probe):
         found = self.ask(method, t)
         if found.shape != t.shape:
             self.fail(f"returns the shape {found.shape} for {t.shape} numbers in its {method}.", "Return one for each.")
-        self._no(~np.isfinite(found), t, lambda i: f"its {method} is {found[i]}", "write it without overflow")
+        self._refute_where(~np.isfinite(found), t, f"its {method} is {{}}", found, remedy="write it without overflow")
         return found
 
-    def _no(self, is_wrong: Any, t: Floats, says: Callable[[int], str], remedy: str = "correct it") -> None:
-        """Refuse if any point is wrong, naming the one nearest to 0."""
+    def _refute_where(self, is_wrong: Any, t: Floats, says: str, *values: Floats, remedy: str = "correct it") -> None:
+        """Refuse if any point is wrong, with the values at the one nearest to 0."""
         (where,) = np.nonzero(is_wrong)
         if len(where):
             i = int(where[np.argmin(np.abs(t[where]))])
-            self.fail(f"is refuted at t = {t[i]:.6g}: {says(i)};", f"{remedy}.")
+            found = says.format(*(f"{each[i]:.12g}" for each in values))
+            self.fail(f"is refuted at t = {t[i]:.6g}: {found};", f"{remedy}.")
 
     def _check_each_number_alone(self, t: Floats) -> None:
         """A record's loss must not depend on the other records that it is computed with."""
@@ -232,7 +213,7 @@ class _Loss(Probe):
             is_wrong = np.abs(backwards - together) > room
             is_wrong[::16] |= np.abs(alone - together[::16]) > room[::16]
             is_wrong |= column.shape != (len(some), 1) or np.abs(column.ravel() - together) > room
-            self._no(is_wrong, some, lambda i, m=method: f"its {m} depends on the other numbers in the array")  # type: ignore[misc]
+            self._refute_where(is_wrong, some, f"its {method} depends on the other numbers in the array")
 
     def _rounding(self, t: Floats, slope: Floats) -> Floats:
         """What rounding may do to a slope."""
@@ -242,15 +223,10 @@ class _Loss(Probe):
         """The slope must be the form, which compiled kernels run: it is convex and keeps the declared bounds."""
         slope, described = self._finite("slope", t), self.form.slope(t)
         size = self.form.steepest if math.isfinite(self.form.steepest) else np.abs(described)
-        self._no(
-            np.abs(described - slope) > SLACK * size + self._rounding(t, slope),
-            t,
-            lambda i: (
-                f"the slope is {slope[i]:.12g}, its form says {described[i]:.12g}: the loss has another form, for "
-                "which no certificate exists"
-            ),
-            "certificates cover clipped lines, and logistic slopes with a floor",
-        )
+        says = "the slope is {}, its form says {}: the loss has another form, for which no certificate exists"
+        remedy = "certificates cover clipped lines, and logistic slopes with a floor"
+        is_wrong = np.abs(described - slope) > SLACK * size + self._rounding(t, slope)
+        self._refute_where(is_wrong, t, says, slope, described, remedy=remedy)
 
     def _check_value(self, t: Floats) -> None:
         """The value must rise as the integral of the form does, from point to point and over longer ways."""
@@ -260,44 +236,27 @@ class _Loss(Probe):
             a, b = slice(None, -stride), slice(stride, None)
             rise, expected = value[b] - value[a], described[b] - described[a]
             sizes = np.abs(value) + np.abs(described)
-            self._no(
-                np.abs(rise - expected) > 16 * _EPS * (sizes[a] + sizes[b]) + (t[b] - t[a]) * (room[a] + room[b]),
-                t[a],
-                lambda i, rise=rise, expected=expected, stride=stride: (  # type: ignore[misc]
-                    f"the value changes by {rise[i]:.6g} up to {t[i + stride]:.6g}, its slope makes that "
-                    f"{expected[i]:.6g}: the slope is not its derivative"
-                ),
-            )
+            slack = 16 * _EPS * (sizes[a] + sizes[b]) + (t[b] - t[a]) * (room[a] + room[b])
+            says = "the value changes by {} up to {}, its slope makes that {}: the slope is not its derivative"
+            self._refute_where(np.abs(rise - expected) > slack, t[a], says, rise, t[b], expected)
 
     def _check_curvature(self, t: Floats) -> None:
-        found = self._finite("curvature", t)
-        described = self.form.curvature(t)
+        found, described = self._finite("curvature", t), self.form.curvature(t)
         near = np.min([np.abs(t - kink) for kink in (*self.form.kinks, math.inf)], axis=0)
-        self._no(
-            ((np.abs(found - described) > 1e-6 * self.sharpest) & (near > 1e-6 * (self.scale + np.abs(t))))
-            | (found < 0)
-            | (found > self.sharpest * (1 + SLACK)),
-            t,
-            lambda i: f"the curvature is {found[i]:.6g}, that of its form is {described[i]:.6g}",
-        )
+        is_off = (np.abs(found - described) > 1e-6 * self.sharpest) & (near > 1e-6 * (self.scale + np.abs(t)))
+        is_wrong = is_off | (found < 0) | (found > self.sharpest * (1 + SLACK))
+        self._refute_where(is_wrong, t, "the curvature is {}, that of its form is {}", found, described)
 
     def _check_prox(self, t: Floats) -> None:
         """s = prox(t) solves s - t + step slope(s) = 0."""
         for step in (1e-2, 1.0, 1e2):
             steps = np.full_like(t, step / max(self.sharpest, 1e-9))
             s = self.ask("prox", t, steps)
-            self._no(~np.isfinite(s), t, lambda i, s=s: f"its prox is {s[i]}")  # type: ignore[misc]
+            self._refute_where(~np.isfinite(s), t, "its prox is {}", s)
             slope = self._finite("slope", s)
-            miss = np.abs(s - t + steps * slope)
             slack = 1e-6 * (np.abs(t) + np.abs(s) + steps * np.abs(slope) + self.scale)
-            self._no(
-                miss > slack,
-                t,
-                lambda i, s=s, steps=steps: (  # type: ignore[misc]
-                    f"its prox with step {steps[i]:.3g} is {s[i]:.6g}, which does not minimise loss(s) + (s - t)^2/(2 "
-                    "step)"
-                ),
-            )
+            says = "its prox with step {} is {}, which does not minimise loss(s) + (s - t)^2/(2 step)"
+            self._refute_where(np.abs(s - t + steps * slope) > slack, t, says, steps, s)
 
 
 _NUMBERS = 60_000  # that a regulariser is evaluated on at once
@@ -376,8 +335,7 @@ class _Regulariser(Probe):
             i = int(np.argmax(wrong))
             self.fail(
                 f"declares strong_convexity {self.modulus:g}, but with step {step:g} its prox takes two points at "
-                f"distance {far[i]:.4g} (norms {_norm(v)[i]:.4g} and {_norm(w)[i]:.4g}) to distance {moved[i]:.4g}: it "
-                "is not the prox of such a function.",
+                f"distance {far[i]:.4g} to distance {moved[i]:.4g}: it is not the prox of such a function.",
                 "Correct the prox or the modulus.",
             )
         pull = (v - p) / step

@@ -382,8 +382,10 @@ class Constants:
     scores: int = 1
 
 
-def linear_constants(loss: Loss, row_norm: float, mu: float) -> Constants:
-    """Return the constants of `mean loss(row' w) + (mu/2)||w||^2` for all rows of at most this norm."""
+def constants_of(loss: "AnyLoss", row_norm: float, mu: float) -> Constants:
+    """Return the constants of `mean loss + (mu/2)||w||^2` for all rows of at most this norm."""
+    if isinstance(loss, Softmax):
+        return loss.constants(row_norm, mu)
     form, curvature = certified_form(loss), loss.curvature_bound * row_norm**2
     return Constants(
         record_gradient=loss.slope_bound * row_norm,
@@ -393,13 +395,6 @@ def linear_constants(loss: Loss, row_norm: float, mu: float) -> Constants:
         strong_convexity=mu,
         assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",
     )
-
-
-def constants_of(loss: "AnyLoss", row_norm: float, mu: float) -> Constants:
-    """Return the constants of `mean loss + (mu/2)||w||^2` for all rows of at most this norm."""
-    if isinstance(loss, Softmax):
-        return loss.constants(row_norm, mu)
-    return linear_constants(loss, row_norm, mu)
 
 
 class Margins(NamedTuple):

@@ -28,7 +28,7 @@ from dpadmm.problems.silos import (
     row_products,
     row_squares,
     row_sums,
-    scaled_rows,
+    scale_rows,
     scores,
 )
 
@@ -147,7 +147,7 @@ class EmpiricalRisk(MeanLosses):
         """The rows that multiply w: `y a` for classification, `a` for regression."""
         if self.loss.target is LabelKind.REALS:
             return self.silos.features
-        return scaled_rows(self.silos.features, self.silos.labels)
+        return scale_rows(self.silos.features, self.silos.labels)
 
     @cached_property
     def squares(self) -> Floats:
@@ -174,7 +174,7 @@ class EmpiricalRisk(MeanLosses):
         out, sizes = np.empty((self.n_agents, w.shape[2])), self.sizes
         for i, part, rows, shifts, wi in self._agents(w):
             values = self.loss.value(rows @ wi - shifts[:, None])
-            out[i] = self.weighted(values, part).sum(axis=0) / sizes[i]
+            out[i] = self.weigh(values, part).sum(axis=0) / sizes[i]
         return out + 0.5 * self.mu * (w * w).sum(axis=1)
 
     def gradient(self, w: Floats) -> Floats:
@@ -184,17 +184,17 @@ class EmpiricalRisk(MeanLosses):
         out, sizes = np.empty((self.n_agents, self.dimension, w.shape[2])), self.sizes
         for i, part, rows, shifts, wi in self._agents(w):
             slopes = self.loss.slope(scores(rows, wi) - shifts[:, None])
-            out[i] = row_sums(rows, self.weighted(slopes, part)) / sizes[i]
+            out[i] = row_sums(rows, self.weigh(slopes, part)) / sizes[i]
         return out + self.mu * w
 
     def hessian(self, agent: int, w: Floats) -> Floats:
         """Return the Hessian of one agent's function at one point w (d,)."""
         part = self.part(agent)
         rows = row_block(self.rows, part)
-        weight = self.weighted(self.loss.curvature(scores(rows, w[:, None])[:, 0] - self.shifts[part]), part)
+        weight = self.weigh(self.loss.curvature(scores(rows, w[:, None])[:, 0] - self.shifts[part]), part)
         return gram_sum(rows, weight) / self.sizes[agent] + self.mu * np.eye(self.dimension)
 
-    def weighted(self, values: Floats, part: slice) -> Floats:
+    def weigh(self, values: Floats, part: slice) -> Floats:
         """Return one value, slope or curvature for each row of a part, times what the row counts."""
         weights = self.silos.weights
         return values if weights is None else values * weights[part].reshape(-1, *[1] * (values.ndim - 1))
@@ -244,7 +244,7 @@ class SoftmaxRisk(MeanLosses):
         for i in range(self.n_agents):
             part = self.part(i)
             values = self.loss.value(self.scores(part, w[i if len(w) > 1 else 0]), self.labels[part])
-            out[i] = self.weighted(values, part).sum(axis=-1) / self.sizes[i]
+            out[i] = self.weigh(values, part).sum(axis=-1) / self.sizes[i]
         return out + 0.5 * self.mu * (w * w).sum(axis=1)
 
     def gradient(self, w: Floats) -> Floats:
@@ -257,7 +257,7 @@ class SoftmaxRisk(MeanLosses):
     def gradient_sum(self, part: slice, w: Floats) -> Floats:
         """Return the sum of the gradients of a part's records, (C d, R), at models (C d, R)."""
         pulls = self.loss.residual(self.scores(part, w), self.labels[part])
-        return self.pulled(part, self.weighted(pulls, part))
+        return self.sum_outer(part, self.weigh(pulls, part))
 
     def scores(self, part: slice, w: Floats) -> Floats:
         """Return the scores (C, R, n) of a part's records by models (C d, R)."""
@@ -266,13 +266,13 @@ class SoftmaxRisk(MeanLosses):
         found = np.ascontiguousarray(scores(row_block(self.silos.features, part), columns).T)
         return found.reshape(classes, replicas, -1)
 
-    def pulled(self, part: slice, pulls: Floats) -> Floats:
+    def sum_outer(self, part: slice, pulls: Floats) -> Floats:
         """Return `sum_m (pull_m outer a_m)` over a part's records, (C d, R), for pulls (C, R, n)."""
         classes, replicas, number = pulls.shape
         columns = row_sums(row_block(self.silos.features, part), pulls.reshape(classes * replicas, number).T)
         return columns.reshape(-1, classes, replicas).transpose(1, 0, 2).reshape(self.dimension, replicas)
 
-    def weighted(self, values: Floats, part: slice) -> Floats:
+    def weigh(self, values: Floats, part: slice) -> Floats:
         """Return one value or pull for each row of a part (the last axis), times what the row counts."""
         weights = self.silos.weights
         return values if weights is None else values * weights[part]

@@ -44,7 +44,7 @@ class QuadraticAgents:
         slack = _EIGENVALUE_SLACK * max(most, 1.0)
         if least < -slack:
             raise InputError(f"Curvature matrices must be positive semidefinite; eigenvalues in [{least:g}, {most:g}].")
-        low, high = _checked_bounds(self.bounds) if self.bounds is not None else (least, most)
+        low, high = _check_bounds(self.bounds) if self.bounds is not None else (least, most)
         if least < low - slack or most > high + slack:
             raise InputError(
                 f"Curvature matrices have eigenvalues in [{least:g}, {most:g}], outside the declared bounds "
@@ -95,7 +95,7 @@ class QuadraticAgents:
         return QuadraticAgents(self.curvatures[agents], self.slopes[agents], self.bounds)
 
 
-def _checked_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+def _check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     if len(bounds) != 2:
         raise InputError(f"bounds must be two numbers (tau, L), got {shown(bounds)}.")
     low, high = checks.non_negative("bounds[0]", bounds[0]), checks.non_negative("bounds[1]", bounds[1])

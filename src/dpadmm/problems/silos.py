@@ -183,14 +183,14 @@ class Silos:
             raise InputError(f"Each silo needs one name: got {len(features)} silos and {len(names)} names.")
         parts, targets, ends = [], [], [0]
         for name, table, own in zip(names, features, labels, strict=True):
-            parts.append(_checked_features(name, table, may_be_empty=nominal is not None))
-            targets.append(_checked_labels(name, own, parts[-1].shape[0]))
+            parts.append(_check_features(name, table, may_be_empty=nominal is not None))
+            targets.append(_check_labels(name, own, parts[-1].shape[0]))
             ends.append(ends[-1] + parts[-1].shape[0])
             if parts[-1].shape[1] != parts[0].shape[1]:
                 widths = sorted([parts[0].shape[1], parts[-1].shape[1]])
                 raise InputError(f"All silos must have the same columns; got tables with {widths} columns.")
         return cls(
-            _as_kernels_need(stacked(parts)),
+            _as_kernels_need(stack_rows(parts)),
             np.concatenate(targets),
             np.array(ends, dtype=np.int64),
             row_norm,
@@ -207,8 +207,8 @@ class Silos:
     def one_record_each(cls, features: Any, labels: Any, row_norm: float) -> "Silos":
         """Make every row its own agent (users who hold a single record); scales to millions of users."""
         checks.positive("row_norm", row_norm)
-        table = _checked_features("the table", features)
-        target = _checked_labels("the table", labels, table.shape[0])
+        table = _check_features("the table", features)
+        target = _check_labels("the table", labels, table.shape[0])
         offsets = np.arange(table.shape[0] + 1, dtype=np.int64)
         names: Any = _Numbered("user", table.shape[0])
         return cls(_as_kernels_need(table), target, offsets, row_norm, names)
@@ -252,7 +252,7 @@ def row_norms(features: Matrix) -> Floats:
     return np.sqrt(row_squares(features))
 
 
-def _checked_features(name: str, table: Any, *, may_be_empty: bool = False) -> Matrix:
+def _check_features(name: str, table: Any, *, may_be_empty: bool = False) -> Matrix:
     features = table if isinstance(table, CentredRows) else _as_floats(name, table)
     if features.ndim != 2:
         raise InputError(f"{name}: features must be a table (rows x columns), got {features.ndim} dimensions.")
@@ -266,7 +266,7 @@ def _checked_features(name: str, table: Any, *, may_be_empty: bool = False) -> M
     return features
 
 
-def _checked_labels(name: str, labels: Any, rows: int) -> Floats:
+def _check_labels(name: str, labels: Any, rows: int) -> Floats:
     y = np.asarray(_as_floats(name, labels))
     if y.shape != (rows,):
         raise InputError(f"{name}: needs one label per row, {rows} in one column; got shape {y.shape}.")
@@ -383,15 +383,16 @@ def dense(rows: Matrix) -> Floats:
     return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
 
 
-def stacked(parts: Sequence[Matrix]) -> Matrix:
+def stack_rows(parts: Sequence[Matrix]) -> Matrix:
     """Return all parts' rows, one after the other: centred if any part is, else CSR if any part is sparse.
 
     Rows are centred about one point; those that are not centred have factor 0.
     """
+    kinds = set(map(type, parts))
+    if CentredRows not in kinds:
+        is_dense = kinds == {np.ndarray}
+        return np.vstack(parts) if is_dense else sparse.csr_array(sparse.vstack(parts, format="csr"))
     centred = [part for part in parts if isinstance(part, CentredRows)]
-    if not centred:
-        is_sparse = any(sparse.issparse(part) for part in parts)
-        return sparse.csr_array(sparse.vstack(parts, format="csr")) if is_sparse else np.vstack(parts)
     centre, most = centred[0].centre, max(part.most_factor for part in centred)
     whole = [
         part if isinstance(part, CentredRows) else CentredRows(part, np.zeros(part.shape[0]), centre) for part in parts
@@ -403,12 +404,12 @@ def stacked(parts: Sequence[Matrix]) -> Matrix:
     return CentredRows.of_stored(sparse.csr_array(sparse.vstack([e.stored for e in whole], format="csr")), centre, most)
 
 
-def scaled_rows(rows: Matrix, weights: Floats) -> Matrix:
+def scale_rows(rows: Matrix, weights: Floats) -> Matrix:
     """Return `diag(weights) rows`."""
     if isinstance(rows, np.ndarray):
         return rows * weights[:, None]
     if isinstance(rows, CentredRows):
-        return rows.with_stored(scaled_rows(rows.stored, weights))
+        return rows.with_stored(scale_rows(rows.stored, weights))
     return _with_data(rows, rows.data * np.repeat(weights, np.diff(rows.indptr)))
 
 
@@ -469,8 +470,8 @@ def _runs(rows: Matrix) -> Iterator[slice]:
 def gram(rows: Matrix, weights: Floats | None = None) -> Floats:
     """Return `rows' diag(weights) rows` as a dense matrix."""
     if isinstance(rows, CentredRows):
-        return rows.folded(rows.folded(gram(rows.stored, weights)).T)
-    return dense(rows.T @ (rows if weights is None else scaled_rows(rows, weights)))
+        return rows.fold(rows.fold(gram(rows.stored, weights)).T)
+    return dense(rows.T @ (rows if weights is None else scale_rows(rows, weights)))
 
 
 def row_squares(rows: Matrix) -> Floats:
@@ -487,7 +488,7 @@ def row_products(rows: Matrix, w: Floats) -> Floats:
     if isinstance(rows, np.ndarray):
         return np.einsum("id,idr->ir", rows, w)
     if isinstance(rows, CentredRows):
-        return row_products(rows.stored, rows.extended(w))
+        return row_products(rows.stored, rows.extend(w))
     columns = range(w.shape[2])
     return np.stack([np.asarray(rows.multiply(w[:, :, r]).sum(axis=1)).ravel() for r in columns], 1)
 

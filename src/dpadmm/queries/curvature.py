@@ -101,7 +101,7 @@ class Curvature:
     def _number(self) -> int:
         """How many of the last rounds are averaged."""
         rounds = self.run.setting.rounds
-        return rounds + 1 - self.run.method.tail_from(rounds)
+        return rounds + 1 - self.run.method.first_averaged_round(rounds)
 
     def _settled(self, released: Mapping[str, Any]) -> tuple[Floats, Floats]:
         """Return the means of the points at which the last rounds asked for gradients, and of the noisy answers.
@@ -111,14 +111,14 @@ class Curvature:
         method, setting = self.run.method, self.run.setting
         assert isinstance(method, NoisyGradients)
         (run,) = released[self.run.name]
-        penalty, first = setting.problem.regulariser, method.tail_from(setting.rounds)
+        penalty, first = setting.problem.regulariser, method.first_averaged_round(setting.rounds)
         inbox = method.origin(penalty, setting.problem.dimension, 1)
         point, gradient = np.zeros(setting.problem.dimension), np.zeros(setting.problem.dimension)
         for k, noisy in enumerate(run.sums, 1):
             if k >= first:
                 point += inbox[1, :, 0] / self._number
                 gradient += noisy[0, :, 0] / self._number
-            inbox = method.descended(penalty, inbox, noisy)
+            inbox = method.descend(penalty, inbox, noisy)
         return point, gradient
 
 

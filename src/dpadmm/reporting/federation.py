@@ -96,7 +96,7 @@ def _guarantee(outcome: FederationOutcome, schema: Schema) -> Guarantee:
 
 def _choice(outcome: FederationOutcome) -> MethodChoice:
     terms = outcome.agreement
-    first = agreed_run(terms).algorithm.tail_from(terms.rounds)
+    first = agreed_run(terms).algorithm.first_averaged_round(terms.rounds)
     return MethodChoice(
         method=terms.method,
         rounds=outcome.rounds,

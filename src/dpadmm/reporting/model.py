@@ -13,19 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit
 
 from dpadmm import checks
 from dpadmm.codec import decode, encode
+from dpadmm.data.columns import RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.tables import Screened, encode_table, screen_cells
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.methods.base import Topology
 from dpadmm.planner.task import Aim
 from dpadmm.planner.utility import UtilityPoint
-from dpadmm.problems.arrays import Floats
+from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import LabelKind, Logistic, ReleasedLoss, Softmax, loss_description
 from dpadmm.reporting.files import (
     checked_suffix,
@@ -37,7 +41,6 @@ from dpadmm.reporting.files import (
 )
 from dpadmm.reporting.intervals import CoefficientTable, CurvatureFacts
 from dpadmm.reporting.measurement import Measurement
-from dpadmm.reporting.rows import ModelRows
 from dpadmm.reporting.statement import (
     NOT_STATED,
     Accountability,
@@ -94,14 +97,14 @@ class ReleasedModel:
         label, loss = self.schema.label, self.loss
         fits = label.is_real is (loss.target is LabelKind.REALS)
         if isinstance(loss, Softmax):
-            fits = not label.is_real and loss.n_classes == self.rows.problems
+            fits = not label.is_real and loss.n_classes == self.n_scores
         if not fits:
             raise InputError(f"The loss {self.loss_description} does not fit the label: the model is damaged.")
         if self.encoding.dimension != self.schema.dimension:
             raise InputError(
                 f"Rows of {self.encoding.dimension} features for {self.schema.dimension}: the model is damaged."
             )
-        wanted = self.rows.problems * self.schema.dimension
+        wanted = self.n_scores * self.schema.dimension
         if len(self.coefficients) != wanted:
             raise InputError(f"{len(self.coefficients)} coefficients for {wanted} features: the model is damaged.")
         if self.curvature is not None and (len(self.curvature.point) != wanted or not self.aim.wants_intervals):
@@ -142,15 +145,15 @@ class ReleasedModel:
         """Whether every silo paid from a ledger of its own."""
         return self.custody is Custody.FEDERATED
 
-    @cached_property
-    def rows(self) -> ModelRows:
-        """How rows become scores."""
-        return ModelRows(self.schema, self.encoding)
+    @property
+    def n_scores(self) -> int:
+        """Scores of a row, and vectors of coefficients: one, or one for each class if there are more than two."""
+        return len(self.schema.label.classes) if len(self.schema.label.classes) > 2 else 1
 
     @cached_property
     def weights(self) -> Floats:
-        """The coefficients of encoded features, (problems, d)."""
-        return np.array(self.coefficients, dtype=np.float64).reshape(self.rows.problems, self.schema.dimension)
+        """The coefficients of encoded features, (n_scores, d)."""
+        return np.array(self.coefficients, dtype=np.float64).reshape(self.n_scores, self.schema.dimension)
 
     @cached_property
     def linked(self) -> Logistic | None:
@@ -167,6 +170,34 @@ class ReleasedModel:
         """Whether scores tell probabilities, so that there is `predict_proba`."""
         return self.linked is not None or self.softmax is not None
 
+    def read_rows(self, table: Any, where: str, screening: Screening, *, is_labelled: bool) -> Screened:
+        """Return the encoded rows of a table by the columns' names, their encoded labels, and which were blanked.
+
+        Of a model that was fitted on an array, rows may also be an array, and are encoded as one, to the bits.
+        """
+        schema = self.schema
+        if not schema.is_array:
+            return encode_table(schema, table, where, screening, is_labelled=is_labelled, encoding=self.encoding)
+        if not isinstance(table, pd.DataFrame):
+            rows = self._array(table, where)
+            return Screened(self.encoding.encode(rows), np.empty(0), np.zeros(rows.shape[0], dtype=bool), ())
+        found = screen_cells(schema, table, where, screening, is_labelled=is_labelled)
+        empty = zip(found.cells, self.encoding.empty, strict=True)
+        rows = self.encoding.encode(np.column_stack([np.where(c.missing, usual, c.values) for c, usual in empty]))
+        rows[found.blank] = 0.0
+        return Screened(rows, found.labels, found.blank, found.notes)
+
+    def _array(self, table: Any, where: str) -> Matrix:
+        names = [column.name for column in self.schema.columns]
+        rows = sparse.csr_array(table, dtype=np.float64) if sparse.issparse(table) else np.asarray(table)
+        if rows.dtype.kind not in "biuf":
+            raise InputError(f"{where} must contain numbers, or be a DataFrame with columns {', '.join(names)}.")
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise InputError(f"{where} must have {len(names)} columns, got an array of shape {rows.shape}.")
+        if not np.all(np.isfinite(rows.data if sparse.issparse(rows) else rows)):
+            raise InputError(f"{where} contains cells that are not finite numbers. Fill them in.")
+        return rows
+
     def scores(self, rows: Any, *, where: str = "X", screening: Screening | None = None) -> Floats:
         """Return the linear scores (n, problems) of a table or an array; a blanked row has none (NaN).
 
@@ -175,8 +206,8 @@ class ReleasedModel:
         rows: a DataFrame with the model's columns (the label is not needed); for plain columns an array will do.
         where: what messages call it. screening: what to do about awkward cells; None refuses them.
         """
-        found = self.rows.read(rows, where, Screening() if screening is None else screening, is_labelled=False)
-        scores = self.rows.scores(self.weights, found.features)
+        found = self.read_rows(rows, where, Screening() if screening is None else screening, is_labelled=False)
+        scores = np.asarray(found.features @ self.weights.T)
         scores[found.blank] = np.nan
         return scores
 
@@ -195,12 +226,35 @@ class ReleasedModel:
         return np.asarray(self.linked.log_odds(scores) - (np.log(share) - np.log1p(-share)))
 
     def answers(self, scores: Floats, threshold: float | None = None) -> NDArray[Any]:
-        """Return the predictions that scores amount to: classes or numbers, nothing where there is no score."""
-        found, is_blank = self.rows.answers(self.past(scores, threshold)), np.isnan(scores[:, 0])
-        if is_blank.any() and not self.schema.label.is_real:
+        """Return the predictions that scores amount to: classes or numbers, nothing where there is no score.
+
+        A number is in its own units, of a table within its bounds.
+        """
+        label, past, is_blank = self.schema.label, self.past(scores, threshold), np.isnan(scores[:, 0])
+        if isinstance(label, RealLabel):
+            return label.decode(past[:, 0], is_clipped=not self.schema.is_array)
+        which = past.argmax(axis=1) if self.n_scores > 1 else (past[:, 0] > 0).astype(np.intp)
+        found = np.array(label.classes, dtype=None if self.schema.is_array else object)[which]
+        if is_blank.any():
             found = found.astype(object)
             found[is_blank] = None
         return found
+
+    def encoded_answers(self, scores: Floats) -> Floats:
+        """Return the predictions as labels are encoded by `read`."""
+        if self.schema.label.is_real:
+            return np.clip(scores[:, 0], -1.0, 1.0)
+        if self.n_scores > 1:
+            return scores.argmax(axis=1).astype(np.float64)
+        return np.where(scores[:, 0] > 0, 1.0, -1.0)
+
+    def table_coefficients(self) -> tuple[Floats, Floats]:
+        """Return (coef, intercept), (n_scores, features) and (n_scores,), in the units of the table."""
+        coef, intercept = map(np.array, zip(*map(self.encoding.decode, self.weights), strict=True))
+        label = self.schema.label
+        if isinstance(label, RealLabel):
+            return coef * label.half_width, intercept * label.half_width + label.middle
+        return coef, intercept
 
     def probabilities(self, scores: Floats) -> Floats:
         """Return the probability of each class that scores amount to, by the link of the loss that was fitted."""
@@ -299,7 +353,7 @@ class ReleasedModel:
             alone = f"epsilon {self.curvature.epsilon:.3g}"
             details.append(("Intervals", f"from the curvature of the loss (C14), which alone costs {alone} of it"))
         if self.softmax is not None:
-            details.append(("Classes", f"{self.rows.problems} in one model (softmax)"))
+            details.append(("Classes", f"{self.n_scores} in one model (softmax)"))
         details += [
             ("Silo", f"{silo.name}: epsilon {silo.cost.epsilon:.6g} at delta {silo.cost.delta:.3g}, in its own ledger")
             for silo in self.silos

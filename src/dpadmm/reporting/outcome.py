@@ -152,7 +152,7 @@ def choice_of(plan: Plan, search: SearchCost | None = None) -> MethodChoice:
     topology = Topology.GRAPH if network is not None else Topology.ALONE if is_alone else Topology.STAR
     return MethodChoice(
         method=plan.method,
-        rounds=plan.rounds,
+        rounds=run.setting.rounds,
         topology=topology,
         edges=() if network is None else tuple((int(a), int(b)) for a, b in network.edges),
         settings=(

@@ -288,9 +288,9 @@ class Effect:
 
 def largest_effects(model: ReleasedModel, most: int = 12) -> tuple[Effect, ...]:
     """Return the features that move scores most, comparable with each other whatever their units are."""
-    slopes, _ = model.rows.coefficients(model.weights)
+    slopes, _ = model.table_coefficients()
     names = [(column, name) for column in model.schema.columns for name in column.feature_names]
-    classes = model.schema.label.classes if model.rows.problems > 1 else ("",)
+    classes = model.schema.label.classes if model.n_scores > 1 else ("",)
     found = [
         Effect(
             f"{name} (for {each})" if each != "" else name,

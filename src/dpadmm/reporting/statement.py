@@ -169,18 +169,22 @@ class NoiseSummary:
     @classmethod
     def of(cls, releases: Iterable[Release]) -> "NoiseSummary":
         """Return the summary of what releases promise."""
-        listed = list(releases)
-        families = {family_of(release).value for release in listed}
-        summed = [release for release in listed if isinstance(release, SummedGaussianRelease)]
-        scales = [release.total_std for release in summed] or [
-            each.level for each in listed if isinstance(each, NoisyRelease)
-        ]
+        families, levels, number = set[str](), list[float](), 0
+        sums = list[SummedGaussianRelease]()
+        for release in releases:
+            families.add(family_of(release).value)
+            number += release.count
+            if isinstance(release, SummedGaussianRelease):
+                sums.append(release)
+            if isinstance(release, NoisyRelease):
+                levels.append(release.level)
+        scales = [each.total_std for each in sums] or levels
         return cls(
             family=" and ".join(sorted(families)),
             least_scale=min(scales),
             greatest_scale=max(scales),
-            releases=sum(release.count for release in listed),
-            silos=summed[0].silos if summed else None,
+            releases=number,
+            silos=sums[0].silos if sums else None,
         )
 
     def __str__(self) -> str:

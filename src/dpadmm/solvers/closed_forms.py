@@ -6,7 +6,7 @@ from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.silos import dense, scaled_rows
+from dpadmm.problems.silos import dense, scale_rows
 from dpadmm.solvers import kernels
 from dpadmm.solvers.solver import (
     AgentSolver,
@@ -14,7 +14,7 @@ from dpadmm.solvers.solver import (
     Spectrum,
     Subproblem,
     block_gram,
-    over_blocks,
+    for_each_block,
     require_converged,
 )
 
@@ -37,12 +37,12 @@ class QuadraticSolver(AgentSolver[QuadraticAgents]):
     def solve(self, subproblem: Subproblem) -> Solution:
         """One fused batched matrix-vector product; the error bound comes from the inverses' measured defects."""
         self._invert_for(subproblem)
-        seats = subproblem.agents
+        index = subproblem.agents
         lin, centre = np.ascontiguousarray(subproblem.lin), np.ascontiguousarray(subproblem.centre)
-        out, norms = _room_for(subproblem), np.empty((len(lin), lin.shape[2]))
+        out, norms = _output_of(subproblem), np.empty((len(lin), lin.shape[2]))
         inverses, slopes, weights, defects = self._inverses, self.risk.slopes, self.weights, self._defects
-        if seats is not None:
-            inverses, slopes, weights, defects = inverses[seats], slopes[seats], weights[seats], defects[seats]
+        if index is not None:
+            inverses, slopes, weights, defects = inverses[index], slopes[index], weights[index], defects[index]
         known, d = (inverses, slopes, weights, subproblem.pull), lin.shape[1]
         is_one = lin.shape[2] == 1
         missed: list[int] = []
@@ -55,7 +55,7 @@ class QuadraticSolver(AgentSolver[QuadraticAgents]):
             else:
                 kernels.inverse_times(*known, lin, centre, defects, first, last, out, norms)
 
-        over_blocks(work, len(lin), _PER_TASK, self.threads)
+        for_each_block(work, len(lin), _PER_TASK, self.threads)
         solution = Solution(out, norms, _no_passes(len(lin)))
         if is_one and sum(missed) == 0:
             return solution
@@ -63,18 +63,18 @@ class QuadraticSolver(AgentSolver[QuadraticAgents]):
 
     def _invert_for(self, subproblem: Subproblem) -> None:
         """Invert every agent's matrix unless the penalties are those of the last call."""
-        seats = subproblem.agents
+        index = subproblem.agents
         if self._pull is not None:
-            known = self._pull if seats is None else self._pull[seats]
+            known = self._pull if index is None else self._pull[index]
             if np.array_equal(known, subproblem.pull):
                 return
-        if seats is None:
+        if index is None:
             self._invert(subproblem.pull)
             return
         if self._pull is None and np.ptp(subproblem.pull) > 0:
             raise InputError("The first solve of quadratic agents needs one common penalty, or all agents at once.")
         pull = np.full(self.risk.n_agents, subproblem.pull[0]) if self._pull is None else self._pull.copy()
-        pull[seats] = subproblem.pull
+        pull[index] = subproblem.pull
         self._invert(pull)
 
     def _invert(self, pull: Floats) -> None:
@@ -91,7 +91,7 @@ class QuadraticSolver(AgentSolver[QuadraticAgents]):
             rounding = 2 * (d + 3) * _EPS * _frobenius(matrix) * _frobenius(inverses[first:last])
             defects[first:last] = _frobenius(defect) + rounding
 
-        over_blocks(work, n, _PER_TASK, self.threads)
+        for_each_block(work, n, _PER_TASK, self.threads)
         self._pull, self._inverses, self._defects = pull.copy(), inverses, defects
 
 
@@ -118,16 +118,16 @@ class SquaredSolver(AgentSolver[EmpiricalRisk]):
         if weights is None:
             return rows, labels
         roots = np.sqrt(weights[self.risk.part(agent)])
-        return scaled_rows(rows, roots), labels * roots
+        return scale_rows(rows, roots), labels * roots
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """Solve by the spectrum, with one refinement; the residual is that of the matrix itself, not its spectrum."""
-        point, norm = _room_for(subproblem), np.empty((len(subproblem.lin), subproblem.lin.shape[2]))
-        seats = subproblem.seats()
+        point, norm = _output_of(subproblem), np.empty((len(subproblem.lin), subproblem.lin.shape[2]))
+        index = subproblem.agent_index()
 
         def work(first: int, last: int) -> None:
             for row in range(first, last):
-                agent, pull = int(seats[row]), float(subproblem.pull[row])
+                agent, pull = int(index[row]), float(subproblem.pull[row])
                 spectrum, sigma = self._spectra[agent], pull + float(self.weights[agent]) * self.risk.mu
                 rhs = pull * subproblem.centre[row] - subproblem.lin[row] + self._moments[agent][:, None]
                 x = spectrum.solve(rhs, sigma)
@@ -135,7 +135,7 @@ class SquaredSolver(AgentSolver[EmpiricalRisk]):
                 point[row] = x
                 norm[row] = np.linalg.norm(rhs - self._times(agent, x) - sigma * x, axis=0)
 
-        over_blocks(work, len(point), 1, self.threads)
+        for_each_block(work, len(point), 1, self.threads)
         return require_converged(Solution(point, norm, np.zeros(len(point))), self.tolerance, subproblem)
 
     def _times(self, agent: int, x: Floats) -> Floats:
@@ -159,7 +159,7 @@ class RankOneSolver(AgentSolver[EmpiricalRisk]):
     def solve(self, subproblem: Subproblem) -> Solution:
         """One streaming pass over users; the error bound is that of the arithmetic."""
         lin, centre = np.ascontiguousarray(subproblem.lin), np.ascontiguousarray(subproblem.centre)
-        out = _room_for(subproblem)
+        out = _output_of(subproblem)
         norms = np.empty((len(lin), lin.shape[2]))
         user: tuple[Floats, ...] = (self._rows, self._squares, self._shifts, self.weights)
         if subproblem.agents is not None:
@@ -175,7 +175,7 @@ class RankOneSolver(AgentSolver[EmpiricalRisk]):
             else:
                 kernels.rank_one_prox(*user, *numbers, lin, centre, *rest, out, norms)
 
-        over_blocks(work, len(lin), _PER_TASK, self.threads)
+        for_each_block(work, len(lin), _PER_TASK, self.threads)
         return require_converged(Solution(out, norms, _no_passes(len(lin))), self.tolerance, subproblem)
 
 
@@ -184,7 +184,7 @@ def _no_passes(agents: int) -> Floats:
     return np.broadcast_to(np.zeros(1), (agents,))
 
 
-def _room_for(subproblem: Subproblem) -> Floats:
+def _output_of(subproblem: Subproblem) -> Floats:
     """Return where the point is to be written."""
     return subproblem.out if subproblem.out is not None else np.empty(subproblem.lin.shape)
 

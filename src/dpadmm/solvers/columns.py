@@ -27,11 +27,11 @@ from dpadmm.solvers.solver import (
     Solution,
     Spectrum,
     Subproblem,
-    over_agents,
-    over_blocks,
+    for_each_agent,
+    for_each_block,
     require_converged,
     row_bounds,
-    summed,
+    sum_blocks,
 )
 
 _NONE = np.empty(0)  # no shifts, or no weights: every row counts one
@@ -45,24 +45,24 @@ def slope_sum(risk: EmpiricalRisk, agent: int, x: Floats, threads: int = 1) -> F
     rows, part = risk.rows, risk.part(agent)
     bounds = row_bounds(part, risk.dimension, risk.silos.is_sparse)
     if isinstance(rows, CentredRows):
-        point = np.ascontiguousarray(rows.extended(x))
-        return rows.folded(summed(lambda here: _sparse_sum(risk, rows.stored, here, point), bounds, threads))
+        point = np.ascontiguousarray(rows.extend(x))
+        return rows.fold(sum_blocks(lambda here: _sparse_sum(risk, rows.stored, here, point), bounds, threads))
     point = np.ascontiguousarray(x)
     if risk.silos.is_sparse:
-        return summed(lambda here: _sparse_sum(risk, rows, here, point), bounds, threads)
+        return sum_blocks(lambda here: _sparse_sum(risk, rows, here, point), bounds, threads)
     one = _column_sum if x.shape[1] == 1 else _dense_sum
-    return summed(lambda here: one(risk, here, point), bounds, threads)
+    return sum_blocks(lambda here: one(risk, here, point), bounds, threads)
 
 
 def softmax_sum(risk: SoftmaxRisk, agent: int, x: Floats, threads: int = 1) -> Floats:
     """Return the sum of the gradients of an agent's records, (C d, R), for all columns of x (C d, R)."""
     bounds = row_bounds(risk.part(agent), risk.dimension, risk.silos.is_sparse)
-    return summed(lambda here: risk.gradient_sum(here, x), bounds, threads)
+    return sum_blocks(lambda here: risk.gradient_sum(here, x), bounds, threads)
 
 
 def _sparse_sum(risk: EmpiricalRisk, stored: Matrix, part: slice, x: Floats) -> Floats:
     form = risk.loss.form
-    matrix = (stored.indptr, stored.indices, stored.data, risk.shifts, _counted(risk), part.start, part.stop)
+    matrix = (stored.indptr, stored.indices, stored.data, risk.shifts, _row_weights(risk), part.start, part.stop)
     return np.asarray(csr_slope_sum(*matrix, x, form.numbers, form.is_logistic))
 
 
@@ -70,7 +70,7 @@ def _column_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
     form, out = risk.loss.form, np.empty_like(x)
     shifts = _NONE if risk.loss.target is LabelKind.SIGNS else risk.shifts  # all of them are 0
     point = (x[:, 0], form.numbers, form.is_logistic)
-    dense_sum(risk.rows, shifts, _counted(risk), part.start, part.stop, *point, out[:, 0])
+    dense_sum(risk.rows, shifts, _row_weights(risk), part.start, part.stop, *point, out[:, 0])
     return out
 
 
@@ -81,11 +81,11 @@ def _dense_sum(risk: EmpiricalRisk, part: slice, x: Floats) -> Floats:
         block = risk.rows[here]
         t = block @ x
         slopes_in_place(t, risk.shifts[here], form.numbers, form.is_logistic)
-        total += block.T @ risk.weighted(t, here)
+        total += block.T @ risk.weigh(t, here)
     return total
 
 
-def _counted(risk: EmpiricalRisk, part: slice = slice(None)) -> Floats:
+def _row_weights(risk: EmpiricalRisk, part: slice = slice(None)) -> Floats:
     return _NONE if risk.silos.weights is None else risk.silos.weights[part]
 
 
@@ -128,7 +128,7 @@ class SingleColumns:
             shifts = _NONE  # all of them are 0
         centre = rows.centre if isinstance(rows, CentredRows) else _NONE
         self._width = stored.shape[1]
-        shared = (*matrix, centre, shifts, _counted(risk))
+        shared = (*matrix, centre, shifts, _row_weights(risk))
         self._data, self.blocks = [], []
         for i in range(risk.n_agents):
             bounds = row_bounds(risk.part(i), risk.dimension, risk.silos.is_sparse)
@@ -178,7 +178,7 @@ class SingleColumns:
 
         is_wanted = advance(data, *given, state, sums[:0])
         while is_wanted and passes < most:
-            over_blocks(work, len(sums), 1, threads)
+            for_each_block(work, len(sums), 1, threads)
             passes += 1
             is_wanted = advance(data, *given, state, sums)
         return passes
@@ -206,7 +206,7 @@ class ColumnSolver(AgentSolver[EmpiricalRisk], ABC):
         def work(agent: int, threads: int) -> None:
             self._shapes[agent] = self._shape(agent, threads)
 
-        over_agents(work, self._singles.blocks, self._useful_threads(1))
+        for_each_agent(work, self._singles.blocks, self._useful_threads(1))
 
     @abstractmethod
     def _shape(self, agent: int, threads: int) -> Any:
@@ -227,7 +227,7 @@ class ColumnSolver(AgentSolver[EmpiricalRisk], ABC):
         limits = (None, self.tolerance, _REFERENCE_PASSES, threads)
         point = self._singles.solve(agent, metric, sigma, zero, zero, *limits).point
         rows = row_block(self.risk.rows, part)
-        return self.risk.weighted(loss.curvature(rows @ point - self.risk.shifts[part]), part)
+        return self.risk.weigh(loss.curvature(rows @ point - self.risk.shifts[part]), part)
 
     def _useful_threads(self, replicas: int) -> int:
         """Return how many threads are worth their while for so many replicas."""
@@ -238,12 +238,12 @@ class ColumnSolver(AgentSolver[EmpiricalRisk], ABC):
         point = np.empty_like(subproblem.start)
         norm = np.empty((len(point), point.shape[2]))
         passes = np.zeros(len(point))
-        seats = subproblem.seats()
+        index = subproblem.agent_index()
 
         def work(row: int, threads: int) -> None:
-            passes[row] = self._solve_agent(int(seats[row]), row, subproblem, point[row], norm[row], threads)
+            passes[row] = self._solve_agent(int(index[row]), row, subproblem, point[row], norm[row], threads)
 
-        over_agents(work, np.take(self._singles.blocks, seats).tolist(), self._useful_threads(point.shape[2]))
+        for_each_agent(work, np.take(self._singles.blocks, index).tolist(), self._useful_threads(point.shape[2]))
         return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
 
     @abstractmethod
@@ -349,7 +349,7 @@ class MajoriserSolver(ColumnSolver):
         risk, scale = self.risk, float(self._scales[agent])
         if not risk.silos.is_sparse and int(risk.sizes[agent]) * risk.dimension**2 <= _SMALL:
             part, x, form = risk.part(agent), start[:, 0].copy(), risk.loss.form
-            data = (risk.rows[part], risk.shifts[part], _counted(risk, part), scale, sigma, constant)
+            data = (risk.rows[part], risk.shifts[part], _row_weights(risk, part), scale, sigma, constant)
             limits = (self.tolerance, min(_SMALL_STEPS, self.max_passes))
             norm, passes = newton_steps(*data, form.numbers, form.is_logistic, *limits, x)
             return (x, norm, passes) if norm <= self.tolerance else None
@@ -480,7 +480,7 @@ class MatrixFreeSolver(ColumnSolver):
     def _shape(self, agent: int, threads: int) -> Metric:
         part = self.risk.part(agent)
         rows = row_block(self.risk.rows, part)
-        bends = self.risk.weighted(np.full(rows.shape[0], self.risk.loss.curvature_bound), part)
+        bends = self.risk.weigh(np.full(rows.shape[0], self.risk.loss.curvature_bound), part)
         return self._metric(rows, self._reference(agent, self._metric(rows, bends, agent), threads), agent)
 
     def _metric(self, rows: Matrix, curvature: Floats, agent: int) -> Metric:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import Loss
-from dpadmm.problems.silos import scaled_rows
+from dpadmm.problems.silos import scale_rows
 from dpadmm.solvers.solver import Metric, Spectrum
 
 _HALVINGS = 60
@@ -48,13 +48,13 @@ class NewtonColumns:
         steps = 0
         while norm > tolerance and steps < max_steps:
             margins = self.rows @ x - self.shifts
-            curvature = self._weighted(self.loss.curvature(margins))
+            curvature = self._weigh(self.loss.curvature(margins))
             step = self._step(curvature, gradient)
             full = self._gradient_at(x + step, constant)
             if np.linalg.norm(full) <= 0.5 * best or full @ step <= 0:
                 x, gradient = x + step, full
             else:
-                x = x + self._shortened(margins, step, gradient) * step
+                x = x + self._shorten(margins, step, gradient) * step
                 gradient = self._gradient_at(x, constant)
             norm = float(np.linalg.norm(gradient))
             best = min(best, norm)
@@ -64,7 +64,7 @@ class NewtonColumns:
     def _step(self, curvature: Floats, gradient: Floats) -> Floats:
         """Return minus the inverse Hessian times the gradient, or nearly so."""
         if self.metric is None:
-            hessian = Spectrum.of_rows(scaled_rows(self.rows, np.sqrt(curvature)), self.scale)
+            hessian = Spectrum.of_rows(scale_rows(self.rows, np.sqrt(curvature)), self.scale)
             return -hessian.solve(gradient[:, None], self.sigma)[:, 0]
         vectors, gains, spread = self.metric.inverse(self.sigma)
         bends, enough = self.scale * curvature, _CLOSE * float(np.linalg.norm(gradient))
@@ -80,13 +80,13 @@ class NewtonColumns:
     def _gradient_at(self, x: Floats, constant: Floats) -> Floats:
         return self.gradient(np.ascontiguousarray(x[:, None]), constant[:, None])[:, 0]
 
-    def _weighted(self, values: Floats) -> Floats:
+    def _weigh(self, values: Floats) -> Floats:
         return values if self.weights is None else values * self.weights
 
     def _slopes(self, margins: Floats) -> Floats:
-        return self._weighted(self.loss.slope(margins))
+        return self._weigh(self.loss.slope(margins))
 
-    def _shortened(self, margins: Floats, step: Floats, gradient: Floats) -> float:
+    def _shorten(self, margins: Floats, step: Floats, gradient: Floats) -> float:
         """Return a share of the step at which the slope along it is small and not positive, by bisection."""
         along = self.rows @ step
         start = float(gradient @ step)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import SoftmaxRisk
 from dpadmm.solvers.newton import conjugate_gradients
-from dpadmm.solvers.solver import AgentSolver, Solution, Subproblem, over_blocks, require_converged
+from dpadmm.solvers.solver import AgentSolver, Solution, Subproblem, for_each_block, require_converged
 
 _MOST_STEPS = 1000
 _MOST_PRODUCTS = 250  # of conjugate gradients, in one step
@@ -30,7 +30,7 @@ class SoftmaxSolver(AgentSolver[SoftmaxRisk]):
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """Solve for every agent and replica."""
-        seats, (number, _, replicas) = subproblem.seats(), subproblem.lin.shape
+        index, (number, _, replicas) = subproblem.agent_index(), subproblem.lin.shape
         out = np.empty_like(subproblem.lin) if subproblem.out is None else subproblem.out
         norms, passes = np.empty((number, replicas)), np.zeros(number)
 
@@ -40,8 +40,8 @@ class SoftmaxSolver(AgentSolver[SoftmaxRisk]):
                     place = (row, slice(None), column)
                     one = _Column(
                         self.risk,
-                        int(seats[row]),
-                        float(self.weights[seats[row]]),
+                        int(index[row]),
+                        float(self.weights[index[row]]),
                         subproblem.lin[place],
                         subproblem.centre[place],
                         float(subproblem.pull[row]),
@@ -49,7 +49,7 @@ class SoftmaxSolver(AgentSolver[SoftmaxRisk]):
                     out[place], norms[row, column], used = one.solve(subproblem.start[place], self.tolerance)
                     passes[row] = max(passes[row], used)
 
-        over_blocks(work, number, 1, self.threads)
+        for_each_block(work, number, 1, self.threads)
         return require_converged(Solution(out, norms, passes), self.tolerance, subproblem)
 
 
@@ -127,5 +127,5 @@ class _Column:
 
     def _summed(self, pulls: Floats) -> Floats:
         """Return the mean over records of `pull outer row`, as one vector (C d,)."""
-        total = self.risk.pulled(self.part, self.risk.weighted(pulls[:, None], self.part))[:, 0]
+        total = self.risk.sum_outer(self.part, self.risk.weigh(pulls[:, None], self.part))[:, 0]
         return total / self.risk.sizes[self.agent]

@@ -28,7 +28,7 @@ from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Constants, Squared
 from dpadmm.problems.problem import EmpiricalRisk, LocalFunctions, SoftmaxRisk
 from dpadmm.problems.quadratics import QuadraticAgents
-from dpadmm.problems.silos import PART, PairwiseSum, dense, gram, row_block, scaled_rows
+from dpadmm.problems.silos import PART, PairwiseSum, dense, gram, row_block, scale_rows
 from dpadmm.problems.streams import StreamedRisk
 
 # What takes most of a millisecond to read: less is not worth a thread. How many entries sparse rows have is not public.
@@ -52,7 +52,7 @@ def row_bounds(part: slice, dimension: int, is_sparse: bool) -> Ints:
     return part.start + np.arange(number + 1, dtype=np.int64) * n // number
 
 
-def summed(one: Callable[[slice], Floats], bounds: Ints, threads: int) -> Floats:
+def sum_blocks(one: Callable[[slice], Floats], bounds: Ints, threads: int) -> Floats:
     """Return the sum of `one` over all blocks, in an order that they alone decide."""
     if len(bounds) == 2:
         return one(slice(int(bounds[0]), int(bounds[1])))
@@ -62,7 +62,7 @@ def summed(one: Callable[[slice], Floats], bounds: Ints, threads: int) -> Floats
         for block in range(first, last):
             sums[block] = one(slice(int(bounds[block]), int(bounds[block + 1])))
 
-    over_blocks(work, len(sums), 1, threads)
+    for_each_block(work, len(sums), 1, threads)
     total = PairwiseSum()
     for each in sums:
         total.add(each)
@@ -74,13 +74,13 @@ def block_gram(rows: Matrix, roots: Floats | None, threads: int) -> Floats:
 
     def one(part: slice) -> Floats:
         block = row_block(rows, part)
-        return gram(block if roots is None else scaled_rows(block, roots[part]))
+        return gram(block if roots is None else scale_rows(block, roots[part]))
 
     bounds = row_bounds(slice(0, rows.shape[0]), rows.shape[1], not isinstance(rows, np.ndarray))
-    return summed(one, bounds, threads)
+    return sum_blocks(one, bounds, threads)
 
 
-def over_agents(work: Callable[[int, int], None], blocks: Sequence[int], threads: int) -> None:
+def for_each_agent(work: Callable[[int, int], None], blocks: Sequence[int], threads: int) -> None:
     """Call `work(row, threads)` for every agent; blocks: how many blocks of rows each of them has.
 
     Agents of several blocks come one after the other, and may use all threads; the others have one thread each.
@@ -96,7 +96,7 @@ def over_agents(work: Callable[[int, int], None], blocks: Sequence[int], threads
         for row in small[first:last]:
             work(row, 1)
 
-    over_blocks(alone, len(small), 1, threads)
+    for_each_block(alone, len(small), 1, threads)
 
 
 def available_threads() -> int:
@@ -117,17 +117,16 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def over_blocks(work: Callable[[int, int], None], number: int, block: int, threads: int) -> None:
+def for_each_block(work: Callable[[int, int], None], number: int, block: int, threads: int) -> None:
     """Call `work(first, last)` for consecutive blocks of 0..number; blocks must not share output.
 
     `work` itself must not call this with more than one thread: it would wait for threads that wait for it.
     """
-    bounds = [(first, min(first + block, number)) for first in range(0, number, block)]
-    if threads == 1 or len(bounds) <= 1:
-        for first, last in bounds:
-            work(first, last)
+    if threads == 1 or number <= block:
+        for first in range(0, number, block):
+            work(first, min(first + block, number))
         return
-    tasks = [_pool(threads).submit(work, first, last) for first, last in bounds]
+    tasks = [_pool(threads).submit(work, first, min(first + block, number)) for first in range(0, number, block)]
     wait(tasks)  # also where one fails: the others still write
     for done in tasks:
         done.result()
@@ -162,7 +161,7 @@ class Subproblem:
     agents: Ints | None = None
     out: Floats | None = None
 
-    def seats(self) -> Ints:
+    def agent_index(self) -> Ints:
         """Return the agents as an index array."""
         return self.agents if self.agents is not None else np.arange(len(self.lin))
 
@@ -215,7 +214,7 @@ def require_converged(solution: Solution, tolerance: float, subproblem: Subprobl
     if not solution.gradient_norm.max() <= tolerance:
         # By how much it was missed is a fact about the records, and is not told.
         missed = ~(solution.gradient_norm <= tolerance)
-        agents = np.unique(subproblem.seats()[np.nonzero(missed)[0]])
+        agents = np.unique(subproblem.agent_index()[np.nonzero(missed)[0]])
         raise SolverError(
             f"{missed.sum()} of {missed.size} local solves missed the gradient tolerance {tolerance:.1e} "
             f"(agents {agents[:5].tolist()}). Raise the tolerance, the penalty or the ridge term."
@@ -241,7 +240,7 @@ class Spectrum:
             values, vectors = np.linalg.eigh(block_gram(rows, roots, threads))
             return cls(np.ascontiguousarray(vectors), scale * np.maximum(values, 0.0))
         # n < d: the thin SVD gives the same matrix with n vectors (the Woodbury case).
-        counted = rows if roots is None else scaled_rows(rows, roots)
+        counted = rows if roots is None else scale_rows(rows, roots)
         _, singular, vt = np.linalg.svd(dense(counted), full_matrices=False)
         return cls(np.ascontiguousarray(vt.T), scale * singular**2)
 
@@ -356,7 +355,7 @@ def largest_term(subproblem: Subproblem, constants: Constants, weights: Floats) 
 
     `||x|| <= (s ||c|| + ||lin|| + w G)/(s + w mu)`, and the gradient of `w f` moves by `w L` times as much at most.
     """
-    weight, pull = weights[subproblem.seats(), None], subproblem.pull[:, None]
+    weight, pull = weights[subproblem.agent_index(), None], subproblem.pull[:, None]
     forces = pull * np.linalg.norm(subproblem.centre, axis=1) + np.linalg.norm(subproblem.lin, axis=1)
     forces += weight * constants.record_gradient
     reach = forces / (pull + weight * constants.strong_convexity)

@@ -134,16 +134,16 @@ class StreamedSolver(AgentSolver[StreamedRisk]):
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """Solve for every agent and replica; agents share passes, replicas do not."""
-        seats, (number, _, replicas) = subproblem.seats(), subproblem.lin.shape
+        index, (number, _, replicas) = subproblem.agent_index(), subproblem.lin.shape
         point, norm = np.empty_like(subproblem.start), np.empty((number, replicas))
         passes = np.zeros(number)
         for r in range(replicas):
-            asking = {row: self._column(int(seats[row]), row, r, subproblem) for row in range(number)}
-            for row, (x, size, used) in self._answered(asking, seats).items():
+            asking = {row: self._column(int(index[row]), row, r, subproblem) for row in range(number)}
+            for row, (x, size, used) in self._answer(asking, index).items():
                 point[row, :, r], norm[row, r], passes[row] = x, size, max(passes[row], used)
         return require_converged(Solution(point, norm, passes), self.tolerance, subproblem)
 
-    def _answered(self, asking: dict[int, Asking], seats: Ints) -> dict[int, tuple[Floats, float, int]]:
+    def _answer(self, asking: dict[int, Asking], index: Ints) -> dict[int, tuple[Floats, float, int]]:
         """Make passes for those who still ask, until all have ended."""
         found: dict[int, tuple[Floats, float, int]] = {}
         answers: dict[int, Floats | None] = dict.fromkeys(asking)
@@ -157,7 +157,7 @@ class StreamedSolver(AgentSolver[StreamedRisk]):
             if not asked:
                 break
             rows = list(asked)
-            totals = self.risk.silos.take(seats[rows]).totals([asked[row] for row in rows])
+            totals = self.risk.silos.take(index[rows]).totals([asked[row] for row in rows])
             answers = {row: np.asarray(total) for row, total in zip(rows, totals, strict=True)}
         return found
 
@@ -192,7 +192,7 @@ def _descend(steps: _NewtonSteps | _DiagonalSteps, x: Floats, tolerance: float) 
         if np.linalg.norm(full) <= 0.5 * best or full @ step <= 0:
             x, gradient = x + step, full
         else:
-            share, tried = yield from _shortened(steps.local, x, step, float(gradient @ step))
+            share, tried = yield from _shorten(steps.local, x, step, float(gradient @ step))
             x = x + share * step
             gradient = yield from steps.look(x)
             passes += tried + 1
@@ -201,7 +201,7 @@ def _descend(steps: _NewtonSteps | _DiagonalSteps, x: Floats, tolerance: float) 
     return x, norm, passes
 
 
-def _shortened(local: _Local, x: Floats, step: Floats, start: float) -> Generator[BatchTask, Floats, tuple[float, int]]:
+def _shorten(local: _Local, x: Floats, step: Floats, start: float) -> Generator[BatchTask, Floats, tuple[float, int]]:
     """Return a share of the step at which the slope along it is small and not positive, and the passes it took."""
     low, high = 0.0, 1.0
     passes = 0

@@ -9,7 +9,7 @@ from dpadmm.data import random_quadratics
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Silence
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
-from dpadmm.methods.fixed_point.blocks import clipped, with_prox
+from dpadmm.methods.fixed_point.blocks import clip_norms, with_prox
 from dpadmm.networks import complete, path, ring
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
@@ -93,9 +93,9 @@ class TestLasso:
         problem, _ = lasso
         methods = {
             "all": (FederatedADMM(gamma=8.0), 600),
-            "federated": (FederatedADMM.sampled(8.0, 6, 2, 1500, rng(1)), 1500),
-            "walk": (RandomWalkADMM.on_complete_graph(8.0, 6, 3000, rng(2)), 3000),
-            "walk on a path": (RandomWalkADMM.on_network(8.0, path(6), 4000, rng(3)), 4000),
+            "federated": (FederatedADMM(8.0, participation=Participation.subsets(6, 2, 1500, rng(1))), 1500),
+            "walk": (RandomWalkADMM(8.0, participation=Participation.one_at_random(6, 3000, rng(2))), 3000),
+            "walk on a path": (RandomWalkADMM(8.0, participation=Participation.walk(path(6), 4000, rng(3))), 4000),
             "coordinator": (CoordinatorADMM(8.0), 600),
         }
         return {name: quiet.run(method, problem, Stopping(rounds=k)) for name, (method, k) in methods.items()}
@@ -119,7 +119,7 @@ class TestLasso:
 
     def test_inbox_is_the_mean_of_the_blocks(self, lasso, runs, keyed, quiet):
         problem, _ = lasso
-        method = FederatedADMM.sampled(8.0, 6, 2, 50, rng(1), lam=0.9)
+        method = FederatedADMM(8.0, participation=Participation.subsets(6, 2, 50, rng(1)), lam=0.9)
         saved = quiet.run(method, problem, Stopping(rounds=50), noise=keyed())
         np.testing.assert_allclose(saved.inbox[1], saved.state[0].mean(axis=0), atol=1e-12)
         np.testing.assert_allclose(saved.inbox[0], problem.regulariser.prox(saved.inbox[1], 8.0), atol=1e-15)
@@ -176,8 +176,8 @@ class TestRuns:
     @pytest.mark.parametrize(
         "method",
         [
-            FederatedADMM.sampled(2.0, 4, 2, 20, rng()),
-            RandomWalkADMM.on_complete_graph(2.0, 4, 20, rng()),
+            FederatedADMM(2.0, participation=Participation.subsets(4, 2, 20, rng())),
+            RandomWalkADMM(2.0, participation=Participation.one_at_random(4, 20, rng())),
             CoordinatorADMM(2.0, participation=Participation.subsets(4, 2, 20, rng())),
         ],
     )
@@ -210,16 +210,20 @@ class TestRefusals:
 
     def test_schedules(self, logistic, quiet):
         with pytest.raises(InputError, match="5 agents"):
-            quiet.run(FederatedADMM.sampled(1.0, 5, 2, 3, rng()), logistic, Stopping(rounds=1))
+            quiet.run(
+                FederatedADMM(1.0, participation=Participation.subsets(5, 2, 3, rng())), logistic, Stopping(rounds=1)
+            )
         with pytest.raises(InputError, match="one token holder"):
             RandomWalkADMM(1.0)
         with pytest.raises(InputError, match="one token holder"):
             RandomWalkADMM(1.0, participation=Participation.subsets(4, 2, 3, rng()))
         with pytest.raises(InputError, match="longer"):
-            quiet.run(FederatedADMM.sampled(1.0, 4, 2, 3, rng()), logistic, Stopping(rounds=4))
+            quiet.run(
+                FederatedADMM(1.0, participation=Participation.subsets(4, 2, 3, rng())), logistic, Stopping(rounds=4)
+            )
 
     def test_a_walk_keeps_to_the_network(self, logistic, quiet):
-        method = RandomWalkADMM.on_network(1.0, ring(4), 30, rng())
+        method = RandomWalkADMM(1.0, participation=Participation.walk(ring(4), 30, rng()))
         quiet.run(method, logistic, Stopping(rounds=2), ring(4))
         jump = RandomWalkADMM(1.0, participation=Participation.of(4, [[0], [2]]))
         with pytest.raises(InputError, match="does not connect"):
@@ -229,10 +233,10 @@ class TestRefusals:
 
 def test_clipping_shortens_each_vector():
     values = rng().standard_normal((5, 3, 2)) * np.array([0.01, 1, 1, 5, 100])[:, None, None]
-    norms = np.linalg.norm(clipped(values, 1.0), axis=1)
+    norms = np.linalg.norm(clip_norms(values, 1.0), axis=1)
     np.testing.assert_allclose(norms, np.minimum(np.linalg.norm(values, axis=1), 1.0), rtol=1e-12)
     assert norms.max() <= 1.0
-    assert clipped(values, np.inf) is values
+    assert clip_norms(values, np.inf) is values
 
 
 def test_one_record_each_evaluates_as_the_loop_does():

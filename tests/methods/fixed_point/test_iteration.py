@@ -6,11 +6,25 @@ import pytest
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, Agents, Silence
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinateDescent, FixedPointIteration, Participation
-from dpadmm.methods.fixed_point.blocks import dp_sgd, gradient_operator
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import Stopping
+
+
+def gradient_operator(gradient, smoothness):
+    """`R(u) = u - (2/beta) grad f(u)`, non-expansive if f is convex and beta-smooth."""
+    return lambda u: u - (2 / smoothness) * gradient(u)
+
+
+def dp_sgd(gradient, sampled_gradient, smoothness, step):
+    """DP-SGD as an instance (Proposition 1): `u <- u - step (grad f(u; batch_k) + (beta/2) noise)`."""
+    operator, lam = gradient_operator(gradient, smoothness), step * smoothness / 2
+    if sampled_gradient is None:
+        return FixedPointIteration(operator, lam)
+    return FixedPointIteration(
+        operator, lam, error=lambda k, u: (2 / smoothness) * (gradient(u) - sampled_gradient(k, u))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +124,7 @@ def test_bad_input(one_silo):
     for bad in (0, 1.5, float("nan")):
         with pytest.raises(InputError, match="lam"):
             FixedPointIteration(lambda u: u, bad)
-    with pytest.raises(InputError, match="2/smoothness"):
+    with pytest.raises(InputError, match="lam must be"):
         dp_sgd(one_silo.functions.gradient, None, smoothness=1.0, step=2.5)
     with pytest.raises(InputError, match="3 agents"):
         FixedPointIteration(lambda u: u, 1.0, participation=Participation.in_turn(3, 2)).step(

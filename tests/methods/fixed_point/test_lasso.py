@@ -10,7 +10,7 @@ from tests.contracts.centred_rows import centred
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents
 from dpadmm.methods.fixed_point import CentralisedADMM, LassoADMM, Participation
-from dpadmm.methods.fixed_point.lasso import lasso_block
+from dpadmm.methods.fixed_point.lasso import solve_lasso_block
 from dpadmm.noise import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber, Squared
@@ -36,9 +36,9 @@ def test_block_is_the_prox():
         rng.standard_normal((3, 4, 2)),
         np.array([0.3, 1, 9]),
     )
-    x = lasso_block(a, b, v, step)
-    np.testing.assert_allclose(lasso_block(sparse.csr_array(a), b, v, step), x, rtol=1e-15)
-    np.testing.assert_allclose(lasso_block(centred(a), b, v, step), x, rtol=1e-13, atol=1e-13)
+    x = solve_lasso_block(a, b, v, step)
+    np.testing.assert_allclose(solve_lasso_block(sparse.csr_array(a), b, v, step), x, rtol=1e-15)
+    np.testing.assert_allclose(solve_lasso_block(centred(a), b, v, step), x, rtol=1e-13, atol=1e-13)
     for i in range(3):
         for r in range(2):
             f = lambda y, i=i, r=r: step[i] * (a[i] @ y - b[i]) ** 2 / 2 + ((y - v[i, :, r]) ** 2).sum() / 2  # noqa: E731
@@ -72,7 +72,9 @@ def test_the_printed_step_does_not(users, quiet):
     class Printed(LassoADMM):
         def minimiser(self, agents, v, start):
             n = agents.number
-            return lasso_block(agents.functions.rows, agents.functions.shifts, v, np.full(len(v), self.gamma / (2 * n)))
+            return solve_lasso_block(
+                agents.functions.rows, agents.functions.shifts, v, np.full(len(v), self.gamma / (2 * n))
+            )
 
     _, problem, expected = users
     run = quiet.run(Printed(8.0), problem, Stopping(rounds=1500))

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from tests.contracts.certificates import by_agent
 
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.mechanisms import COORDINATOR
+from dpadmm.noise.mechanisms import COORDINATOR, Custom
 from dpadmm.noise.sampler import SecureSampler
-from dpadmm.privacy.accounting import Target, by_agent
+from dpadmm.privacy.accounting import Target, optimal_gaussian_shape
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
@@ -30,9 +31,13 @@ def rng(*seed):
 METHODS = {
     "centralised": lambda unit: CentralisedADMM(0.7, unit=unit),
     "in turn": lambda unit: CentralisedADMM(0.7, unit=unit, participation=Participation.in_turn(4, 12)),
-    "federated": lambda unit: FederatedADMM.sampled(0.7, 4, 2, 12, rng(0), lam=0.9, unit=unit),
-    "clipped": lambda unit: FederatedADMM.sampled(0.7, 4, 2, 12, rng(0), clip=1e-3, unit=unit),
-    "walk": lambda unit: RandomWalkADMM.on_network(0.7, ring(4), 12, rng(3), unit=unit),
+    "federated": lambda unit: FederatedADMM(
+        0.7, participation=Participation.subsets(4, 2, 12, rng(0)), lam=0.9, unit=unit
+    ),
+    "clipped": lambda unit: FederatedADMM(
+        0.7, participation=Participation.subsets(4, 2, 12, rng(0)), clip=1e-3, unit=unit
+    ),
+    "walk": lambda unit: RandomWalkADMM(0.7, participation=Participation.walk(ring(4), 12, rng(3)), unit=unit),
     "coordinator": lambda unit: CoordinatorADMM(0.7, 0.5, unit),
     "slow coordinator": lambda unit: CoordinatorADMM(0.7, 0.3, unit, Participation.subsets(4, 1, 12, rng(1))),
 }
@@ -106,7 +111,9 @@ class TestCalibration:
     def test_optimal_schedule_of_the_coordinator(self, logistic, unit):
         """It lowers the sum of variances, spends the same, and is flat where sensitivities are."""
         method = CoordinatorADMM(6.0, 0.2, unit)
-        schedule = method.schedule(Setting(logistic, 12, EXACT.tolerance))
+        (mechanism,) = method.mechanisms(Setting(logistic, 12, EXACT.tolerance))
+        bounds = [certificate.bound for certificate in mechanism.rows[0].certificates]
+        schedule = Custom(tuple(optimal_gaussian_shape(bounds).tolist()))
         flat = plan_noise(method, logistic, 12, TARGET, engine=EXACT)
         best = plan_noise(method, logistic, 12, TARGET, schedule=schedule, engine=EXACT)
         assert best.account().curve.epsilon(1e-5) == pytest.approx(TARGET.epsilon, rel=1e-6)

@@ -22,7 +22,7 @@ _FARTHEST = 6  # batches that are compared with each other
 
 def check_sampling(subject: MethodSubject) -> CheckOutcome | None:
     """Return whether batches of the method are random, None if it has none; they are drawn as the engine draws them."""
-    algorithm: Any = subject.algorithm.drawn()
+    algorithm: Any = subject.algorithm.with_drawn_batches()
     batches = getattr(algorithm, "batches", None)
     if not isinstance(batches, Batches):
         return None

@@ -106,7 +106,7 @@ def insider_subjects(name: str, case: WorstCase) -> tuple[MethodSubject, ...]:
             pair=among(case.pair, colluders),
             worlds=problems,
             views={View.AGGREGATE: Insider(colluders)},
-            algorithm=case.algorithm.summed(),
+            algorithm=case.algorithm.with_noise_in_sum(),
             rounds=case.rounds,
             protection=Protection(view=View.AGGREGATE, colluders=colluders),
         )

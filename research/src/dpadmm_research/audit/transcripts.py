@@ -220,8 +220,8 @@ class _Tap:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._algorithm, name)
 
-    def drawn(self) -> "_Tap":
-        self._algorithm = self._algorithm.drawn()
+    def with_drawn_batches(self) -> "_Tap":
+        self._algorithm = self._algorithm.with_drawn_batches()
         return self
 
     def local_step(self, k: int, *rest: Any) -> Any:

@@ -141,7 +141,9 @@ def run_course(
     check_fit(method, problem, network)
     agents, marked = Agents.of(problem, network, tolerance, threads=1), set(marks)
     with one_blas_thread():
-        for k, state, inbox in rounds(method.drawn(), agents, problem, network, noise, max(marks), noise.replicas):
+        for k, state, inbox in rounds(
+            method.with_drawn_batches(), agents, problem, network, noise, max(marks), noise.replicas
+        ):
             if k in marked:
                 last = method.estimate(state, inbox)
                 models = method.models(state, inbox)

@@ -14,7 +14,7 @@ from dpadmm.methods.batches import Batches
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, GaussianConsensusADMM
 from dpadmm.methods.dp_dgd import DPDGD
 from dpadmm.methods.dp_gd import DPGD
-from dpadmm.methods.dp_sgd import DPSGD, pooled
+from dpadmm.methods.dp_sgd import DPSGD
 from dpadmm.methods.dvp import DVP
 from dpadmm.methods.fixed_point import CoordinatorADMM, FederatedADMM
 from dpadmm.methods.linearised import LinearisedADMM
@@ -30,6 +30,7 @@ from dpadmm.privacy.protection import View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.silos import Silos
+from dpadmm_research.central import pool_records
 from dpadmm_research.scoreboard.search import Knob
 
 MOST_ROUNDS = 4096
@@ -157,7 +158,7 @@ def average(silos: Silos, _: float) -> Problem:
 
 def central(silos: Silos, _: float) -> Problem:
     """Return the problem with all records in one silo, without a ridge."""
-    return pooled(Problem.of(EmpiricalRisk(silos, Logistic())))
+    return pool_records(Problem.of(EmpiricalRisk(silos, Logistic())))
 
 
 def _ps_admm(rho: float, batch: float) -> PSADMM:

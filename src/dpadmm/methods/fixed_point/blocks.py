@@ -22,13 +22,13 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, row_unit
+from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, of_rows
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import AgentReleases, Family, MechanismSpec
 from dpadmm.privacy.certificates.hidden_state import fixed_point_block_record, fixed_point_block_user
 from dpadmm.privacy.certificates.local import LocalFunction
-from dpadmm.privacy.protection import Certificate, Unit
+from dpadmm.privacy.protection import Certificate, Protection, Unit
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
@@ -134,12 +134,12 @@ class BlockADMM(BlockMethod):
         """(9) and (10). What leaves is the change of the block; the block itself is known to whoever saw them all."""
         z = inbox[:1]
         x = self.minimiser(agents, 2 * z - state.u, state.x)
-        change = self.lam * noise.perturb(MESSAGE, k, agents.index, 2 * clipped(x - z, self.clip))
+        change = self.lam * noise.perturb(MESSAGE, k, agents.index, 2 * clip_norms(x - z, self.clip))
         return BlockState(u=state.u + change, x=x), change
 
     def minimiser(self, agents: Agents, v: Floats, start: Floats) -> Floats:
         """Return prox_{gamma F_i}(v)."""
-        return block_minimiser(self.gamma, agents, v, start)
+        return solve_block(self.gamma, agents, v, start)
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
@@ -153,7 +153,7 @@ class BlockADMM(BlockMethod):
 
         Agents that take part in every round under the same certificate share one row.
         """
-        kinds, kind_of = kinds_of(setting)
+        kinds, kind_of = group_agents(setting)
         certificates = [self._certificate(setting, size, weight) for size, weight in kinds]
         every = tuple(range(1, setting.rounds + 1))
         if self.participation is not None:
@@ -168,9 +168,9 @@ class BlockADMM(BlockMethod):
 
     def _certificate(self, setting: Setting, size: int, weight: float) -> Certificate:
         """C5 for an agent with `size` records and weight w_i: how far `2 (x_i - z)` can move."""
-        constants, hidden = setting.problem.functions.constants, setting.protection
+        constants, protection = setting.problem.functions.constants, setting.protection
         slope = constants.record_gradient if math.isfinite(self.clip) else setting.gradient_bound
-        local = inside_prox(setting, slope, size, weight, hidden.silos_per_person)
+        local = local_in_prox(setting, slope, size, weight, protection.silos_per_person)
         if self.unit is not Unit.USER and math.isfinite(slope):
             return fixed_point_block_record(local, step=self.gamma, clip=self.clip)
         user = fixed_point_block_user(
@@ -182,15 +182,15 @@ class BlockADMM(BlockMethod):
             solver_tolerance=local.solver_tolerance,
         )
         if self.unit is Unit.USER:
-            return replace(user, protection=replace(user.protection, silos_per_person=hidden.silos_per_person))
+            return replace(user, protection=replace(user.protection, silos_per_person=protection.silos_per_person))
         # Clipping alone: what holds for all of a user's data holds for some of them.
         return replace(
             user,
             protection=replace(
                 user.protection,
-                unit=row_unit(hidden),
-                records_per_person=hidden.records_per_person,
-                silos_per_person=hidden.silos_per_person,
+                unit=of_rows(protection).unit,
+                records_per_person=protection.records_per_person,
+                silos_per_person=protection.silos_per_person,
             ),
             theorem="C5 (record level)",
         )
@@ -202,7 +202,7 @@ def check_unit(unit: Unit) -> None:
         raise InputError(f"unit must be Unit.RECORD, Unit.PERSON or Unit.USER, got {shown(unit)}.")
 
 
-def inside_prox(setting: Setting, slope: float, size: int, weight: float, silos: int) -> LocalFunction:
+def local_in_prox(setting: Setting, slope: float, size: int, weight: float, silos: int) -> LocalFunction:
     """Return the public side of an agent's function inside its prox, where its weight is `N w_i`.
 
     The gradient there is N times the one that the solvers bring below their tolerance.
@@ -214,13 +214,15 @@ def inside_prox(setting: Setting, slope: float, size: int, weight: float, silos:
         weight=n * weight,
         strong_convexity=constants.strong_convexity,
         solver_tolerance=n * setting.tolerance or None,
-        records_per_person=setting.protection.records_per_person,
-        silos_per_person=silos,
-        unit=row_unit(setting.protection),
+        protection=Protection(
+            unit=of_rows(setting.protection).unit,
+            records_per_person=setting.protection.records_per_person,
+            silos_per_person=silos,
+        ),
     )
 
 
-def kinds_of(setting: Setting) -> tuple[list[tuple[int, float]], Ints]:
+def group_agents(setting: Setting) -> tuple[list[tuple[int, float]], Ints]:
     """Return the different (n_i, w_i), and which of them each agent is."""
     pairs = list(zip(setting.problem.functions.sizes.tolist(), setting.problem.weights.tolist(), strict=True))
     kinds = list(dict.fromkeys(pairs))
@@ -228,13 +230,13 @@ def kinds_of(setting: Setting) -> tuple[list[tuple[int, float]], Ints]:
     return kinds, np.array([place[pair] for pair in pairs])
 
 
-def block_minimiser(gamma: float, agents: Agents, v: Floats, start: Floats) -> Floats:
+def solve_block(gamma: float, agents: Agents, v: Floats, start: Floats) -> Floats:
     """Return `argmin N w_i f_i(x) + ||x - v||^2/(2 gamma)` for all agents here."""
     pull = np.full(len(agents.index), 1 / (gamma * agents.number))
     return agents.minimise(np.zeros_like(v), v, pull, start).point
 
 
-def clipped(values: Floats, clip: float) -> Floats:
+def clip_norms(values: Floats, clip: float) -> Floats:
     """Return the values, each agent's and replica's vector shortened to norm `clip`."""
     if math.isinf(clip):
         return values
@@ -285,11 +287,6 @@ Error = Callable[[int, Floats], Floats]
 """Maps the round and all blocks to the errors of all blocks."""
 
 
-def relaxed(u: Floats, lam: float, image: Floats) -> Floats:
-    """Return `u + lam (image - u)`: the one line all methods of this package share."""
-    return u + lam * (image - u)
-
-
 @dataclass(frozen=True)
 class FixedPointIteration:
     """Algorithm 1 for any operator.
@@ -324,29 +321,5 @@ class FixedPointIteration:
         if self.error is not None:
             image = image + self.error(k, u)
         after = u.copy()
-        after[blocks] = relaxed(u[blocks], self.lam, noise.perturb(MESSAGE, k, blocks, image[blocks]))
+        after[blocks] = u[blocks] + self.lam * (noise.perturb(MESSAGE, k, blocks, image[blocks]) - u[blocks])
         return after
-
-
-def gradient_operator(gradient: Operator, smoothness: float) -> Operator:
-    """Return `R(u) = u - (2/beta) grad f(u)`, non-expansive if f is convex and beta-smooth."""
-    beta = checks.positive("smoothness", smoothness)
-    return lambda u: u - (2 / beta) * gradient(u)
-
-
-def dp_sgd(gradient: Operator, sampled_gradient: Error | None, smoothness: float, step: float) -> FixedPointIteration:
-    """Return DP-SGD as an instance (Proposition 1): `u <- u - step (grad f(u; batch_k) + (beta/2) noise)`.
-
-    `sampled_gradient(k, u)` is the gradient on round k's batch (None: the full one); step lies in (0, 2/beta].
-    """
-    beta = checks.positive("smoothness", smoothness)
-    lam = checks.positive("step", step) * beta / 2
-    if lam > 1:
-        raise InputError(f"step must be at most 2/smoothness = {2 / beta:g}, got {step:g}: larger steps diverge.")
-    if sampled_gradient is None:
-        return FixedPointIteration(gradient_operator(gradient, beta), lam)
-
-    def error(k: int, u: Floats) -> Floats:
-        return (2 / beta) * (gradient(u) - sampled_gradient(k, u))
-
-    return FixedPointIteration(gradient_operator(gradient, beta), lam, error)

@@ -14,9 +14,9 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, About, Agents, NoiseHook, Setting, Topology
-from dpadmm.methods.batches import within_reach
+from dpadmm.methods.batches import shrink_far_points
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, everywhere
+from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, copy_to_agents
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import coordinate_gradient
@@ -81,7 +81,7 @@ class CoordinateDescent(BroadcastMethod):
     def start(self, agents: Agents, replicas: int) -> tuple[GradientState, Floats]:
         """u = 0."""
         u = np.zeros((1, agents.dimension, replicas))
-        return GradientState(everywhere(agents, u)), u
+        return GradientState(copy_to_agents(agents, u)), u
 
     def coordinates(self, k: int, dimension: int) -> Ints:
         """Return the coordinates of round k's block."""
@@ -93,7 +93,7 @@ class CoordinateDescent(BroadcastMethod):
         self, k: int, agents: Agents, state: GradientState, inbox: Floats, noise: NoiseHook
     ) -> tuple[GradientState, Floats]:
         """The noisy block of the gradient at the public point u."""
-        point, active = within_reach(agents.functions, inbox), self.coordinates(k, agents.dimension)
+        point, active = shrink_far_points(agents.functions, inbox), self.coordinates(k, agents.dimension)
         gradient = agents.functions.gradient(point)[:, active]
         return state, noise.perturb(MESSAGE, k, agents.index, agents.weights[:, None, None] * gradient)
 

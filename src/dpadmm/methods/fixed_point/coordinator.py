@@ -18,15 +18,14 @@ from dpadmm.methods.base import BROADCAST, ROWS, About, Agents, NoiseHook, Setti
 from dpadmm.methods.fixed_point.blocks import (
     BlockState,
     PlannedBlocks,
-    block_minimiser,
     check_unit,
-    inside_prox,
-    kinds_of,
+    group_agents,
+    local_in_prox,
+    solve_block,
 )
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.networks.graph import Network
-from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Custom, Family, MechanismSpec
-from dpadmm.privacy.accounting import optimal_gaussian_shape
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
 from dpadmm.privacy.certificates.hidden_state import fixed_point_mean_record, fixed_point_mean_user, relaxation_of
 from dpadmm.privacy.certificates.local import for_silos
 from dpadmm.privacy.protection import Certificate, Unit
@@ -46,7 +45,8 @@ class CoordinatorADMM(PlannedBlocks):
         compute sends the block it has, or the coordinator remembers it.
 
     Guarantees: C6, for the public and the peers; for the coordinator too if the noise is added inside a secure
-    aggregation. The sensitivity starts smaller than its limit, see `schedule`.
+    aggregation. The sensitivity starts smaller than its limit: noise
+    in proportion to `optimal_gaussian_shape` of the bounds spends the same and adds less.
 
     >>> import numpy as np
     >>> from dpadmm.testing import LocalEngine, Stopping
@@ -94,16 +94,16 @@ class CoordinatorADMM(PlannedBlocks):
     ) -> tuple[BlockState, Floats]:
         """Those whose round it is update their block; everyone's part u_i/N of the mean is the message."""
         if self.participation is None:
-            u, x = self._updated(agents, state, inbox)
+            u, x = self._update_blocks(agents, state, inbox)
             return BlockState(u, x), u / agents.number
         here = np.flatnonzero(np.isin(agents.index, self.participation.agents(k)))
         u, x = state.u.copy(), state.x.copy()
         if here.size:
-            u[here], x[here] = self._updated(agents.take(here), BlockState(u[here], x[here]), inbox)
+            u[here], x[here] = self._update_blocks(agents.take(here), BlockState(u[here], x[here]), inbox)
         return BlockState(u, x), u / agents.number
 
-    def _updated(self, agents: Agents, state: BlockState, z: Floats) -> tuple[Floats, Floats]:
-        x = block_minimiser(self.gamma, agents, 2 * z - state.u, state.x)
+    def _update_blocks(self, agents: Agents, state: BlockState, z: Floats) -> tuple[Floats, Floats]:
+        x = solve_block(self.gamma, agents, 2 * z - state.u, state.x)
         return state.u + 2 * self.lam * (x - z), x
 
     def exchange(
@@ -118,7 +118,7 @@ class CoordinatorADMM(PlannedBlocks):
         Agent i has made as many updates as it took part so far. A person in s silos moves one released value with all
         of them, so the s largest bounds add up.
         """
-        kinds, kind_of = kinds_of(setting)
+        kinds, kind_of = group_agents(setting)
         by_kind = [self._certificates(setting, size, weight) for size, weight in kinds]
         # By kind and number of updates; before its first update nobody moves anything.
         bounds = np.array([[0.0, *(certificate.bound for certificate in row)] for row in by_kind])
@@ -139,7 +139,7 @@ class CoordinatorADMM(PlannedBlocks):
     def _certificates(self, setting: Setting, size: int, weight: float) -> tuple[Certificate, ...]:
         """C6 for an agent: how far the mean of all blocks can move after its 1st, 2nd, ... update."""
         # For one silo: `mechanisms` adds up those of a person.
-        local = inside_prox(setting, setting.gradient_bound, size, weight, silos=1)
+        local = local_in_prox(setting, setting.gradient_bound, size, weight, silos=1)
         constants, n = setting.problem.functions.constants, setting.problem.n_agents
         if self.unit is Unit.USER:
             return fixed_point_mean_user(
@@ -160,12 +160,3 @@ class CoordinatorADMM(PlannedBlocks):
             n_users=n,
             relaxation=self.lam,
         )
-
-    def schedule(self, setting: Setting, weights: Floats | float = 1.0) -> Custom:
-        """Return the noise over the rounds that minimises `sum weights_k s_k^2` at a given budget (C0).
-
-        The sensitivities grow from round to round, so `s_k^2 ~ D_k/sqrt(weights_k)` does too.
-        """
-        (mechanism,) = self.mechanisms(setting)
-        bounds = np.array([certificate.bound for certificate in mechanism.rows[0].certificates])
-        return Custom(tuple(optimal_gaussian_shape(bounds, weights).tolist()))

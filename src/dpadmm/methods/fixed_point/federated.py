@@ -21,7 +21,7 @@ from dpadmm.methods.fixed_point.participation import Participation
 class FederatedADMM(PlannedBlocks, BlockADMM):
     """Fixed-point ADMM with users and a server that need not be trusted.
 
-    Parameters: see `BlockADMM`; `sampled` draws the participation.
+    Parameters: see `BlockADMM`; `Participation.subsets` draws the participation.
 
     Guarantees: C5 for every viewer, the server included, times the number of participations of the user at hand; noise
     is calibrated to the largest number. The paper's central figures (see dpadmm-research) are not certified.
@@ -48,12 +48,3 @@ class FederatedADMM(PlannedBlocks, BlockADMM):
             return cls(**numbers)
         rng = np.random.default_rng(common.seed)
         return cls(**numbers, participation=Participation.subsets(common.n_silos, sampled, common.rounds, rng))
-
-    @classmethod
-    def sampled(cls, gamma: float, n_users: int, m: int, rounds: int, rng: np.random.Generator, **more: Any) -> Self:
-        """Return the method with m of N users drawn for each of `rounds` rounds; more: lam, clip, unit.
-
-        >>> FederatedADMM.sampled(1.0, n_users=5, m=2, rounds=3, rng=np.random.default_rng(0)).participants(1)
-        array([3, 4])
-        """
-        return cls(gamma, participation=Participation.subsets(n_users, m, rounds, rng), **more)

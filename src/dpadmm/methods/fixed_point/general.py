@@ -89,7 +89,7 @@ class GeneralADMM(Method):
     Guarantees: C9 (general constraint), record level, against anyone who would see every u: with omega the smallest
     singular value of A, `2 (Ax + Bz - c)` moves by at most `2 gamma (2G/n)/omega`. (Theorem 7 has `||A||/omega`, too
     little where `||A|| < 1`.) The estimate is `x~ = A^+ (c - Bz)`; the history's objective is `w f + g` at that point,
-    not `w f(x~) + g(z)`: see `objective`.
+    not `w f(x~) + g(z)`.
     """
 
     about: ClassVar[About] = About(
@@ -151,7 +151,9 @@ class GeneralADMM(Method):
         def proximal(lin: Floats, y: Floats) -> Floats:
             return agents.minimise(lin, y, np.full(1, top), y).point
 
-        return _majorised(self.constraint.a, q, self.gamma, top, least, proximal, start, agents.solver.tolerance)
+        return _minimise_majorised(
+            self.constraint.a, q, self.gamma, top, least, proximal, start, agents.solver.tolerance
+        )
 
     def _z_step(self, prox: Callable[[Floats, float], Floats], u: Floats, start: Floats) -> Floats:
         """Return argmin g(z) + ||Bz + u||^2/(2 gamma), in the same way."""
@@ -162,7 +164,7 @@ class GeneralADMM(Method):
             return prox(y - lin / top, 1 / top)
 
         tolerance = _Z_TOLERANCE * top * max(1.0, float(np.abs(u).max()))
-        return _majorised(self.constraint.b, u, self.gamma, top, least, proximal, start, tolerance)
+        return _minimise_majorised(self.constraint.b, u, self.gamma, top, least, proximal, start, tolerance)
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
@@ -178,11 +180,6 @@ class GeneralADMM(Method):
         """x~ = A^+ (c - Bz)."""
         target = self.constraint.c[:, None] - self.constraint.b @ inbox[0]
         return np.linalg.lstsq(self.constraint.a, target, rcond=None)[0]
-
-    def objective(self, problem: Problem, z: Floats) -> Floats:
-        """Return `w f(x~) + g(z)` per column, z (q, R)."""
-        x = self.estimate(GeneralState(z, z), z[None])
-        return problem.weights @ problem.functions.value(x[None]) + problem.regulariser.value(z)
 
     def residuals(
         self, agents: Agents, before: tuple[GeneralState, Floats], after: tuple[GeneralState, Floats]
@@ -200,7 +197,7 @@ class GeneralADMM(Method):
         return (MechanismSpec(MESSAGE, Family.GAUSSIAN, setting.rows(lambda _: certificate)),)
 
 
-def _majorised(
+def _minimise_majorised(
     matrix: Floats,
     q: Floats,
     gamma: float,

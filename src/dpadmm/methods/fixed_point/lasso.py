@@ -68,7 +68,7 @@ class LassoADMM(BlockADMM):
     def minimiser(self, agents: Agents, v: Floats, start: Floats) -> Floats:
         """The closed form above, with gamma F_i = (gamma N w_i) f_i."""
         users = cast(EmpiricalRisk, agents.functions)
-        return lasso_block(users.rows, users.shifts, v, self.gamma * agents.number * agents.weights)
+        return solve_lasso_block(users.rows, users.shifts, v, self.gamma * agents.number * agents.weights)
 
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """C5, by clipping alone."""
@@ -77,12 +77,12 @@ class LassoADMM(BlockADMM):
         return super().mechanisms(setting)
 
 
-def lasso_block(a: Matrix, b: Floats, v: Floats, step: Floats) -> Floats:
+def solve_lasso_block(a: Matrix, b: Floats, v: Floats, step: Floats) -> Floats:
     """Return `v_i - a_i (a_i'v_i - b_i) step_i/(1 + step_i ||a_i||^2)`, the prox of `step_i (a_i'x - b_i)^2/2` at v_i.
 
     a: (m, d). b, step: (m,). v: (m, d, R).
 
-    >>> lasso_block(np.array([[1.0, 0.0]]), np.array([4.0]), np.zeros((1, 2, 1)), np.array([1.0])).ravel()
+    >>> solve_lasso_block(np.array([[1.0, 0.0]]), np.array([4.0]), np.zeros((1, 2, 1)), np.array([1.0])).ravel()
     array([2., 0.])
     """
     rows = dense(a)

@@ -18,7 +18,6 @@ from dpadmm.methods.base import About, Common, Topology
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.networks.graph import Network
-from dpadmm.networks.walks import WalkKind
 from dpadmm.problems.problem import Problem
 
 
@@ -26,7 +25,7 @@ from dpadmm.problems.problem import Problem
 class RandomWalkADMM(BlockADMM):
     """Fixed-point ADMM without a server: one user computes in a round, whoever holds the token.
 
-    Parameters: see `BlockADMM`; `on_complete_graph` and `on_network` draw the walk, which is mandatory.
+    Parameters: see `BlockADMM`; `Participation.one_at_random` and `.walk` draw the walk, which is mandatory.
 
     Guarantees: C5, for an eavesdropper on all messages, times the number of visits; noise is calibrated to the user
     visited most. Network DP, which counts only what reaches a peer, is claimed by the paper (see `claimed`), not
@@ -45,7 +44,7 @@ class RandomWalkADMM(BlockADMM):
         super().__post_init__()
         if self.participation is None or self.participation.table.shape[1] != 1:
             raise InputError(
-                "A walk needs one token holder per round, drawn beforehand: use RandomWalkADMM.on_network(...)."
+                "A walk needs one token holder per round, drawn beforehand: give participation=Participation.walk(...)."
             )
 
     @classmethod
@@ -57,24 +56,6 @@ class RandomWalkADMM(BlockADMM):
         else:
             walk = Participation.walk(common.network, common.rounds, rng)
         return cls(**numbers, participation=walk)
-
-    @classmethod
-    def on_complete_graph(cls, gamma: float, n_users: int, rounds: int, rng: np.random.Generator, **more: Any) -> Self:
-        """Return the method with each holder uniform among all users, the present one included."""
-        return cls(gamma, participation=Participation.one_at_random(n_users, rounds, rng), **more)
-
-    @classmethod
-    def on_network(
-        cls,
-        gamma: float,
-        network: Network,
-        rounds: int,
-        rng: np.random.Generator,
-        kind: WalkKind = WalkKind.METROPOLIS_HASTINGS,
-        **more: Any,
-    ) -> Self:
-        """Return the method with the token on the edges of a connected network; more: lam, clip, unit."""
-        return cls(gamma, participation=Participation.walk(network, rounds, rng, kind=kind), **more)
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """Where a network is given, the walk must keep to its edges."""

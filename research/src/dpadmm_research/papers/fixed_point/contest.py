@@ -12,7 +12,7 @@ import numpy as np
 
 from dpadmm.methods.base import Setting
 from dpadmm.methods.batches import Batches
-from dpadmm.methods.dp_sgd import DPProxSGD, pooled
+from dpadmm.methods.dp_sgd import DPProxSGD
 from dpadmm.methods.fixed_point import CoordinatorADMM, LassoADMM
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.noise.plan import calibrated
@@ -20,6 +20,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
+from dpadmm_research.central import pool_records
 from dpadmm_research.papers.fixed_point.world import World
 from dpadmm_research.reproduction.table import Reading
 from dpadmm_research.reproduction.trials import TOLERANCE, Trial, run_trials
@@ -84,7 +85,7 @@ def _coordinator(world: World, gamma: float, threshold: float) -> tuple[Any, Pro
 
 def _sgd(world: World, step: float, clip: float) -> tuple[Any, Problem]:
     batches = Batches(world.setting.certified_sampled, SCHEDULE_SEED)
-    return DPProxSGD(step, batches=batches, clip=clip), pooled(world.problem())
+    return DPProxSGD(step, batches=batches, clip=clip), pool_records(world.problem())
 
 
 ADMM = Entrant("private ADMM (Alg. 3/6)", ((1.5, 1e-4), (1.5, 0.001), (1.5, 0.01), (1.5, 0.1)), _admm)

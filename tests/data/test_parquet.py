@@ -1,27 +1,60 @@
-"""Folders of Parquet as other programs leave them: no row is lost in silence, and none that was deleted comes back."""
+"""Parquet as other programs leave it: no row is lost in silence, none comes back that was deleted, changes are seen."""
 
+import os
+
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpadmm.data import parquet
 from dpadmm.data.parquet import ParquetTable
 from dpadmm.errors import InputError
 
 ROWS = pa.table({"x": [1.0, 2.0, 3.0], "y": ["yes", "no", "yes"]})
+N = 600
 
 
-@pytest.mark.parametrize("name", ["part-1", "b.parq", "b.parquet.gz", "b.PQ.tmp"])
+@pytest.fixture
+def part(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "_MOST_ROWS", 128)
+    write(tmp_path / "table.parquet", 0)
+    (found,) = ParquetTable.of(tmp_path / "table.parquet").parts
+    return found
+
+
+def write(path, first):
+    """Write a table of the same size over the file, and leave its time of change as it was."""
+    before = path.stat() if path.exists() else None
+    pd.DataFrame({"a": np.arange(first, first + N)}).to_parquet(path, compression=None, use_dictionary=False)
+    if before is not None:
+        assert path.stat().st_size == before.st_size
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_file_that_stays_is_read_to_its_end(part):
+    assert np.concatenate([each["a"] for each in part.frames(["a"])]).tolist() == list(range(N))
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_file_that_changes_is_noticed_before_the_first_row_is_read_and_after_the_last(part, is_begun):
+    frames = part.frames(["a"])
+    if is_begun:
+        assert next(frames)["a"].tolist() == list(range(128))
+    write(part.path, N)
+    with pytest.raises(InputError, match="has changed since it was checked"):
+        list(frames) if is_begun else next(frames)
+
+
+@pytest.mark.parametrize("name", ["part-1", "b.parq", "b.parquet.gz", "b.PQ.tmp", "link"])
 def test_a_part_under_another_name_is_refused_and_not_left_out(tmp_path, name):
     pq.write_table(ROWS, tmp_path / "a.parquet")
-    pq.write_table(ROWS, tmp_path / name)
+    if name == "link":
+        (tmp_path / name).symlink_to(tmp_path / "gone")
+    else:
+        pq.write_table(ROWS, tmp_path / name)
     with pytest.raises(InputError, match=rf"{name} seems to hold rows"):
-        ParquetTable.of(tmp_path)
-
-
-def test_a_link_to_nowhere_is_refused_and_not_left_out(tmp_path):
-    pq.write_table(ROWS, tmp_path / "a.parquet")
-    (tmp_path / "part-1").symlink_to(tmp_path / "gone")
-    with pytest.raises(InputError, match="part-1 seems to hold rows"):
         ParquetTable.of(tmp_path)
 
 
