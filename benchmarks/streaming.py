@@ -37,7 +37,7 @@ from dpadmm.core.dataset import Dataset
 from dpadmm.data.parquet import ParquetTable
 from dpadmm.data.schema import Screening
 from dpadmm.data.streamed import StreamedTable
-from dpadmm.front.sources import public_schema
+from dpadmm.data.sources import public_schema
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import risk_of
 schema, table = public_schema(known, "sick", is_real=False), StreamedTable(ParquetTable.of(files[0]))

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 ROOMS = [
-    "front",
+    "api",
     "settings",
     "estimators",
     "evaluation",

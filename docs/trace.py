@@ -127,7 +127,7 @@ STAGES = (
     Stage(
         "what was asked, and rows",
         "",
-        "cli front estimators settings checks files data",
+        "cli api estimators settings checks files data",
         ("Settings are checked before a row is read. Tables are read and screened; nothing is encoded yet.",),
     ),
     Stage(

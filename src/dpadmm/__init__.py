@@ -38,10 +38,10 @@ _HOMES = {
     "TableOptions": "settings",
     "TrainingOptions": "settings",
     "data": "",
-    "fit": "front.tables",
-    "load": "front.tables",
-    "plan": "front.tables",
-    "run": "front.arrays",
+    "fit": "api",
+    "load": "api",
+    "plan": "api",
+    "run": "api",
 }
 """Where each public name lives; it is imported when it is first asked for, so that `import dpadmm` stays light."""
 

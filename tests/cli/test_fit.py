@@ -354,12 +354,12 @@ def test_noise_inside_objectives_is_not_in_the_file(cli, study, tmp_path, method
 
 def test_people_are_numbered_before_anything_can_name_them(study):
     from dpadmm.data.tables import SiloTable
-    from dpadmm.front.training import Training
+    from dpadmm.estimators.tables import TableFit
     from dpadmm.settings import FitSettings, Privacy
 
     said = FitSettings(epsilon=1.0, delta=1e-5, schema=study.schema, privacy=Privacy(unit="user"))
     tables = {n: SiloTable(pd.read_csv(f), "t.csv") for n, f in zip(("Roth", "Meier"), study.files, strict=True)}
-    prepared = Training.of(said).read(tables)
+    prepared = TableFit.of(said).read(tables)
     assert tuple(prepared.names) == ("user 1", "user 2")
 
 

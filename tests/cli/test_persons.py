@@ -10,10 +10,10 @@ from dpadmm.core.dataset import Dataset
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError
+from dpadmm.estimators.tables import persons_of
 from dpadmm.evaluation import private_evaluation
 from dpadmm.evaluation.evaluate import TableEvaluation
 from dpadmm.evaluation.scored_rows import ScoredRows
-from dpadmm.front.planning import persons_of
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy

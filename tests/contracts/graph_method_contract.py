@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.contracts.certificates import by_agent
 from tests.contracts.random_network import random_network
 
 from dpadmm.core.release import PlannedNoise
@@ -12,7 +13,6 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, by_name
 from dpadmm.networks import complete, ring, star
 from dpadmm.noise import SimulatedSampler
-from dpadmm.privacy.accounting import by_agent
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

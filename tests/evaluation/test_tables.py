@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from tests.contracts.centred_rows import as_array, centred
 
+from dpadmm.core.dataset import ledger_columns
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table, read_silos
 from dpadmm.errors import BudgetError, DpadmmError, InputError
 from dpadmm.evaluation import evaluate
 from dpadmm.evaluation.text import json_of, text_of
-from dpadmm.front.training import ledger_data
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection
 from dpadmm.reporting.measurement import Basis
@@ -98,7 +98,7 @@ def test_figures_count_people_and_tell_what_they_cost(study, monkeypatch, has_co
 def test_what_the_ledger_assumes_is_not_asked_again(study):
     """Without the option 1.0 would be recorded where a person in both silos pays 2.155."""
     place, protection = study.folder / "two.ledger", Protection(silos_per_person=2, records_per_person=3)
-    data = ledger_data(read_silos(study.files, None, protection=None))
+    data = ledger_columns(read_silos(study.files, None, protection=None))
     Ledger.create(place, data, Budget(epsilon=9.0, delta=1e-5), protection=protection).close()
     kept, free = (study.measure(**COST, record=False, **more).measurement for more in ({"ledger": place}, {}))
     assert kept.uncertainty == pytest.approx(6 * free.uncertainty, rel=1e-4)

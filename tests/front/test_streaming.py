@@ -12,9 +12,8 @@ from tests.contracts.parquet_groups import write_groups
 from tests.grouped import grouped
 
 import dpadmm
-from dpadmm.data import parquet, streamed
+from dpadmm.data import parquet, sources, streamed
 from dpadmm.errors import InputError, LedgerError
-from dpadmm.front import sources
 from dpadmm.privacy.ledger import open_for_reading
 
 with warnings.catch_warnings():
@@ -125,9 +124,8 @@ def test_a_folder_is_the_silo_that_its_rows_are_in_one_file():
 
 def test_size_decides_where_nothing_is_said(monkeypatch):
     def is_streamed(stream: bool | None = None, **words) -> bool:
-        asked = sources.Streaming.of(sources.TableOptions(stream=stream), **words)
-        paths = [Path(name) for name in FILES]
-        return bool(sources.in_files(asked.tables(paths, None, sources.Protection())))
+        options, paths = sources.TableOptions(stream=stream), [Path(name) for name in FILES]
+        return bool(sources.in_files(sources.read_files(paths, options, sources.Protection(), **words)))
 
     assert not is_streamed()
     assert is_streamed(True)
@@ -202,7 +200,7 @@ def test_an_interrupted_run_keeps_what_was_reserved(monkeypatch):
 
 
 def test_the_command_says_that_it_streams_and_plans_from_footers(monkeypatch):
-    dpadmm.front.sources.public_schema(KNOWN, "sick", is_real=False).save("schema.json")
+    dpadmm.data.sources.public_schema(KNOWN, "sick", is_real=False).save("schema.json")
     common = ["--schema", "schema.json", "--epsilon", "3", "--delta", "1e-5"]
     trained = [*common, "--missing", "fill", "--anyway", "--view", "public", "--simulate", "4"]
     models = []

@@ -14,11 +14,11 @@ import pytest
 from tests.grouped import grouped
 
 import dpadmm
+from dpadmm import api
 from dpadmm.codec import encode
 from dpadmm.errors import BudgetError, InputError, LedgerError
-from dpadmm.estimators import train
+from dpadmm.estimators import tables, train
 from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
-from dpadmm.front import planning, tables
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.reporting.model import ReleasedModel
@@ -156,8 +156,8 @@ def test_an_array_is_for_the_estimators() -> None:
 def test_every_word_about_people_reaches_what_is_trained_or_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tables and plans; a word that is lost on the way would protect people less than was asked for."""
     seen: list[Any] = []
-    monkeypatch.setattr(tables, "_trained", lambda training, read: seen.append(training.settings.protection))
-    monkeypatch.setattr(planning, "make_plan", lambda task, **words: seen.append(task.protection))
+    monkeypatch.setattr(api, "_fit_tables", lambda training, read: seen.append(training.settings.protection))
+    monkeypatch.setattr(tables, "make_plan", lambda task, **words: seen.append(task.protection))
     people = {"unit": "record", "view": "aggregate", "colluders": 2, "records_per_person": 3, "silos_per_person": 4}
     words = people | {"neighbours": "add-remove", "nominal_records": 70}
     dpadmm.fit(table(9, 0), "sick", **grouped(schema=KNOWN, **words, **COST))

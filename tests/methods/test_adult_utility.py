@@ -9,13 +9,14 @@ settings picked from about 350, reaches 0.430-0.437, 0.383-0.388, 0.367-0.372, 0
 
 import numpy as np
 import pytest
+from tests.contracts.certificates import by_agent
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data.partition import dirichlet_label_skew, iid
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.noise import SimulatedSampler, Tail
-from dpadmm.privacy.accounting import Target, by_agent
+from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.contracts.certificates import by_agent
 from tests.contracts.graph_method_contract import neighbours
 from tests.contracts.local_facts import of
 
@@ -20,7 +21,7 @@ from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Family
 from dpadmm.noise.plan import at_levels
 from dpadmm.noise.sampler import SecureSampler
-from dpadmm.privacy.accounting import PureTarget, Target, by_agent, compose
+from dpadmm.privacy.accounting import PureTarget, Target, compose
 from dpadmm.privacy.certificates.hidden_state import consensus_broadcast_records
 from dpadmm.privacy.protection import Protection, Strength, Unit, View
 from dpadmm.problems.losses import Logistic

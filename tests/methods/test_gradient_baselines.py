@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.contracts.certificates import by_agent
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data.examples import logistic_table
@@ -20,7 +21,7 @@ from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.networks import complete, path, ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Family
-from dpadmm.privacy.accounting import PureTarget, Target, by_agent
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Norm
 from dpadmm.privacy.releases import CoordinateLaplaceRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.contracts.local_facts import local_function
 
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting, by_name
@@ -15,7 +16,6 @@ from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.gradients import sampled_gradient
-from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.certificates.objective import objective_perturbation
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic
@@ -133,13 +133,11 @@ class TestRefusals:
             plan_noise(case.algorithm, world, case.rounds, TARGET, network, protection=PERSON)
 
     def test_theorems_about_single_rows(self):
-        own = LocalFunction(gradient_bound=1.0, n_records=10, unit=Unit.PERSON)
+        own = local_function(gradient_bound=1.0, n_records=10, unit=Unit.PERSON)
         with pytest.raises(InputError, match="single records"):
             objective_perturbation(own, curvature_bound=0.25, quadratic_curvature=1.0)
         with pytest.raises(InputError, match="single records"):
             sampled_gradient(own, batch_size=2)
-        with pytest.raises(InputError, match="as a whole"):
-            LocalFunction(gradient_bound=1.0, n_records=10, unit=Unit.PERSON, records_per_person=2)
         with pytest.raises(InputError, match="records_per_person"):
             Protection(unit=Unit.PERSON, records_per_person=2)
 

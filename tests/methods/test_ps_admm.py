@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
+from tests.contracts.certificates import by_agent
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data.examples import logistic_table
@@ -24,7 +25,7 @@ from dpadmm.methods.ps_admm import (
     PSState,
 )
 from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
-from dpadmm.privacy.accounting import PureTarget, Target, by_agent
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.releases import GaussianRelease, SampledGaussianRelease
 from dpadmm.problems.losses import Huber, Logistic, Squared

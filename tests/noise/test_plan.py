@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.contracts.certificates import by_agent
 from tests.contracts.local_facts import of
 
 from dpadmm.core.release import PlannedNoise
@@ -9,7 +10,7 @@ from dpadmm.errors import InputError
 from dpadmm.noise import Constant, Geometric, MessageKind, SecureSampler, SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
 from dpadmm.noise.plan import calibrated
-from dpadmm.privacy.accounting import PureTarget, Target, by_agent, compose
+from dpadmm.privacy.accounting import PureTarget, Target, compose
 from dpadmm.privacy.certificates.gradients import full_gradient
 from dpadmm.privacy.certificates.local import p_admm
 from dpadmm.privacy.certificates.objective import dvp

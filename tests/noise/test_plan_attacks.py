@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.contracts.certificates import by_agent
 from tests.contracts.local_facts import of
 
 from dpadmm.core.release import PlannedNoise
@@ -12,7 +13,7 @@ from dpadmm.errors import InputError
 from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
 from dpadmm.noise.plan import at_levels, calibrated
-from dpadmm.privacy.accounting import PureTarget, Target, by_agent, calibrate_gaussian, compose
+from dpadmm.privacy.accounting import PureTarget, Target, calibrate_gaussian, compose
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.certificates.local import p_admm
 from dpadmm.privacy.certificates.objective import dvp

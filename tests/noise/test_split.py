@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.contracts.certificates import by_agent
 from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
@@ -11,7 +12,7 @@ from dpadmm.noise import MessageKind
 from dpadmm.noise.mechanisms import AgentReleases, Family, Geometric, MechanismSpec
 from dpadmm.noise.plan import calibrated
 from dpadmm.noise.split import best_split, is_free_split
-from dpadmm.privacy.accounting import PureTarget, Target, by_agent, calibrate_scale
+from dpadmm.privacy.accounting import PureTarget, Target, calibrate_scale
 from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
 from dpadmm.privacy.protection import in_l1_norm
 from dpadmm.privacy.releases import CoordinateLaplaceRelease, FixedSizeSampling, PoissonSampling

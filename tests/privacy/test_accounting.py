@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contracts.certificates import changed
+from tests.contracts.certificates import by_agent, changed
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.accounting import (
     Target,
     account_for,
-    by_agent,
     calibrate_gaussian,
     compose,
-    weakest_strength,
     with_lookers,
     worst_person,
 )
@@ -225,9 +223,9 @@ def test_too_many_coalitions_are_refused():
 def test_strength_is_the_weakest():
     full, floats = gaussian(), gaussian(strength=Strength.UP_TO_FLOATING_POINT)
     solver = gaussian(strength=Strength.UP_TO_SOLVER_ERROR)
-    assert weakest_strength([full, full]) is Strength.FULL
-    assert weakest_strength([full, floats]) is Strength.UP_TO_FLOATING_POINT
-    assert weakest_strength([solver, full, floats]) is Strength.UP_TO_SOLVER_ERROR
+    assert account_for([full, full]).strength is Strength.FULL
+    assert account_for([full, floats]).strength is Strength.UP_TO_FLOATING_POINT
+    assert account_for([solver, full, floats]).strength is Strength.UP_TO_SOLVER_ERROR
 
 
 def test_statement_names_everything():

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contracts.certificates import changed
+from tests.contracts.certificates import by_agent, changed
 from tests.contracts.local_facts import of
 
-from dpadmm.privacy.accounting import by_agent, compose, worst_person
+from dpadmm.privacy.accounting import compose, worst_person
 from dpadmm.privacy.certificates.hidden_state import (
     SpectralInterval,
     consensus_broadcast_records,

@@ -77,8 +77,8 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
     from dpadmm.data.examples import BREAST_CANCER_SCHEMA
     from dpadmm.data.schema import Screening
     from dpadmm.data.tables import read_silos
+    from dpadmm.estimators.tables import TableFit, budgets_around
     from dpadmm.evaluation.evaluate import public_measurement
-    from dpadmm.front.training import Training, budgets_around
     from dpadmm.planner.planner import Plan
 
     console = Console(highlight=False, quiet=is_json)
@@ -93,7 +93,7 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
         "[bold]Four hospitals, one model.[/bold] They are simulated: this process reads all four tables. For a run "
         f"between machines, see `dpadmm federate`. Tables in {escape(str(folder))}: {sizes} records."
     )
-    training = Training.of(
+    training = TableFit.of(
         FitSettings(
             epsilon=epsilon,
             delta=delta,

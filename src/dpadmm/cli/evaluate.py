@@ -54,10 +54,10 @@ def evaluate(
     Example: dpadmm evaluate model.json new.csv --epsilon 0.2 --delta 1e-6 --ledger new.ledger --budget 1 --by sex
     """
     with clear_failures():
+        from dpadmm.data.sources import format_of
         from dpadmm.data.tables import read_silos
         from dpadmm.evaluation.evaluate import TableEvaluation, ask_again
         from dpadmm.evaluation.text import json_of, text_of
-        from dpadmm.front.sources import format_of
 
         if settings.earlier is not None:
             if files:

@@ -26,8 +26,8 @@ from dpadmm.errors import InputError
 from dpadmm.settings import FitSettings
 
 if TYPE_CHECKING:
-    from dpadmm.front.sources import AnyTables
-    from dpadmm.front.training import Saved, Training
+    from dpadmm.data.sources import AnyTables
+    from dpadmm.estimators.tables import Saved, TableFit
     from dpadmm.planner.planner import Plan
     from dpadmm.reporting.model import ReleasedModel
 
@@ -42,8 +42,8 @@ def fit(files: options.Files, settings: FitSettings, json: options.Json = False)
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
     with clear_failures(), ExitStack() as stack:
-        from dpadmm.front.sources import Streaming, cluster_workers
-        from dpadmm.front.training import Training
+        from dpadmm.data.sources import cluster_workers, read_files
+        from dpadmm.estimators.tables import TableFit
         from dpadmm.privacy.protection import Unit
 
         if settings.schema is None:
@@ -55,11 +55,11 @@ def fit(files: options.Files, settings: FitSettings, json: options.Json = False)
             )
         if settings.out.model is None:
             settings = replace(settings, out=replace(settings.out, model=Path("model.json")))
-        training = Training.of(settings, files, has_progress=not json)
+        training = TableFit.of(settings, files, has_progress=not json)
         protection, split_by = training.settings.protection, settings.split_by
         workers = stack.enter_context(cluster_workers(settings.table.cluster, _warn))
-        streaming = Streaming.of(settings.table, split_by=split_by, person=settings.person, workers=workers)
-        tables = streaming.tables(files, split_by, protection)
+        person = settings.person
+        tables = read_files(files, settings.table, protection, split_by=split_by, person=person, workers=workers)
         if not json:
             print_reading({each.where: each.written for each in tables.values()})
             print_streaming(tables)
@@ -76,7 +76,7 @@ def _warn(words: str) -> None:
     typer.echo(f"Warning: {words}", err=True)
 
 
-def _run(training: "Training", tables: "AnyTables", *, is_json: bool) -> "Saved":
+def _run(training: "TableFit", tables: "AnyTables", *, is_json: bool) -> "Saved":
     from rich.console import Console
 
     prepared = training.read(tables)
@@ -94,7 +94,7 @@ def _run(training: "Training", tables: "AnyTables", *, is_json: bool) -> "Saved"
         return training.train(prepared, tell)
 
 
-def _show(training: "Training", done: "Saved", *, is_json: bool) -> None:
+def _show(training: "TableFit", done: "Saved", *, is_json: bool) -> None:
     model, place, report, wanted = done.model, done.place, training.said.out.report, training.said.out.model
     assert place is not None
     assert wanted is not None

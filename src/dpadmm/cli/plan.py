@@ -60,14 +60,13 @@ def plan(
     with clear_failures():
         from dpadmm.cli.terminal import print_reading
         from dpadmm.data.schema import Schema
-        from dpadmm.front.planning import PublicFacts
-        from dpadmm.front.sources import Files
+        from dpadmm.estimators.tables import PublicFacts
 
         if plot is not None:
             _check_plot(plot, force)
         facts = PublicFacts.of(
             settings,
-            Files(tuple(files)) if files else None,
+            files or None,
             None if sizes is None else _counts(sizes),
             dimension,
             None if settings.schema is None else Schema.load(settings.schema),

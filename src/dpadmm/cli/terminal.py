@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from dpadmm.data.reading import TableFormat
-    from dpadmm.front.sources import AnyTables
+    from dpadmm.data.sources import AnyTables
 
 EXIT_CODE = 2
 """Exit code: refused, with a message of ours."""
@@ -205,7 +205,7 @@ def print_reading(files: "Mapping[str, TableFormat]") -> None:
 
 def print_streaming(tables: "AnyTables") -> None:
     """Tell which tables stay in their files."""
-    from dpadmm.front.sources import in_files
+    from dpadmm.data.sources import in_files
 
     for table in in_files(tables).values():
         words = f"{table.where} is streamed: {table.rows:,} rows are read again in every pass, never all at once"

@@ -17,12 +17,12 @@ from dpadmm.data.tables import Screened, SiloTable, check_split
 from dpadmm.errors import InputError
 from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.notices import NoLedgerWarning
+from dpadmm.estimators.tables import check_person, persons_of
 from dpadmm.evaluation.confusion import PrivateConfusion, encoded_classes, release_confusion
 from dpadmm.evaluation.release import CountedRows, FigureRequest
 from dpadmm.evaluation.score import release_mean
 from dpadmm.evaluation.score_counts import PrivateEvaluation
 from dpadmm.evaluation.scored_rows import ScoredRows, group_column, release_evaluation
-from dpadmm.front.planning import check_person, persons_of
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection

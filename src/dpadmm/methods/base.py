@@ -184,7 +184,7 @@ def with_rounding(
     size: bound on the norm of one record's term. order: 1 for gradients, 2 for matrices, in which rows come twice.
     ridge: bound on the norm of what is added for a ridge.
     """
-    most = MOST_PER_NOMINAL if not local.relation.has_public_sizes else 1
+    most = MOST_PER_NOMINAL if not local.protection.relation.has_public_sizes else 1
     rows = float("inf") if local.is_of_persons else float(most * local.n_records)
     sums = rounding_share(most_additions(rows, dimension)) * _CENTRED**order * most * size
     error = sums + _TERM * size * local.replaced / local.n_records + 4 * UNIT * ridge
@@ -195,7 +195,7 @@ def with_rounding_of_sum(silos: Sequence[LocalFunction], *, size: float, ridge: 
     """Return the functions, the rounding of their values' sum counted as well: in each, as any may be a person's."""
     if len(silos) == 1:
         return list(silos)
-    most = MOST_PER_NOMINAL if not silos[0].relation.has_public_sizes else 1
+    most = MOST_PER_NOMINAL if not silos[0].protection.relation.has_public_sizes else 1
     error = rounding_share(len(silos) + 1) * sum(each.weight for each in silos) * (most * size + ridge)
     return [replace(each, solver_tolerance=tolerance_of(each.solver_tolerance) + error) for each in silos]
 
@@ -276,10 +276,7 @@ class Setting:
             weight=weight,
             strong_convexity=problem.functions.constants.strong_convexity + share / weight,
             solver_tolerance=(self.tolerance or None) if tolerance is None else tolerance,
-            records_per_person=self.protection.records_per_person,
-            silos_per_person=self.protection.silos_per_person,
-            relation=self.protection.relation,
-            unit=row_unit(self.protection),
+            protection=of_rows(self.protection),
             scores=problem.functions.constants.scores,
         )
 
@@ -311,9 +308,9 @@ ROWS = frozenset({Unit.RECORD, Unit.PERSON})
 """The units of methods that read rows through sums of gradients, whose bound a person with several rows keeps (C1)."""
 
 
-def row_unit(protection: Protection) -> Unit:
+def of_rows(protection: Protection) -> Protection:
     """Return what the bounds on rows are about: persons, where these are protected, else records."""
-    return Unit.PERSON if protection.unit is Unit.PERSON else Unit.RECORD
+    return protection if protection.unit is Unit.PERSON else replace(protection, unit=Unit.RECORD)
 
 
 class Topology(Enum):

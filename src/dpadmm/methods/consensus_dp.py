@@ -34,7 +34,7 @@ from dpadmm.privacy.certificates.hidden_state import (
     consensus_broadcast_records,
 )
 from dpadmm.privacy.certificates.local import LocalFunction
-from dpadmm.privacy.protection import Certificate, with_spherical_noise
+from dpadmm.privacy.protection import Certificate, Protection, with_spherical_noise
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.quadratics import QuadraticAgents
@@ -70,8 +70,10 @@ class RecordsDiffer:
                 weight=weight,
                 strong_convexity=constants.strong_convexity,
                 solver_tolerance=setting.tolerance or None,
-                records_per_person=setting.protection.records_per_person,
-                silos_per_person=setting.protection.silos_per_person,
+                protection=Protection(
+                    records_per_person=setting.protection.records_per_person,
+                    silos_per_person=setting.protection.silos_per_person,
+                ),
             )
             n, smoothness = setting.problem.n_agents, constants.smoothness
             return consensus_broadcast_records(

@@ -8,7 +8,7 @@ A release of `dpadmm.privacy.releases` knows what it costs by itself:
 * a bare release is infinite, what is no release is refused.
 
 Releases of different agents touch different records: a record of one silo is hurt by its own agent's releases
-alone (`by_agent`), and a person present in `s` silos by those of `s` agents (`worst_person`). An agent below zero
+alone, and a person present in `s` silos by those of `s` agents (`worst_person`). An agent below zero
 stands for a release that reaches everybody's data, such as a coordinator's aggregate: it hurts every person, once.
 
 Calibration is the inverse: the noise that spends a budget, never more and hardly less. The relative noise of each round
@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from operator import mul
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +34,6 @@ from dpadmm.privacy.curves import Curve, GaussianCurve, InfiniteCurve, PureCurve
 from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Certificate, Protection, Strength, standing
 from dpadmm.privacy.releases import (
     KINDS,
-    Cost,
     NoisyRelease,
     ObjectiveRelease,
     Release,
@@ -56,24 +56,26 @@ class Tally:
 
     @property
     def m_squared(self) -> float:
-        return math.fsum(count * value for value, count in self.gaussian.items())
+        return math.fsum(map(mul, self.gaussian.values(), self.gaussian))
 
     @property
     def epsilon(self) -> float:
-        return math.fsum(count * value for value, count in self.pure.items())
+        return math.fsum(map(mul, self.pure.values(), self.pure))
 
     @classmethod
     def of(cls, releases: Iterable[object]) -> "Tally":
-        """Count releases; what is none is refused, whatever it looks like."""
+        """Count releases."""
         tally = cls()
         for release in releases:
-            if not isinstance(release, Release):
-                known = ", ".join(sorted(kind.__name__ for kind in KINDS))
-                raise InputError(f"no accounting rule for {type(release).__name__}; use one of {known}.")
-            tally.add(release.cost, checks.count("count", release.count))
+            tally.add(release)
         return tally
 
-    def add(self, cost: Cost, count: int) -> None:
+    def add(self, release: object) -> None:
+        """Count a release; what is none is refused, whatever it looks like."""
+        if not isinstance(release, Release):
+            known = ", ".join(sorted(kind.__name__ for kind in KINDS))
+            raise InputError(f"no accounting rule for {type(release).__name__}; use one of {known}.")
+        cost, count = release.cost, checks.count("count", release.count)
         if cost.m_squared is not None:
             self.gaussian[cost.m_squared] += count
         if cost.epsilon is not None:
@@ -106,14 +108,14 @@ class Tally:
         return GaussianCurve(m) if m > 0 else PureCurve(self.epsilon)
 
 
-def _certificates(releases: Sequence[Release]) -> list[Certificate]:
-    return list(dict.fromkeys(release.certificate for release in releases if isinstance(release, NoisyRelease)))
-
-
-def _protection(releases: Sequence[Release]) -> Protection | None:
-    """What all certificates agree on (None if there are none); only then may their costs be added."""
+def _agreed(releases: Sequence[Release]) -> tuple[Protection | None, list[Certificate]]:
+    """All certificates, and the protection they agree on (None without any); only then may their costs be added."""
+    certificates = dict[Certificate, None]()
+    for release in releases:
+        if isinstance(release, NoisyRelease):
+            certificates[release.certificate] = None
     agreed: Protection | None = None
-    for certificate in _certificates(releases):
+    for certificate in certificates:
         own = certificate.protection
         if agreed is not None and own != agreed:
             name = next(n for n in own.__dataclass_fields__ if getattr(own, n) != getattr(agreed, n))
@@ -122,16 +124,15 @@ def _protection(releases: Sequence[Release]) -> Protection | None:
                 "separately, or certify all of them under the same terms."
             )
         agreed = own
-    return agreed
+    return agreed, list(certificates)
 
 
 def _tallies(releases: Sequence[Release]) -> tuple[Tally, dict[int, Tally]]:
     """What reaches everybody (agents below zero), and what each agent's own releases cost."""
-    groups: dict[int, list[Release]] = {}
+    tallies: dict[int, Tally] = {}
     for release in releases:
-        groups.setdefault(release.agent, []).append(release)
-    everyone = Tally.of(release for agent, own in groups.items() if agent < 0 for release in own)
-    return everyone, {agent: Tally.of(own) for agent, own in groups.items() if agent >= 0}
+        tallies.setdefault(max(release.agent, -1), Tally()).add(release)
+    return tallies.pop(-1, Tally()), tallies
 
 
 def compose(releases: Iterable[Release]) -> Curve:
@@ -142,27 +143,8 @@ def compose(releases: Iterable[Release]) -> Curve:
     """
     listed = list(releases)
     tally = Tally.of(listed)
-    _protection(listed)
+    _agreed(listed)
     return tally.curve()
-
-
-def by_agent(releases: Iterable[Release]) -> dict[int, Curve]:
-    """One curve per agent: what the records of its silo pay. Agents that pay the same share the work.
-
-    What reaches everybody (an agent below zero) is part of every agent's curve; such an agent's own curve is that of
-    people in silos that release nothing else.
-    """
-    listed = list(releases)
-    everyone, own = _tallies(listed)
-    _protection(listed)
-    tallies = {release.agent: everyone for release in listed if release.agent < 0}
-    tallies |= {agent: tally.plus(everyone) for agent, tally in own.items()}
-    known: dict[Hashable, Curve] = {}
-    for tally in tallies.values():
-        key = tally.key()
-        if key not in known:
-            known[key] = tally.curve()
-    return {agent: known[tally.key()] for agent, tally in tallies.items()}
 
 
 def worst_person(releases: Iterable[Release]) -> Curve:
@@ -174,7 +156,7 @@ def worst_person(releases: Iterable[Release]) -> Curve:
     """
     listed = list(releases)
     everyone, own = _tallies(listed)
-    tallies, agreed = list(own.values()), _protection(listed)
+    tallies, (agreed, _) = list(own.values()), _agreed(listed)
     silos = agreed.silos_per_person if agreed else 1
     if any(tally.infinite for tally in (everyone, *tallies)):
         return InfiniteCurve()
@@ -205,13 +187,6 @@ def _envelope(tallies: Sequence[Tally], everyone: Tally, silos: int) -> Curve:
             total = total.plus(by_key[key])
         curves.append(total.curve())
     return curves[0] if len(curves) == 1 else WorstCurve(tuple(curves))
-
-
-def weakest_strength(releases: Iterable[Release]) -> Strength:
-    """How far a statement about all these releases reaches: as far as its weakest certificate."""
-    return max(
-        (c.strength for c in _certificates(list(releases))), key=FROM_STRONG_TO_WEAK.index, default=Strength.FULL
-    )
 
 
 def with_lookers(releases: Iterable[Release], silos: int | None = None) -> Curve:
@@ -257,14 +232,14 @@ class Account:
 def account_for(releases: Iterable[Release]) -> Account:
     """What may be said about these releases: the worst person's curve with the terms of the certificates."""
     listed = list(releases)
-    agreed, certificates = _protection(listed), _certificates(listed)
+    agreed, certificates = _agreed(listed)
     if agreed is None:
         raise InputError("no release has a certificate, so no guarantee can be stated; add noise to the releases.")
     has_shares = any(isinstance(release, SummedGaussianRelease) for release in listed)
     return Account(
         curve=worst_person(listed),
         protection=agreed,
-        strength=weakest_strength(listed),
+        strength=FROM_STRONG_TO_WEAK[max(FROM_STRONG_TO_WEAK.index(c.strength) for c in certificates)],
         theorems=tuple(dict.fromkeys(c.theorem for c in certificates)),
         assumptions=tuple(dict.fromkeys(text for c in certificates for text in c.assumptions)),
         declared=tuple(dict.fromkeys(part for c in certificates for part in c.declared)),
@@ -329,11 +304,6 @@ def _bounds_and_shape(bounds: ArrayLike, shape: ArrayLike) -> tuple[NDArray[np.f
     return both[0], both[1]
 
 
-def _relative(bounds: NDArray[np.float64], shape: NDArray[np.float64]) -> NDArray[np.float64]:
-    """bounds/shape, zero where nothing is hidden."""
-    return np.divide(bounds, shape, out=np.zeros_like(bounds), where=bounds > 0)
-
-
 def calibrate_gaussian(
     target: Target, bounds: ArrayLike, shape: ArrayLike = 1.0, *, silos_per_person: int = 1
 ) -> NDArray[np.float64]:
@@ -349,7 +319,7 @@ def calibrate_gaussian(
     bound, relative = _bounds_and_shape(bounds, shape)
     m = float(m_of(target.epsilon, target.delta))
     m /= math.sqrt(checks.count("silos_per_person", silos_per_person))
-    ratios = _relative(bound, relative)
+    ratios = np.divide(bound, relative, out=np.zeros_like(bound), where=bound > 0)  # zero where nothing is hidden
     largest = ratios.max(axis=-1, keepdims=True)  # squares of tiny or huge ratios would leave the range of floats
     if not np.all(np.isfinite(largest) & (largest > 0)):
         raise InputError(

@@ -17,9 +17,9 @@ import dpadmm
 from dpadmm.data import cluster
 from dpadmm.data.cluster import DaskWorkers, connect
 from dpadmm.data.parquet import ParquetTable
+from dpadmm.data.sources import cluster_workers
 from dpadmm.errors import ClusterError, InputError
 from dpadmm.estimators import SimulatedNoiseWarning
-from dpadmm.front.sources import cluster_workers
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

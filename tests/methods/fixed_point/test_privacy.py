@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.contracts.certificates import by_agent
 
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
@@ -10,7 +11,7 @@ from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR, Custom
 from dpadmm.noise.sampler import SecureSampler
-from dpadmm.privacy.accounting import Target, by_agent, optimal_gaussian_shape
+from dpadmm.privacy.accounting import Target, optimal_gaussian_shape
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.contracts.local_facts import local_function
 
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.gradients import full_gradient, gradient_sum
-from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, LocalFunction, p_admm
+from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, p_admm
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection, Relation, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
@@ -77,27 +78,28 @@ def test_the_bound_is_attained_also_where_a_person_has_more_records_than_the_nom
     assert bound(one, people) == pytest.approx(0.5 * r * s / 6)
 
 
-def test_dividing_by_the_true_number_of_records_breaks_the_bound(monkeypatch):
+def test_dividing_by_the_true_number_of_records_breaks_the_bound():
     """A mutant: with true sizes in the functions one record more changes the weight of all others."""
     people = Protection(relation=ADDED, view=View.PUBLIC)
     pull, push = (np.array([[1.0, 0.0]]), np.array([1e4])), (np.array([[1.0, 0.0]] * 2), np.array([1e4, -1e4]))
     worlds = [problem([table, pull], (4, 4), Huber(0.5)) for table in (pull, push)]
     x = np.zeros((2, 1))
     assert moved(*worlds, x) <= bound(worlds[0], people) * (1 + 1e-12)
-    monkeypatch.setattr(Silos, "sizes", property(lambda silos: np.diff(silos.offsets)))
+    for world in worlds:
+        vars(world.functions)["sizes"] = np.diff(world.functions.silos.offsets)
     assert moved(*worlds, x) > 2 * 0.5 / 8
 
 
 def test_the_bound_is_half_of_that_for_replaced_records_and_is_not_capped_by_the_size():
     facts = {"gradient_bound": 1.0, "n_records": 2, "weight": 0.5, "records_per_person": 3}
-    assert LocalFunction(**facts).gap == 1.0  # 2 G min(3, 2)/2
-    assert LocalFunction(**facts, relation=ADDED).gap == 0.75  # G 3/2
-    spread = [LocalFunction(**facts, relation=ADDED, silos_per_person=2, solver_tolerance=0.1)] * 3
+    assert local_function(**facts).gap == 1.0  # 2 G min(3, 2)/2
+    assert local_function(**facts, relation=ADDED).gap == 0.75  # G 3/2
+    spread = [local_function(**facts, relation=ADDED, silos_per_person=2, solver_tolerance=0.1)] * 3
     assert gradient_sum(spread).bound == pytest.approx(2 * (0.75 + 2 * 0.1))  # rounding counts in both worlds
 
 
 def test_the_certificate_claims_no_public_sizes():
-    own = LocalFunction(gradient_bound=1.0, n_records=5, relation=ADDED)
+    own = local_function(gradient_bound=1.0, n_records=5, relation=ADDED)
     certificate = gradient_sum([own, own])
     said = " ".join(certificate.assumptions)
     assert certificate.protection.relation is ADDED
@@ -110,13 +112,13 @@ def test_the_certificate_claims_no_public_sizes():
 
 @pytest.mark.parametrize("theorem", [full_gradient, lambda own: p_admm(own, edge_penalty=1.0, degree=1)])
 def test_other_theorems_refuse_additions(theorem):
-    own = LocalFunction(gradient_bound=1.0, n_records=5, strong_convexity=0.1, relation=ADDED)
+    own = local_function(gradient_bound=1.0, n_records=5, strong_convexity=0.1, relation=ADDED)
     with pytest.raises(InputError, match="add-or-remove"):
         theorem(own)
 
 
 def test_users_who_are_added_are_refused():
-    own = LocalFunction(gradient_bound=1.0, n_records=5, relation=ADDED)
+    own = local_function(gradient_bound=1.0, n_records=5, relation=ADDED)
     with pytest.raises(InputError, match="not for users"):
         gradient_sum([own, own], unit=Unit.USER)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
-from tests.contracts.local_facts import of
+from tests.contracts.local_facts import local_function, of
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.gradients import (
@@ -21,7 +21,7 @@ from dpadmm.privacy.certificates.gradients import (
     output_perturbation,
     sampled_gradient,
 )
-from dpadmm.privacy.certificates.local import ORDER_OF_OTHERS, LocalFunction, p_admm
+from dpadmm.privacy.certificates.local import ORDER_OF_OTHERS, p_admm
 from dpadmm.privacy.certificates.objective import dvp
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.protection import Norm, Protection, Strength, Unit, in_l1_norm, secure_grid, with_spherical_noise
@@ -61,16 +61,17 @@ def test_full_gradient_step_and_linearised_admm(rng, ball, gradient):
 @example(gaps=[(10, 1.0), (10, 2.0), (10, 3.0)], people=1)
 def test_the_silos_of_a_person_in_a_sum_are_those_that_move_it_most(gaps, people):
     """Whichever silos a person is in, the bound covers them, and no more than the worst of these choices."""
-    silos = [LocalFunction(gradient_bound=1, n_records=n, weight=w, silos_per_person=people) for n, w in gaps]
+    silos = [local_function(gradient_bound=1, n_records=n, weight=w, silos_per_person=people) for n, w in gaps]
     choices = combinations([each.gap for each in silos], min(people, len(silos)))
     assert gradient_sum(silos).bound == pytest.approx(max(map(sum, choices)), rel=1e-12)
 
 
 def test_statements_for_persons_say_that_the_order_of_the_others_rows_is_not_the_persons():
-    own = LocalFunction(gradient_bound=1, n_records=9, unit=Unit.PERSON)
+    own = local_function(gradient_bound=1, n_records=9, unit=Unit.PERSON)
     profile = column_profile(n_numeric=1, n_categorical=1, n_records=9, protection=Protection(unit=Unit.PERSON))
     assert all(any(ORDER_OF_OTHERS in words for words in each.assumptions) for each in (gradient_sum([own]), profile))
-    assert not any(ORDER_OF_OTHERS in words for words in gradient_sum([replace(own, unit=Unit.RECORD)]).assumptions)
+    records = gradient_sum([replace(own, protection=Protection())])
+    assert not any(ORDER_OF_OTHERS in words for words in records.assumptions)
 
 
 def test_output_perturbation(rng, ball, solve):

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from tests.contracts.local_facts import local_function
 
-from dpadmm.privacy.certificates.local import LocalFunction
 from dpadmm.privacy.certificates.sums import curvature_sum
 from dpadmm.privacy.protection import Relation, Unit, View
 
@@ -13,7 +13,7 @@ ADDED = Relation.ADD_OR_REMOVE
 
 
 def local(n=10, weight=1.0, **more):
-    return LocalFunction(gradient_bound=1.0, n_records=n, weight=weight, solver_tolerance=0.0, **more)
+    return local_function(gradient_bound=1.0, n_records=n, weight=weight, solver_tolerance=0.0, **more)
 
 
 def matrix(rows, bends):
@@ -70,7 +70,7 @@ def test_what_is_said():
 
 
 def test_errors_of_evaluation_are_counted():
-    rough = [LocalFunction(gradient_bound=1.0, n_records=10, solver_tolerance=0.01, silos_per_person=2)] * 3
+    rough = [local_function(gradient_bound=1.0, n_records=10, solver_tolerance=0.01, silos_per_person=2)] * 3
     exact = [local(silos_per_person=2)] * 3
     gap = curvature_sum(rough, record_curvature=0.25).bound - curvature_sum(exact, record_curvature=0.25).bound
     assert gap == pytest.approx(2 * 2 * 0.01)

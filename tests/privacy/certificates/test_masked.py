@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 from tests.contracts.certificates import changed
+from tests.contracts.local_facts import local_function
 
 from dpadmm.errors import InputError
 from dpadmm.noise.plan import summed
 from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.accounting import account_for
 from dpadmm.privacy.certificates.gradients import gradient_sum
-from dpadmm.privacy.certificates.local import TRUSTED_SUM, LocalFunction
+from dpadmm.privacy.certificates.local import TRUSTED_SUM
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.curves import GaussianCurve, epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
@@ -81,7 +82,7 @@ class TestBound:
         """Nor with a colluder's part taken off, of whom the person may have records too."""
         silos, others, weights, r, s, where = found
         locals_ = [
-            LocalFunction(
+            local_function(
                 gradient_bound=1, n_records=len(rows), weight=weight, records_per_person=r, silos_per_person=s
             )
             for rows, weight in zip(silos, weights, strict=True)
@@ -97,7 +98,7 @@ class TestBound:
     def test_the_silos_of_a_person_add_up(self):
         """One noise hides all of them, so the changes add linearly; pairs that pull alike reach it."""
         for s in (1, 2, 3):
-            locals_ = [LocalFunction(gradient_bound=1, n_records=2, weight=0.5, silos_per_person=s) for _ in range(4)]
+            locals_ = [local_function(gradient_bound=1, n_records=2, weight=0.5, silos_per_person=s) for _ in range(4)]
             said = masked_sum(gradient_sum(locals_), shares=Shares(4, 1), grid=2.0**-30, dimension=1)
             worlds = [[np.array([[sign * (i < s)], [0.25]]) for i in range(4)] for sign in (1.0, -1.0)]
             moved = distance(*(rounded_sum(world, [0.5] * 4, 2.0**-30) for world in worlds))

@@ -22,13 +22,13 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, row_unit
+from dpadmm.methods.base import MESSAGE, ROWS, About, Agents, Method, NoiseHook, Residuals, Setting, Topology, of_rows
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import AgentReleases, Family, MechanismSpec
 from dpadmm.privacy.certificates.hidden_state import fixed_point_block_record, fixed_point_block_user
 from dpadmm.privacy.certificates.local import LocalFunction
-from dpadmm.privacy.protection import Certificate, Unit
+from dpadmm.privacy.protection import Certificate, Protection, Unit
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
@@ -188,7 +188,7 @@ class BlockADMM(BlockMethod):
             user,
             protection=replace(
                 user.protection,
-                unit=row_unit(protection),
+                unit=of_rows(protection).unit,
                 records_per_person=protection.records_per_person,
                 silos_per_person=protection.silos_per_person,
             ),
@@ -214,9 +214,11 @@ def local_in_prox(setting: Setting, slope: float, size: int, weight: float, silo
         weight=n * weight,
         strong_convexity=constants.strong_convexity,
         solver_tolerance=n * setting.tolerance or None,
-        records_per_person=setting.protection.records_per_person,
-        silos_per_person=silos,
-        unit=row_unit(setting.protection),
+        protection=Protection(
+            unit=of_rows(setting.protection).unit,
+            records_per_person=setting.protection.records_per_person,
+            silos_per_person=silos,
+        ),
     )
 
 

@@ -48,7 +48,7 @@ def sampled_term(local: LocalFunction, largest: float, *, batch_size: float, per
     multiplying the bound by r is not sound (`docs/proofs/c4.md` has the counterexample).
     """
     local.check_single_rows("The bound on a batch of sampled rows")
-    r = local.records_per_person
+    r = local.protection.records_per_person
     if r > 1 and not persons_sampled_whole:
         raise InputError(
             f"records_per_person is {r}, but sampling records one by one does not amplify a person's privacy as it "
@@ -116,11 +116,12 @@ def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) ->
     (0.004, 1.6)
     """
     exact = [each.evaluated() for each in silos]
-    if unit is Unit.USER and any(not each.relation.has_public_sizes for each in exact):
+    if unit is Unit.USER and any(not each.protection.relation.has_public_sizes for each in exact):
         raise InputError("The sum of gradients is certified for adding or removing records, not for users.")
     if unit is Unit.USER:  # a user is a silo, and all of its records may be others
-        exact = [replace(each, n_records=1, records_per_person=1, unit=Unit.RECORD) for each in exact]
-    first, people = exact[0], silos[0].silos_per_person
+        one = replace(silos[0].protection, records_per_person=1, unit=Unit.RECORD)
+        exact = [replace(each, n_records=1, protection=one) for each in exact]
+    first, people = exact[0], silos[0].protection.silos_per_person
     bound = math.fsum(sorted((each.gap for each in exact), reverse=True)[:people])
     alone = len(silos) == 1
     certificate = first.certify(

@@ -208,7 +208,7 @@ def consensus_broadcast_records(
     that of one silo, `n_records` being the smallest of them.
     """
     spectrum = _spectrum(penalty, local.weight, local.strong_convexity, smoothness)
-    push, silos = local.gap / penalty, local.silos_per_person
+    push, silos = local.gap / penalty, local.protection.silos_per_person
     n, k = checks.count("n_agents", n_agents), checks.count("rounds", rounds)
     words = (local.words, *_TRUST, *adding_words(silos))
     return tuple(
@@ -365,7 +365,7 @@ def fixed_point_mean_record(
     0.002449...
     """
     gam, lam = checks.positive("step", step), relaxation_of(relaxation)
-    count, weight, silos = checks.count("updates", updates), local.weight, local.silos_per_person
+    count, weight, silos = checks.count("updates", updates), local.weight, local.protection.silos_per_person
     spectrum = prox_spectrum(
         step=gam * weight, strong_convexity=local.strong_convexity, smoothness=bounded("smoothness", smoothness)
     ).relaxed(lam)

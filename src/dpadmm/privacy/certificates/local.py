@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.privacy.protection import Certificate, Protection, Relation, Strength, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Strength, Unit, View
 
 PUBLIC_FACTS = (
     "the sizes n_i, the graph, the weights, the penalties and the schedule are public and fixed in advance",
@@ -90,15 +90,17 @@ class LocalFunction:
     gradient_bound: G >= 0 of one record's loss. n_records: n_i. weight: w > 0, the factor in front of f_i.
     strong_convexity: mu >= 0 of f_i, from a ridge that does not depend on the data (`mu = 2 Lambda` if the regulariser
     is written `Lambda ||x||^2`). solver_tolerance: norm of the gradient left by the local solve, None if unstated (C7).
-    records_per_person: r, how many records of a person may be replaced. silos_per_person: in how many silos.
     is_evaluated: its gradient is taken, and the tolerance is an evaluation error.
-    relation: where records are added or removed, n_records is nominal, and the number there is does not count.
-    unit: RECORD, or PERSON: n_records then counts persons, each of whom has any number of rows with weights.
+    protection: who may differ between neighbours; certificates name their own view. Its unit is RECORD, or PERSON:
+    n_records then counts persons, each of whom has any number of rows with weights. Where records are added or removed,
+    n_records is nominal, and the number there is does not count.
     scores: how many linear scores of a record its loss reads; the bound for several is C13.
 
-    >>> LocalFunction(gradient_bound=1, n_records=100, records_per_person=2, solver_tolerance=0.005).gap
+    >>> two = Protection(records_per_person=2)
+    >>> LocalFunction(gradient_bound=1, n_records=100, protection=two, solver_tolerance=0.005).gap
     0.05
-    >>> LocalFunction(gradient_bound=1, n_records=100, relation=Relation.ADD_OR_REMOVE).gap
+    >>> added = Protection(relation=Relation.ADD_OR_REMOVE)
+    >>> LocalFunction(gradient_bound=1, n_records=100, protection=added).gap
     0.01
     """
 
@@ -107,24 +109,15 @@ class LocalFunction:
     weight: float = 1.0
     strong_convexity: float = 0.0
     solver_tolerance: float | None = None
-    records_per_person: int = 1
-    silos_per_person: int = 1
     is_evaluated: bool = False
-    relation: Relation = Relation.REPLACE_ONE
-    unit: Unit = Unit.RECORD
+    protection: Protection = ONE_RECORD
     scores: int = 1
 
     def __post_init__(self) -> None:
         """Check every number but the bound on the gradient, which only some certificates need (`gap`)."""
         checks.count("n_records", self.n_records)
-        if self.unit not in (Unit.RECORD, Unit.PERSON):
-            raise InputError(f"unit must be Unit.RECORD or Unit.PERSON, got {shown(self.unit)}.")
-        if self.is_of_persons and self.records_per_person != 1:
-            raise InputError(
-                f"With Unit.PERSON a person is replaced as a whole; got {self.records_per_person} records per person."
-            )
-        checks.count("records_per_person", self.records_per_person)
-        checks.count("silos_per_person", self.silos_per_person)
+        if self.protection.unit not in (Unit.RECORD, Unit.PERSON):
+            raise InputError(f"unit must be Unit.RECORD or Unit.PERSON, got {shown(self.protection.unit)}.")
         checks.positive("weight", self.weight)
         checks.non_negative("strong_convexity", self.strong_convexity)
         tolerance_of(self.solver_tolerance)
@@ -132,7 +125,7 @@ class LocalFunction:
     @property
     def is_of_persons(self) -> bool:
         """Whether a person with all their rows is what differs between neighbours."""
-        return self.unit is Unit.PERSON
+        return self.protection.unit is Unit.PERSON
 
     def check_single_rows(self, theorem: str) -> None:
         """Refuse a theorem whose proof needs that one row differs between neighbours."""
@@ -145,9 +138,9 @@ class LocalFunction:
     @property
     def replaced(self) -> int:
         """How many of the agent's records can differ between neighbours: `min(r, n)`, r where they may be added."""
-        if self.relation is Relation.REPLACE_ONE:
-            return min(self.records_per_person, self.n_records)
-        return self.records_per_person
+        if self.protection.relation is Relation.REPLACE_ONE:
+            return min(self.protection.records_per_person, self.n_records)
+        return self.protection.records_per_person
 
     @property
     def gap(self) -> float:
@@ -155,7 +148,8 @@ class LocalFunction:
 
         A record that is added or removed leaves no other in its place: `w G r/n + 2 tol`.
         """
-        moved = (2 if self.relation is Relation.REPLACE_ONE else 1) * bounded("gradient_bound", self.gradient_bound)
+        twice = 2 if self.protection.relation is Relation.REPLACE_ONE else 1
+        moved = twice * bounded("gradient_bound", self.gradient_bound)
         return self.weight * moved * self.replaced / self.n_records + 2 * tolerance_of(self.solver_tolerance)
 
     @property
@@ -179,28 +173,22 @@ class LocalFunction:
 
         `is_for_additions`: the theorem is proved for records that are added or removed as well.
         """
-        has_sizes = self.relation.has_public_sizes
-        if not (has_sizes or is_for_additions):
+        relation = self.protection.relation
+        if not (relation.has_public_sizes or is_for_additions):
             raise InputError(
-                f"{theorem} is proved for replaced records, not for {self.relation.value}. Use noisy-gradients, or "
+                f"{theorem} is proved for replaced records, not for {relation.value}. Use noisy-gradients, or "
                 "replace-one neighbours."
             )
         return Certificate(
             bound=bound,
-            protection=Protection(
-                unit=self.unit,
-                relation=self.relation,
-                view=view,
-                records_per_person=self.records_per_person,
-                silos_per_person=self.silos_per_person,
-            ),
+            protection=replace(self.protection, view=view, colluders=None),
             theorem=theorem if self.scores == 1 else f"{theorem} + C13",
             assumptions=(
-                neighbour_words(self.records_per_person, self.silos_per_person, self.relation, self.unit),
+                neighbour_words(self.protection),
                 *((PERSON_WEIGHTS,) if self.is_of_persons else ()),
                 *assumptions,
                 gradient_words(self.solver_tolerance) if self.is_evaluated else solver_words(self.solver_tolerance),
-                *(PUBLIC_FACTS if has_sizes else NOMINAL_FACTS),
+                *(PUBLIC_FACTS if relation.has_public_sizes else NOMINAL_FACTS),
             ),
             strength=strength_of(self.solver_tolerance),
         )
@@ -216,30 +204,22 @@ def edge_curvature(*, edge_penalty: float, degree: int) -> float:
     return 2 * checks.positive("edge_penalty", edge_penalty) * checks.count("degree", degree)
 
 
-def neighbour_words(
-    records_per_person: int,
-    silos_per_person: int,
-    relation: Relation = Relation.REPLACE_ONE,
-    unit: Unit = Unit.RECORD,
-) -> str:
+def neighbour_words(who: Protection) -> str:
     """Say in words which data are neighbours.
 
-    >>> neighbour_words(3, 2)
+    >>> neighbour_words(Protection(records_per_person=3, silos_per_person=2))
     'neighbours differ in at most 3 record(s) in each of at most 2 silos, replaced by others'
     """
-    where = "of one silo" if silos_per_person == 1 else f"in each of at most {silos_per_person} silos"
-    change = "replaced by others" if relation is Relation.REPLACE_ONE else "added or removed"
-    what = "all rows of one person" if unit is Unit.PERSON else f"at most {records_per_person} record(s)"
+    where = "of one silo" if who.silos_per_person == 1 else f"in each of at most {who.silos_per_person} silos"
+    change = "replaced by others" if who.relation is Relation.REPLACE_ONE else "added or removed"
+    what = "all rows of one person" if who.unit is Unit.PERSON else f"at most {who.records_per_person} record(s)"
     return f"neighbours differ in {what} {where}, {change}"
 
 
 def for_silos(certificate: Certificate, *, bound: float, silos: int) -> Certificate:
     """Return a certificate that was made for one silo as one, of another bound, for people with records in several."""
     protection = replace(certificate.protection, silos_per_person=silos)
-    said, told = (
-        neighbour_words(each.records_per_person, each.silos_per_person, each.relation, each.unit)
-        for each in (certificate.protection, protection)
-    )
+    said, told = neighbour_words(certificate.protection), neighbour_words(protection)
     words = tuple(told if each == said else each for each in certificate.assumptions)
     return replace(certificate, bound=bound, protection=protection, assumptions=words)
 

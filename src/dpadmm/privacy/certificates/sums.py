@@ -360,9 +360,9 @@ def curvature_sum(silos: Sequence[LocalFunction], *, record_curvature: float) ->
     0.353553
     """
     exact = [each.evaluated() for each in silos]
-    first, people = exact[0], silos[0].silos_per_person
+    first, people = exact[0], silos[0].protection.silos_per_person
     largest = bounded("record_curvature", record_curvature)
-    moved = math.sqrt(2) if first.relation is Relation.REPLACE_ONE else 1.0
+    moved = math.sqrt(2) if first.protection.relation is Relation.REPLACE_ONE else 1.0
     parts = sorted((each.weight * largest * each.replaced / each.n_records for each in exact), reverse=True)[:people]
     errors = sorted((2 * tolerance_of(each.solver_tolerance) for each in exact), reverse=True)[:people]
     alone = len(silos) == 1
@@ -412,7 +412,7 @@ def score_differences(
         protection=replace(protection, view=View.PUBLIC if is_noise_shared else View.EAVESDROPPER, colluders=None),
         theorem=_SCORES,
         assumptions=(
-            neighbour_words(protection.records_per_person, protection.silos_per_person, relation, unit),
+            neighbour_words(protection),
             *((PERSON_WEIGHTS,) if unit is Unit.PERSON else ()),
             f"of every record, the losses of the compared models less their mean are shortened to norm {top:g}, cut to "
             "whole multiples of a public step and added up without rounding",

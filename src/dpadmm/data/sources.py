@@ -1,0 +1,215 @@
+"""Where tables come from, files or data frames, who reads them, and what is publicly known about their columns."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pandas as pd
+
+from dpadmm.checks import nearest, setting, shown
+from dpadmm.data.columns import BinaryLabel, ClassLabel, Label, RealLabel
+from dpadmm.data.parquet import ParquetTable, ThreadWorkers, Workers
+from dpadmm.data.reading import TableFormat, check_stored, is_parquet
+from dpadmm.data.schema import Schema, column_of
+from dpadmm.data.streamed import StreamedTable
+from dpadmm.data.tables import SiloTable, check_no_copies, read_silos, silo_names, split_table
+from dpadmm.errors import InputError
+from dpadmm.privacy.protection import Protection
+from dpadmm.settings import TableOptions, TextFormat
+
+AnyTables: TypeAlias = Mapping[str, SiloTable | StreamedTable]
+"""The silos' tables by name: all in memory, or all in their files."""
+
+MOST_IN_MEMORY = 1_000_000_000
+"""Bytes of decoded cells, eight a cell, above which tables in Parquet are streamed."""
+
+_WANTED = "a path or a DataFrame, or one per silo in a list or a dict"
+
+
+def format_of(table: TextFormat) -> TableFormat:
+    """Return how tables are written, as options say it."""
+    return TableFormat.of(table.sep, table.decimal, table.encoding, table.na_values, table.header)
+
+
+def paths_of(data: Any) -> tuple[Path, ...]:
+    """Return the paths that were given as tables, none for data frames; refuse anything else."""
+    return tuple(each for each in _listed(data)[0] if isinstance(each, Path))
+
+
+def read_tables(
+    data: Any,
+    table: TableOptions,
+    protection: Protection,
+    *,
+    split_by: str | None = None,
+    person: str | None = None,
+    workers: Workers | None = None,
+) -> AnyTables:
+    """Return one table per silo; refuse copies, see `check_no_copies`.
+
+    data: a path or a data frame, or several, in a list or by name. workers: those of a cluster, which stream whatever
+    the size of the tables.
+    """
+    given, names = _listed(data)
+    paths = [each for each in given if isinstance(each, Path)]
+    if paths:
+        found = read_files(paths, table, protection, split_by=split_by, person=person, workers=workers)
+        return found if names is None or split_by is not None else dict(zip(names, found.values(), strict=True))
+    if _is_streaming_wanted(table, workers):
+        raise InputError("Data frames are in memory, so they cannot be streamed. Give paths of Parquet files.")
+    names = names or ([f"table {i}" for i in range(1, len(given) + 1)] if len(given) > 1 else ["table"])
+    frames = {name: each.reset_index(drop=True) for name, each in zip(names, given, strict=True)}
+    if split_by is None:
+        tables = {name: SiloTable(frame, name) for name, frame in frames.items()}
+        check_no_copies(tables, protection)
+        return tables
+    if len(frames) != 1:
+        raise InputError(f"{setting('split_by')} takes one table, got {len(frames)}. Without it, each is a silo.")
+    [(where, whole)] = frames.items()
+    parts = split_table(whole, split_by, where)
+    return {name: SiloTable(part.drop(columns=split_by), where) for name, part in parts.items()}
+
+
+def read_files(
+    files: Sequence[Path],
+    table: TableOptions,
+    protection: Protection,
+    *,
+    split_by: str | None = None,
+    person: str | None = None,
+    workers: Workers | None = None,
+) -> AnyTables:
+    """Return one table per silo; a folder of Parquet files is one silo, and is always streamed.
+
+    Whether tables stay in their Parquet files and are read in passes is as asked for; else their size decides.
+    """
+    is_wanted, written = _is_streaming_wanted(table, workers), format_of(table)
+    folder = next((path for path in files if path.is_dir()), None)
+    if folder is not None and is_wanted is False:
+        raise InputError(f"{folder} is a folder, whose files are streamed. Leave out {setting('stream', False)}.")
+    is_wanted = True if folder is not None else is_wanted
+    given = {"split_by": split_by, "persons": person, "na_values": table.na_values or None}
+    refused = [setting(name) for name, value in given.items() if value is not None]
+    may_stream = bool(files) and not refused and all(is_parquet(path) and path.is_file() for path in files)
+    if is_wanted is False or (is_wanted is None and not may_stream):
+        return read_silos(files, split_by, written, protection=protection)
+    if refused:
+        raise InputError(
+            f"{', '.join(refused)} cannot be used with tables that are streamed: all rows must be in memory for it. "
+            f"Leave it out, or use {setting('stream', False)} and a table in one file."
+        )
+    other = next((path for path in files if not is_parquet(path)), None)
+    if other is not None:
+        raise InputError(
+            f"{other} cannot be streamed: only Parquet files and folders of them can, and all silos together or none. "
+            "Save the table as Parquet."
+        )
+    for path in files:
+        check_stored(path, written)
+    tables = [ParquetTable.of(path) for path in files]
+    if is_wanted is None and sum(each.decoded_bytes for each in tables) <= MOST_IN_MEMORY:
+        return read_silos(files, split_by, written, protection=protection)
+    workers = ThreadWorkers() if workers is None else workers
+    named = zip(silo_names(files), workers.check_tables(tables), strict=True)
+    found = {name: StreamedTable(each, workers) for name, each in named}
+    check_no_copies(found, protection)
+    return found
+
+
+def _is_streaming_wanted(table: TableOptions, workers: Workers | None) -> bool | None:
+    """Return whether tables are to be streamed, as on a cluster; None where their size decides."""
+    if workers is None:
+        return table.stream
+    if table.stream is False:
+        raise InputError(
+            f"{setting('cluster')} reads tables in passes, so it does not go with {setting('stream', False)}. Leave "
+            "one of them out."
+        )
+    return True
+
+
+def in_memory(tables: AnyTables) -> dict[str, SiloTable]:
+    """Return those tables that are in memory."""
+    return {name: table for name, table in tables.items() if isinstance(table, SiloTable)}
+
+
+def in_files(tables: AnyTables) -> dict[str, StreamedTable]:
+    """Return those tables that stay in their files."""
+    return {name: table for name, table in tables.items() if isinstance(table, StreamedTable)}
+
+
+def _listed(data: Any) -> tuple[list[Any], list[str] | None]:
+    """Return what was given, all paths or all data frames, and its names; say nothing of what is in it."""
+    names = list(map(str, data)) if isinstance(data, Mapping) else None
+    given = list(data.values()) if isinstance(data, Mapping) else data
+    given = list(given) if isinstance(given, list | tuple) else [given]
+    if given and all(isinstance(each, str | os.PathLike) for each in given):
+        return [Path(each) for each in given], names
+    if given and all(isinstance(each, pd.DataFrame) for each in given):
+        return given, names
+    raise InputError(f"data must be {_WANTED}, got {shown(data)}. Arrays are fitted by the estimators.")
+
+
+def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
+    """Return the schema that was given: itself, its file, or what is publicly known about columns, by name.
+
+    >>> print(public_schema({"age": (0, 120), "sex": ["F", "M"], "sick": ("yes", "no")}, "sick", is_real=False).label)
+    BinaryLabel(name='sick', positive=('yes',), negative=('no',))
+    >>> public_schema({"age": (0, 120), "stage": ["early", "middle", "late"]}, "stage", is_real=False).label.classes
+    ('early', 'middle', 'late')
+    """
+    if isinstance(given, str | os.PathLike):
+        given = Schema.load(os.fspath(given))
+    if isinstance(given, Schema):
+        if target is not None and target != given.label.name:
+            raise InputError(
+                f"{setting('target')} is {target!r}, but the schema predicts {given.label.name!r}. Make them agree."
+            )
+        return given
+    if not isinstance(given, Mapping):
+        raise InputError(
+            "schema is needed: public bounds and categories, which are never taken from the data. Give a Schema, "
+            "the path of its file (`dpadmm schema init` drafts one), or a dict of what is publicly known: "
+            f"{{'age': (0, 120), 'sex': ['F', 'M'], 'sick': ('yes', 'no')}}; got {shown(given)}."
+        )
+    if target is None or target not in given:
+        raise InputError(
+            f"target must name a column of schema=, got {shown(target)}.{nearest(target, map(str, given))}"
+        )
+    columns = tuple(column_of(str(name), known) for name, known in given.items() if name != target)
+    return Schema(columns, _label(target, given[target], is_real=is_real))
+
+
+def _label(name: str, known: Any, *, is_real: bool) -> Label:
+    sides = "a pair (low, high)" if is_real else "a pair (yes, no), or a list of all classes"
+    several = not is_real and isinstance(known, list | tuple) and len(known) > 2
+    if not several and not (isinstance(known, list | tuple) and len(known) == 2):
+        raise InputError(f"The schema of the target {name!r} must be {sides}, got {shown(known)}.")
+    if several:
+        return ClassLabel(name, tuple(known))
+    if is_real:
+        return RealLabel(name, *known)
+    yes, no = (tuple(each) if isinstance(each, list | tuple) else (each,) for each in known)
+    return BinaryLabel(name, positive=yes, negative=no)
+
+
+@contextmanager
+def cluster_workers(cluster: Any, tell: Callable[[str], None]) -> Iterator[Workers | None]:
+    """Yield the workers of a cluster, connected and checked, and None without one. tell: says what is to be known."""
+    if cluster is None:
+        yield None
+        return
+    if find_spec("distributed") is None:
+        raise InputError(
+            f"{setting('cluster')} needs the extra `cluster`, which is not installed: run pip install '.[cluster]' in "
+            "a checkout of dpadmm, here and on the machines of the cluster."
+        )
+    from dpadmm.data.cluster import connect
+
+    with connect(cluster) as workers:
+        if workers.warning is not None:
+            tell(workers.warning)
+        yield workers
