@@ -15,10 +15,11 @@ from dpadmm.core.dataset import Dataset
 from dpadmm.data.cluster import DaskWorkers
 from dpadmm.data.columns import BinaryLabel, Numeric
 from dpadmm.data.parquet import ParquetTable, ThreadWorkers, Workers
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.data.streamed import StreamedTable
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.streams import StreamedRisk
+from dpadmm.settings import CellRules
 from table import Row, seconds
 
 ROWS, COLUMNS, PIECE = 2_000_000, 20, 250_000
@@ -44,7 +45,7 @@ def _risk(table: ParquetTable, workers: Workers) -> StreamedRisk:
     """Return the mean loss over the table."""
     columns = tuple(Numeric(f"x{j}", 0, 1) for j in range(COLUMNS))
     schema = Schema(columns, BinaryLabel("y", ("yes",), ("no",)))
-    silos = Dataset.of_tables(schema, {"one": StreamedTable(table, workers)}, Screening())
+    silos = Dataset.of_tables(schema, {"one": StreamedTable(table, workers)}, CellRules())
     (stream,) = silos.silos(silos.encoding(1.0, None))
     return StreamedRisk(stream, Logistic())
 

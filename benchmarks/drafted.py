@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpadmm.data.schema import Screening
 from dpadmm.federation.admin.rehearsal import Rehearsal, run_rehearsal
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.keys import fingerprint
@@ -28,11 +27,12 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.reporting.federation import federation_model
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.settings import CellRules
 from dpadmm_research.datasets import heart
 
 TARGET = Target(2.0, 1e-5)
 VIEWS = ("eavesdropper", "aggregate")
-SCREENING = Screening.of(missing="fill")
+SCREENING = CellRules(missing="fill")
 
 
 def write_tables(place: Path) -> dict[str, Path]:

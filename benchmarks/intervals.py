@@ -27,7 +27,7 @@ from dpadmm.core.dataset import Dataset
 from dpadmm.data.columns import BinaryLabel, Categorical, Column, Label, Numeric, ThresholdLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import screen_cells
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner.planner import plan
@@ -36,6 +36,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate, interval_rows
+from dpadmm.settings import CellRules
 from dpadmm.testing import run_plan
 
 DELTA, FIRST_SEED, CHUNK = 1e-5, 70_000, 250_000
@@ -165,7 +166,7 @@ def acs() -> Table:
 
 
 def _table(name: str, columns: tuple[Column, ...], label: Label, frame: pd.DataFrame) -> Table:
-    found = screen_cells(Schema(columns, label), frame, name, Screening.of("fill", "zero"))
+    found = screen_cells(Schema(columns, label), frame, name, CellRules(missing="fill", unlisted="zero"))
     numbers = np.column_stack([each.codes if each.is_category else each.values for each in found.cells])
     return Table(name, columns, numbers.astype(float), found.labels)
 

@@ -35,14 +35,14 @@ def told(begin, rows):
 _PASS = f"""{_COMMON}
 from dpadmm.core.dataset import Dataset
 from dpadmm.data.parquet import ParquetTable
-from dpadmm.data.schema import Screening
+from dpadmm.settings import CellRules
 from dpadmm.data.streamed import StreamedTable
 from dpadmm.data.sources import public_schema
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import risk_of
 schema, table = public_schema(known, "sick", is_real=False), StreamedTable(ParquetTable.of(files[0]))
 encoding = schema.encoding(2.0)
-(stream,) = Dataset.of_tables(schema, {"a": table}, Screening()).silos(encoding)
+(stream,) = Dataset.of_tables(schema, {"a": table}, CellRules()).silos(encoding)
 begin = time.process_time()
 risk_of(stream, Logistic()).gradient(np.ones((1, encoding.dimension, 1)))
 told(begin, table.rows)

@@ -797,10 +797,10 @@ def test_many_more_awkward_cells_are_not_shown(book: Ledger, fitted: dict[str, A
 
 def test_objects_that_hold_records_do_not_print_them() -> None:
     from dpadmm.data.partition import EncodedTable
-    from dpadmm.data.schema import Screening
     from dpadmm.data.tables import encode_table
     from dpadmm.estimators.data import Layout
     from dpadmm.problems.silos import Silos
+    from dpadmm.settings import CellRules
 
     schema = Schema((Numeric("age", 0, 2e6),), RealLabel("dose", 0, 1e18), row_norm=3.0)
     silos = Silos.from_parts([X[:, :1] / 1e6], [X[:, 0]], row_norm=1e7, names=[SAID])
@@ -809,12 +809,12 @@ def test_objects_that_hold_records_do_not_print_them() -> None:
         EncodedTable(
             name="d", features=X, labels=T, row_norm=1e19, description="", origin="", groups=np.array([SAID] * N)
         ),
-        encode_table(schema, frame(), "t.csv", Screening()),
+        encode_table(schema, frame(), "t.csv", CellRules()),
         Layout.of([SAID] * N, N),
     )
     for each in held:
         assert marks_in(repr(each) + str(each)) == [], type(each).__name__
-    assert "1.0" not in repr(encode_table(schema, frame(), "t.csv", Screening()))
+    assert "1.0" not in repr(encode_table(schema, frame(), "t.csv", CellRules()))
 
 
 def test_values_without_noise_are_not_in_messages() -> None:

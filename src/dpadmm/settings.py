@@ -4,15 +4,16 @@ The commands' options, `dpadmm.fit`, `dpadmm.plan` and the estimators read these
 flat in `FitSettings`; the rest lies in small frozen records, which the command line spells as plain options.
 """
 
+import codecs
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache, partial
 from inspect import cleandoc
 from pathlib import Path
 from textwrap import indent
-from types import UnionType
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from dpadmm import checks
 from dpadmm.errors import InputError
@@ -182,32 +183,83 @@ class Privacy(SettingsRecord):
     )
 
 
+_NAMED = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "point": "."}
+_WITH_STATE = ("iso2022", "hz", "utf_7")
+
+
+def _separator(name: str, value: Any) -> None:
+    if not isinstance(value, str) or len(value) != 1 or value in '"\r\n' or value.isalnum():
+        checks.refuse(name, "be one character between cells, such as , or ; (or the word tab)", value)
+
+
+def _mark(name: str, value: Any) -> None:
+    if value not in (".", ","):
+        checks.refuse(name, "be . or , (a point or a comma)", value)
+
+
+def _encoding(name: str, value: Any) -> None:
+    try:
+        codec = codecs.lookup(value).name.replace("-", "_")
+        "".encode(codec)
+    except (LookupError, TypeError, ValueError):
+        checks.refuse(name, "name a text encoding, such as utf-8, cp1252 or latin-1", value)
+    if codec.startswith(_WITH_STATE):
+        more = " There one cell may decide how all later ones are read. Save the file as UTF-8."
+        checks.refuse(name, "be an encoding without states", value, more)
+
+
+def _texts(name: str, values: Any) -> None:
+    if not isinstance(values, list | tuple) or not all(isinstance(each, str) for each in values):
+        checks.refuse(name, "be a list of texts", values)
+
+
 @_documented
 @dataclass(frozen=True, kw_only=True)
-class TextFormat(SettingsRecord):
-    """How text files are written, where they do not show it themselves."""
+class TableFormat(SettingsRecord):
+    """How tables are written, where they do not show it themselves; None where nothing was stated."""
 
     panel = TABLES
 
-    sep: str | None = setting(None, "Separator of text files: , ; | or tab. Default: that of the header.")
+    sep: str | None = setting(
+        None, "Separator of text files: , ; | or tab. Default: that of the header.", check=_separator
+    )
     decimal: str | None = setting(
         None,
-        "Decimal mark of text files, . or , (1.234,5). Default: a point; between semicolons, the mark of each cell.",
+        "Decimal mark of text files, . or , (1.234,5). Default: a point; between semicolons, the mark of each cell, "
+        "and one that either mark fits (1.234) is refused.",
+        check=_mark,
     )
-    encoding: str | None = setting(None, "Encoding of text files, such as cp1252. Default: utf-8.")
-    na_values: Sequence[str] | None = setting(
-        None, "Word for a missing value; may be repeated.", metavar="WORD", typed=list[str] | None
+    encoding: str | None = setting(None, "Encoding of text files, such as cp1252. Default: utf-8.", check=_encoding)
+    na_values: tuple[str, ...] = setting(
+        (), "Word for a missing value; may be repeated.", metavar="WORD", typed=list[str] | None, check=_texts
     )
     header: bool | None = setting(
         None,
         "Whether the first line names the columns. Without a header they are column1, column2, ...",
         option="--header/--no-header",
+        check=checks.boolean,
     )
+
+    def __post_init__(self) -> None:
+        """Take names of marks as the marks, and any list of missing values."""
+        for name in ("sep", "decimal"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, _NAMED.get(value, value) if isinstance(value, str) else value)
+        gaps: Any = self.na_values
+        object.__setattr__(self, "na_values", tuple(gaps or ()) if isinstance(gaps, list | tuple | NoneType) else gaps)
+        super().__post_init__()
+        if self.sep == self.decimal == ".":
+            raise InputError("The separator and the decimal mark cannot both be a point. Change one of them.")
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first line names the columns, as it does unless stated otherwise."""
+        return self.header is not False
 
 
 @_documented
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(TextFormat):
+class TableOptions(TableFormat):
     """How tables are written, and how they are read."""
 
     stream: bool | None = setting(
@@ -224,21 +276,29 @@ class TableOptions(TextFormat):
     )
 
 
+Missing: TypeAlias = Literal["error", "fill", "blank"]
+Unlisted: TypeAlias = Literal["error", "zero", "blank"]
+OutOfRange: TypeAlias = Literal["clip", "error"]
+
+
 @_documented
 @dataclass(frozen=True, kw_only=True)
 class CellRules(SettingsRecord):
-    """What to do with awkward cells of a table with a schema, see `Screening`."""
+    """What to do with awkward cells of a table with a schema. An empty or unlisted label always blanks its row.
+
+    A blank row is counted, but all its features are 0, so it says nothing.
+    """
 
     panel = CELLS
 
-    missing: Literal["error", "fill", "blank"] = setting(
+    missing: Missing = setting(
         "error", "Missing value: refuse it (error), fill in the column's centre, or blank the row."
     )
-    unlisted: Literal["error", "zero", "blank"] = setting(
+    unlisted: Unlisted = setting(
         "error",
         "Category that the schema does not list: refuse it (error), encode it as no category (zero), or blank the row.",
     )
-    out_of_range: Literal["clip", "error"] = setting(
+    out_of_range: OutOfRange = setting(
         "clip", "Number outside its bounds: move it to the nearest bound (clip), or refuse it (error)."
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.data.reading import TableFormat, read_file
+from dpadmm.data.reading import read_file
 from dpadmm.federation.agreement import Agreement, Participant, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.keys import SigningKey, fingerprint
@@ -16,6 +16,7 @@ from dpadmm.federation.messages import Join
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import SiloFiles, schema_digest
+from dpadmm.settings import TableFormat
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_cells_are_read_as_before_unless_something_else_is_said(cli, place, term
     assert filled.exit_code == 0
     assert "Notes for the data holder" in filled.stderr
     policy = Policy.load(place / "north" / "policy.toml")
-    assert (policy.screening.missing.value, policy.screening.unlisted.value) == ("fill", "error")
+    assert (policy.screening.missing, policy.screening.unlisted) == ("fill", "error")
     (place / "bare.csv").write_text((place / gaps).read_text().split("\n", 1)[1])
     assert cli.run("silo", "new-data", "north", "--data", "bare.csv", "--no-header").exit_code == 2  # other names
 

@@ -11,7 +11,6 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import (
     Agreement,
@@ -26,6 +25,7 @@ from dpadmm.federation.policy import MOST_ROUNDS
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import schema_digest
 from dpadmm.privacy.protection import Protection, View
+from dpadmm.settings import CellRules
 
 
 def init(cli, name, *more):
@@ -241,7 +241,7 @@ def test_a_rehearsal_refuses_awkward_cells_unless_told_otherwise(cli, place, mon
     assert "north.csv, row 4, column 'dose': the cell is empty." in cli.run(*words).stderr
     assert not policies
     assert "Enough." in cli.run(*words, "--missing", "blank").stderr
-    assert policies[0].screening == Screening.of("blank")
+    assert policies[0].screening == CellRules(missing="blank")
 
 
 def test_a_silo_with_a_budget_against_others_approves_no_sums(cli, place):

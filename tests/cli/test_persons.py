@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.core.dataset import Dataset
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError
 from dpadmm.estimators.tables import persons_of
@@ -100,7 +100,7 @@ def test_the_rows_that_are_kept_are_those_that_are_weighed(clinics):
     """With --keep a person's own first rows: other rows under their weights would let somebody count several times."""
     tables = read_silos([clinics / "north.csv", clinics / "south.parquet"], None, protection=None)
     whose = persons_of(tables, "patient", 2)
-    made = Dataset.of_tables(Schema.load(clinics / "schema.json"), tables, Screening(), persons=whose)
+    made = Dataset.of_tables(Schema.load(clinics / "schema.json"), tables, CellRules(), persons=whose)
     for part, people, table in zip(made.rows, made.people, tables.values(), strict=True):
         kept = table.frame.groupby("patient", sort=False).head(2)
         np.testing.assert_array_equal(part.cells[0].values, kept["age"].astype(float))
@@ -117,7 +117,7 @@ def test_the_rows_that_are_measured_are_the_first_of_each_person(cli, clinics):
     asked = TableEvaluation.of(clinics / "m.json", files, settings, Privacy(), CellRules())
     found = asked.run(tables).counts
     first = [(table.frame.groupby("patient", sort=False).head(1), table.where) for table in tables.values()]
-    exact = ScoredRows.of(model, first, Screening(), None).counts(np.arange(250))
+    exact = ScoredRows.of(model, first, CellRules(), None).counts(np.arange(250))
     np.testing.assert_allclose(found.counts, exact, atol=0.5)
 
 

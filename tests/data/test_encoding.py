@@ -12,11 +12,12 @@ from scipy import sparse
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel
 from dpadmm.data.encoding import CONSTANT, RowEncoding, target_range
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.silos import Silos, row_squares
+from dpadmm.settings import CellRules
 
 finite = st.floats(-1e300, 1e300)
 few = settings(max_examples=60, deadline=None, derandomize=True)
@@ -146,7 +147,7 @@ def test_a_table_is_encoded_cell_by_cell(rows, reach, norms, missing, is_wide):
         schema, rows = replace(schema, columns=(*schema.columns, country)), [{**row, "country": "c7"} for row in rows]
     encoding = schema.by_bounds() if reach is None else schema.encoding(reach)
     frame = pd.DataFrame([{**row, "sick": "yes"} for row in rows], dtype=object)
-    screening = Screening.of(missing, "zero")
+    screening = CellRules(missing=missing, unlisted="zero")
     if missing == "blank" and all(None in row.values() for row in rows):
         return
     done = encode_table(schema, frame, "t", screening, encoding=encoding)

@@ -12,8 +12,9 @@ import pytest
 from dpadmm.data import cells as cell_reading
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel
 from dpadmm.data.parquet import ParquetTable
-from dpadmm.data.reading import TableFormat, read_file
+from dpadmm.data.reading import read_file
 from dpadmm.errors import InputError
+from dpadmm.settings import TableFormat
 
 NAMES = ("n", "m", "c", "y")
 SPACES = ("", "", " ", "\u00a0", "\u2009", "\u3000", "\v", "\t", "\x1c")
@@ -116,7 +117,7 @@ def as_text(pair: Pair, place: Path) -> list[pd.DataFrame]:
         decimal=draw.choice((None, None, ".", ",")),
         encoding=stated,
         na_values=draw.choice(((), ("?",), ("50", "-9"))),
-        has_header=has_header,
+        header=has_header,
     )
 
     def line(cells: list[str]) -> str:

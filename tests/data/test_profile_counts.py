@@ -14,9 +14,10 @@ from scipy import sparse
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.data.profile import NumberBins, ProfileForm, ReleasedProfile, on_simplex
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError
+from dpadmm.settings import CellRules
 
 few = settings(max_examples=60, deadline=None, derandomize=True)
 COLUMNS = (
@@ -54,7 +55,7 @@ def test_every_record_is_one_count_in_every_column(rows, is_blanked):
     frame = pd.DataFrame([{**row, "sick": "yes"} for row in rows], dtype=object)
     if is_blanked and all(None in row.values() for row in rows):
         return
-    screening = Screening.of("blank" if is_blanked else "fill", "zero")
+    screening = CellRules(missing="blank" if is_blanked else "fill", unlisted="zero")
     found = screen_cells(SCHEMA, frame, "t", screening)
     wanted = []
     for column, bins in zip(COLUMNS, FORM.bins, strict=True):
@@ -109,7 +110,7 @@ def test_whatever_the_noise_says_rows_keep_their_norm(counts, noise_std, records
     frame = pd.DataFrame(
         {"age": ["0", "120", None], "ward": ["a", None, "c"], "change": ["-50", "200", "0"], "year": ["1900"] * 3}
     )
-    rows = screen_cells(SCHEMA, frame, "t", Screening.of("fill"), is_labelled=False).rows(encoding)
+    rows = screen_cells(SCHEMA, frame, "t", CellRules(missing="fill"), is_labelled=False).rows(encoding)
     assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
 
 

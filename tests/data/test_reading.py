@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 
 from dpadmm.data.cells import numbers_of
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.data.reading import TableFormat, read_file
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.reading import describe_format, read_file
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import check_split, encode_table, known_cells, read_silos, split_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
+from dpadmm.settings import CellRules, TableFormat
 
 SCHEMA = Schema(
     (Numeric("amount", -1e6, 1e6), Numeric("age", 0, 120), Categorical("kind, of; case", ("F", "a;b", "None", "x,y"))),
     BinaryLabel("sick", positive=("yes",), negative=("no",)),
 )
-LENIENT = Screening.of("fill", "zero")
+LENIENT = CellRules(missing="fill", unlisted="zero")
 NAMES = [column.name for column in (*SCHEMA.columns, SCHEMA.label)]
 
 
@@ -67,7 +68,7 @@ def test_a_table_is_the_same_in_every_dialect(tmp_path_factory, rows, sep, decim
         decimal=decimal,
         encoding=encoding.removesuffix("-sig"),
         na_values=(gap,) if gap else (),
-        has_header=has_header,
+        header=has_header,
     )
     read = read_file(place, stated).frame
     assert len(read) == len(rows)
@@ -95,7 +96,7 @@ def test_a_table_is_the_same_in_every_dialect(tmp_path_factory, rows, sep, decim
 def test_what_is_not_stated_is_in_the_header_line_and_said(tmp_path, text, words):
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
     read = read_file(tmp_path / "t.csv", TableFormat())
-    assert read.written.describe() == words
+    assert describe_format(read.written) == words
     again = read_file(tmp_path / "t.csv", read.written)  # as a silo does that keeps it
     pd.testing.assert_frame_equal(read.frame, again.frame)
     assert again.written == read.written
@@ -130,12 +131,12 @@ def test_between_semicolons_every_cell_has_the_mark_that_it_is_written_with(tmp_
 def test_the_first_record_of_a_file_without_a_header_says_nothing_about_the_others(tmp_path):
     """Neither separator nor encoding, which are then stated or the default."""
     (tmp_path / "t.csv").write_text("1;x\n2;y\n")
-    assert read_file(tmp_path / "t.csv", TableFormat(has_header=False)).frame.shape == (2, 1)
-    assert read_file(tmp_path / "t.csv", TableFormat(has_header=False, sep=";")).frame.shape == (2, 2)
+    assert read_file(tmp_path / "t.csv", TableFormat(header=False)).frame.shape == (2, 1)
+    assert read_file(tmp_path / "t.csv", TableFormat(header=False, sep=";")).frame.shape == (2, 2)
     (tmp_path / "t.csv").write_bytes("1,x\n2,y\n".encode("utf-16"))
-    assert read_file(tmp_path / "t.csv", TableFormat(has_header=False, encoding="utf-16")).frame.shape == (2, 2)
+    assert read_file(tmp_path / "t.csv", TableFormat(header=False, encoding="utf-16")).frame.shape == (2, 2)
     with pytest.raises(InputError, match="encoding"):
-        read_file(tmp_path / "t.csv", TableFormat(has_header=False))
+        read_file(tmp_path / "t.csv", TableFormat(header=False))
 
 
 @pytest.mark.parametrize("row", ['1,"x', '1,x"y', '"1"2,x', '1,"x" "y"', '"1,x', '1,""x"'])
@@ -154,7 +155,7 @@ def test_words_that_stand_for_empty_cells(tmp_path):
     frame = read_file(tmp_path / "t.csv").frame
     assert listed.read(frame["kind"]).codes.tolist() == [0, 1, -1, 2]
     assert plain.read(frame["kind"]).missing.tolist() == [True, True, False, False]
-    stated = read_file(tmp_path / "t.csv", TableFormat.of(na_values=["?", "-9", "NA"])).frame
+    stated = read_file(tmp_path / "t.csv", TableFormat(na_values=["?", "-9", "NA"])).frame
     assert listed.read(stated["kind"]).missing.tolist() == [False, True, True, False]
     assert Numeric("n", 0, 9).read(stated["n"]).missing.tolist() == [False, True, True, True]
     assert Numeric("n", -99, 9).read(frame["n"]).missing.tolist() == [False, False, False, True]
@@ -199,12 +200,12 @@ def test_excel_files(tmp_path):
     )
     frame.to_excel(tmp_path / "t.xlsx", index=False)
     one, two = (
-        encode_table(SCHEMA, each, "t", Screening.of("fill"))
+        encode_table(SCHEMA, each, "t", CellRules(missing="fill"))
         for each in (read_file(tmp_path / "t.xlsx").frame, frame.astype(object))
     )
     np.testing.assert_array_equal(one.features, two.features)
     frame.to_excel(tmp_path / "bare.xlsx", index=False, header=False)
-    bare = read_file(tmp_path / "bare.xlsx", TableFormat(has_header=False)).frame
+    bare = read_file(tmp_path / "bare.xlsx", TableFormat(header=False)).frame
     assert bare.columns.tolist() == ["column1", "column2", "column3", "column4"]
     assert bare["column2"].tolist() == [41, 50]
     with pd.ExcelWriter(tmp_path / "two.xlsx") as book:
@@ -217,20 +218,27 @@ def test_excel_files(tmp_path):
         read_file(tmp_path / "twice.xlsx")
 
 
+@pytest.mark.parametrize("given", [{"sep": ";"}, {"header": False}])
+def test_parquet_is_not_written_in_any_dialect(tmp_path, given):
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=next(iter(given))):
+        read_file(tmp_path / "t.parquet", TableFormat(**given))
+
+
 @pytest.mark.parametrize(
-    ("name", "words", "message"),
+    ("name", "value"),
     [
-        ("t.parquet", {"sep": ";"}, "sep: only for text files"),
-        ("t.parquet", {"has_header": False}, "header=False: only for text files"),
-        ("t.csv", {"sep": "ab"}, "one character"),
-        ("t.csv", {"decimal": "x"}, "decimal mark must be"),
-        ("t.csv", {"encoding": "klingon"}, "no text encoding"),
+        *(("sep", value) for value in ("ab", "", "a", '"', 7)),
+        *(("decimal", value) for value in ("x", "", 1)),
+        *(("encoding", value) for value in ("klingon", "utf-7", "hz", "iso2022_jp", "", 5)),
+        *(("na_values", value) for value in ("NA", [1], {"NA"})),
+        *(("header", value) for value in ("yes", 1)),
     ],
 )
-def test_words_that_do_not_fit_are_refused(tmp_path, name, words, message):
-    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "t.parquet")
-    with pytest.raises(InputError, match=message):
-        read_file(tmp_path / name, TableFormat(**words))
+def test_what_no_file_is_written_in_is_refused(name, value):
+    with pytest.raises(InputError) as refusal:
+        TableFormat(**{name: value})
+    assert (refusal.value.code, refusal.value.setting) == ("value", name)
 
 
 def test_a_header_alone_is_a_table_without_rows(tmp_path):

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel, ThresholdLabel
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
+from dpadmm.settings import CellRules
 
 AGE = Numeric("age", 0, 100)
 SEX = Categorical("sex", ("F", "M"))
@@ -24,7 +25,7 @@ def table(**changes):
 
 
 def encode(schema, frame, **policies):
-    return encode_table(schema, frame, "The table", Screening.of(**policies))
+    return encode_table(schema, frame, "The table", CellRules(**policies))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_labels_of_each_kind():
 @pytest.mark.parametrize("words", [{"missing": "drop"}, {"unlisted": None}, {"out_of_range": 1}])
 def test_policies_that_do_not_exist_are_refused(words):
     with pytest.raises(InputError, match=f"{next(iter(words))} must be one of"):
-        Screening.of(**words)
+        CellRules(**words)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.parquet import ParquetTable, ThreadWorkers
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.reading import read_file
-from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
+from dpadmm.data.schema import Schema
 from dpadmm.data.streamed import BatchReader, StreamedRows, StreamedTable, SumPart, count_part
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError
@@ -27,13 +27,14 @@ from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.losses import Huber, Logistic, Softmax
 from dpadmm.problems.problem import risk_of
 from dpadmm.problems.streams import GradientSum
+from dpadmm.settings import CellRules
 
 NUMBERS = tuple(Numeric(name, -2, 3) for name in ("x", "y", "z"))
 WORDS = (Categorical("word", ("a", "b", "c")), Categorical("code", (1, 2)))
 BINARY = BinaryLabel("sick", ("yes",), ("no",))
 KINDS = ClassLabel("kind", ("p", "q", "r"))
 AMOUNT = RealLabel("amount", -1, 4)
-FILLED = Screening(missing=EmptyCells.FILL, unlisted=UnlistedCells.ZERO)
+FILLED = CellRules(missing="fill", unlisted="zero")
 
 
 def table(rows: int, seed: int, share: float = 0.1) -> pd.DataFrame:
@@ -197,9 +198,9 @@ def awkward() -> pd.DataFrame:
 @pytest.mark.parametrize(
     "screening",
     [
-        Screening(),
-        Screening(missing=EmptyCells.FILL),
-        Screening(missing=EmptyCells.BLANK, unlisted=UnlistedCells.BLANK, out_of_range=OutOfRange.ERROR),
+        CellRules(),
+        CellRules(missing="fill"),
+        CellRules(missing="blank", unlisted="blank", out_of_range="error"),
     ],
 )
 def test_awkward_cells_are_reported_as_in_memory(tmp_path, screening):
@@ -217,7 +218,7 @@ def test_awkward_cells_are_reported_as_in_memory(tmp_path, screening):
 def test_notes_add_up_and_blank_rows_are_counted_once(tmp_path):
     frame = awkward().assign(x=0.5)
     path = write_groups(tmp_path / "a.parquet", frame, [60])
-    for screening in (FILLED, Screening(missing=EmptyCells.BLANK, unlisted=UnlistedCells.BLANK)):
+    for screening in (FILLED, CellRules(missing="blank", unlisted="blank")):
         found, schema = streamed([path], (*NUMBERS, *WORDS), screening=screening)
         notes = screen_cells(schema, read_file(path).frame, str(path), screening).notes
         assert found.rows[0].check() == notes
@@ -233,7 +234,7 @@ def test_faults_in_a_folder_name_the_file_and_its_own_row(tmp_path):
     write_groups(tmp_path / "a.parquet", frame, [10])
     write_groups(tmp_path / "b.parquet", frame.assign(x=[*[0.0] * 30, np.nan, *[0.0] * 29]), [5])
     with pytest.raises(InputError, match=r"b\.parquet, row 31, column 'x': the cell is empty"):
-        streamed([tmp_path], screening=Screening())[0].rows[0].check()
+        streamed([tmp_path], screening=CellRules())[0].rows[0].check()
 
 
 def test_a_table_without_rows_is_refused_unless_nobody_may_know(tmp_path):

@@ -1,4 +1,4 @@
-"""Screening treats each row by itself, keeps every row, and names file, row and column of what it refuses."""
+"""CellRules treats each row by itself, keeps every row, and names file, row and column of what it refuses."""
 
 import numpy as np
 import pandas as pd
@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric, RealLabel
-from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
+from dpadmm.settings import CellRules
 
 SCHEMA = Schema(
     (
@@ -23,8 +24,8 @@ SCHEMA = Schema(
     constant=0.5,
 )
 CLEAN = {"age": ["40", "60"], "dose": ["5", "10"], "sex": ["F", "M"], "ward": ["1", "2"], "sick": ["yes", "no"]}
-LENIENT = Screening(missing=EmptyCells.FILL, unlisted=UnlistedCells.ZERO)
-BLANK = Screening(missing=EmptyCells.BLANK, unlisted=UnlistedCells.BLANK)
+LENIENT = CellRules(missing="fill", unlisted="zero")
+BLANK = CellRules(missing="blank", unlisted="blank")
 
 
 def table(**changes) -> pd.DataFrame:
@@ -35,7 +36,7 @@ def test_text_cells_mean_what_typed_cells_mean():
     typed = pd.DataFrame(
         {"age": [40, 60], "dose": [5.0, 10.0], "sex": ["F", "M"], "ward": [1, 2], "sick": ["yes", "no"]}
     )
-    one, two = (encode_table(SCHEMA, each, "a", Screening()) for each in (table(), typed))
+    one, two = (encode_table(SCHEMA, each, "a", CellRules()) for each in (table(), typed))
     np.testing.assert_array_equal(one.features, two.features)
     np.testing.assert_array_equal(one.labels, two.labels)
     np.testing.assert_allclose(one.features[0], [0.0, 0.5, 1, 0, 1, 0, 0.5])
@@ -45,13 +46,13 @@ def test_text_cells_mean_what_typed_cells_mean():
 
 def test_out_of_range_is_clipped_or_refused():
     high = table(age=["40", "250"])
-    clipped = encode_table(SCHEMA, high, "a", Screening())
+    clipped = encode_table(SCHEMA, high, "a", CellRules())
     assert clipped.features[1, 0] == pytest.approx(0.6)
     assert "1 cell outside the bounds" in clipped.notes[0]
     with pytest.raises(InputError, match=r"row 2, column 'age': outside the public bounds \(0 to 100\)"):
-        encode_table(SCHEMA, high, "a", Screening(out_of_range=OutOfRange.ERROR))
+        encode_table(SCHEMA, high, "a", CellRules(out_of_range="error"))
     with pytest.raises(InputError, match=r"row 1, column 'sick': not one of the listed values \('yes', 'no'\)"):
-        encode_table(SCHEMA, table(sick=["maybe", "no"]), "a", Screening())
+        encode_table(SCHEMA, table(sick=["maybe", "no"]), "a", CellRules())
 
 
 def test_filling_uses_public_values_only():
@@ -81,7 +82,7 @@ def test_a_table_of_blanks_is_refused():
 
 
 def test_labels_are_not_needed_to_predict():
-    done = encode_table(SCHEMA, table().drop(columns="sick"), "a", Screening(), is_labelled=False)
+    done = encode_table(SCHEMA, table().drop(columns="sick"), "a", CellRules(), is_labelled=False)
     assert done.features.shape == (2, 7)
     assert done.labels.size == 0
 
@@ -127,7 +128,7 @@ def test_one_cell_never_changes_how_anothers_is_read(data):
     columns = {name: data.draw(st.lists(whole, min_size=4, max_size=4)) for name in ("ward", "code", "age")}
     columns["sick"] = [1, 0, 1, 0]
     name, cell = data.draw(st.sampled_from([*columns])), data.draw(CELLS)
-    lenient = Screening.of("blank" if data.draw(st.booleans()) else "fill", "zero")
+    lenient = CellRules("blank" if data.draw(st.booleans()) else "fill", "zero")
 
     def others(table):
         done = [encode_part(column, pd.DataFrame(table)[column.name]) for column in (*ODD.columns, ODD.label)]

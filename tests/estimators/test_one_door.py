@@ -22,7 +22,7 @@ with warnings.catch_warnings():
 from tests.grouped import grouped
 
 from dpadmm.core.dataset import Dataset
-from dpadmm.data import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
+from dpadmm.data import BinaryLabel, Categorical, Numeric, RealLabel, Schema, ThresholdLabel
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, ledger_data
@@ -108,7 +108,7 @@ def test_the_shell_and_python_make_the_same_model(shell, hospital, kind, words, 
         ours.fit(X, y, groups=groups if is_grouped else None)
     assert ours.released_.coefficients == theirs.coefficients
     assert ours.released_.loss == theirs.loss
-    policies = Screening.of(**AWKWARD)
+    policies = CellRules(**AWKWARD)
     scores = theirs.scores(table, screening=policies)
     np.testing.assert_array_equal(ours._scores(X), scores)
     np.testing.assert_array_equal(ours.predict(X), theirs.answers(scores))
@@ -138,7 +138,7 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
     table = pd.DataFrame({"ward": pd.Series(written, dtype=object), "sick": label})
     table.to_csv(place / "table.csv", index=False)
     words = {"missing": policy if policy != "zero" else "fill", "unlisted": policy if policy != "fill" else "zero"}
-    screening, encoding = Screening.of(**words), schema.by_bounds()
+    screening, encoding = CellRules(**words), schema.by_bounds()
 
     def shell():
         tables = read_silos([place / "table.csv"], None, protection=None)
@@ -312,7 +312,7 @@ def test_numbers_are_in_the_units_of_the_table(hospital):
     private = private_score(model, X, y, epsilon=50.0, largest=1000.0)
     assert private.value == pytest.approx(error, abs=2.0)
     within = (found > 0) & (found < 1000)
-    rows = model.released_.read_rows(X.reset_index(drop=True), "X", Screening.of(**AWKWARD), is_labelled=False).features
+    rows = model.released_.read_rows(X.reset_index(drop=True), "X", CellRules(**AWKWARD), is_labelled=False).features
     scores = RealLabel("cost", 0, 1000).decode(rows @ model.released_.weights[0])
     np.testing.assert_allclose(scores[within], found[within], rtol=1e-9)
 

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.estimators import (
     LargeDeltaWarning,
@@ -60,7 +60,7 @@ def model():
 
 def counted(model, rows, by=None, screening=None):
     """Return the counts before noise."""
-    scored = ScoredRows.of(model.released_, [(rows, "X")], screening or Screening(), by)
+    scored = ScoredRows.of(model.released_, [(rows, "X")], screening or CellRules(), by)
     return scored.counts(np.arange(len(rows)))
 
 
@@ -81,7 +81,7 @@ def test_replacing_records_moves_the_counts_by_no_more_than_certified(model, see
     rows, other, rng = table(40, seed=3), table(40, seed=3), np.random.default_rng(seed)
     which = rng.choice(40, replaced, replace=False)
     other.loc[which, ["age", "sex", "ward", "sick"]] = table(replaced, seed=seed)[["age", "sex", "ward", "sick"]].values
-    screening = Screening.of(missing="blank")
+    screening = CellRules(missing="blank")
     if seed % 2:
         other.loc[which[0], "age"] = None
     for by, histograms in ((None, 4), ("ward", 8)):
@@ -98,7 +98,7 @@ def test_the_bins_are_public_whatever_the_scores_are(model):
     rows = table(seed=1)
     for made in (model, plain.fit(rows, rows["sick"])):
         released = made.released_
-        many, one = (ScoredRows.of(released, [(part, "X")], Screening(), None) for part in (rows, rows[:1]))
+        many, one = (ScoredRows.of(released, [(part, "X")], CellRules(), None) for part in (rows, rows[:1]))
         tiny, huge = (replace(many, scores=factor * many.scores) for factor in (1e-6, 1e6))
         assert len({each.bins.limit for each in (many, one, tiny, huge)}) == 1
         assert np.abs(many.scores).max() < many.bins.limit or released.has_probabilities
@@ -135,7 +135,7 @@ def test_no_count_is_told_as_it_is(model):
     rows, screened = table(300).astype({"age": float}), copy(model)
     rows.loc[:9, "age"] = None
     screened.cells = CellRules(missing="blank")
-    exact = counted(model, rows, "sex", Screening.of(missing="blank"))
+    exact = counted(model, rows, "sex", CellRules(missing="blank"))
     assert exact[-1] == 10
     found = private_evaluation(screened, rows, rows["sick"], 1.0, delta=1e-6, by="sex")
     assert len(found.counts) == len(exact) == 2 * WIDTH * (1 + 3) + 1
@@ -181,7 +181,7 @@ def test_replacing_a_person_with_all_their_rows_moves_the_counts_by_no_more_than
     for number in (had, has):
         rows, persons = pd.concat([rest, table(number, seed=rng.integers(99))]), np.append(whose, [10] * number)
         order = np.argsort(np.append(np.arange(30.0), rng.uniform(0, 30, number)), kind="stable")
-        scored = ScoredRows.of(model.released_, [(rows.iloc[order].reset_index(drop=True), "X")], Screening(), "ward")
+        scored = ScoredRows.of(model.released_, [(rows.iloc[order].reset_index(drop=True), "X")], CellRules(), "ward")
         kept = Owners(None, persons[order], 1).layout(len(rows)).rows[0]
         sums.append(scored.take(kept).counts(np.arange(len(kept))))
         assert len(kept) == 11
@@ -226,7 +226,7 @@ def test_whoever_has_rows_in_two_silos_is_counted_and_paid_for_in_both(model):
 
 def test_what_is_told_has_the_shape_that_was_asked_for_whoever_the_records_are(model):
     """Blanked rows, cells of no listed group and groups nobody is in: none of them is told by leaving its count out."""
-    screening = Screening.of(missing="blank", unlisted="zero")
+    screening = CellRules(missing="blank", unlisted="zero")
     full, odd = table(60).astype({"age": float}), table(60).astype({"age": float})
     odd.loc[0, "age"], odd.loc[1, "ward"] = None, "9"
     told = set()
@@ -234,7 +234,7 @@ def test_what_is_told_has_the_shape_that_was_asked_for_whoever_the_records_are(m
         scored = ScoredRows.of(model.released_, [(rows, "X")], screening, "ward")
         told.add((scored.groups, scored.is_screened, len(scored.counts(np.arange(len(rows)))), scored.histograms))
     assert told == {(("1", "2", "3", NONE_LISTED), True, 2 * WIDTH * 5 + 1, 8)}
-    plain = ScoredRows.of(model.released_, [(full.assign(ward="1"), "X")], Screening(), "ward")
+    plain = ScoredRows.of(model.released_, [(full.assign(ward="1"), "X")], CellRules(), "ward")
     assert (plain.groups, plain.is_screened) == (("1", "2", "3"), False)
 
 

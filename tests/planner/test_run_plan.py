@@ -9,7 +9,7 @@ from tests.builders import with_rounds
 
 from dpadmm.core.dataset import Dataset
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import BudgetError, InputError, ResumeError
 from dpadmm.noise import SecureSampler, SimulatedSampler
@@ -21,6 +21,7 @@ from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.settings import CellRules
 from dpadmm.testing import run_plan
 
 SIZES = (80, 50, 40)
@@ -74,7 +75,7 @@ class TestProfiles:
             )
             for n in sizes
         ]
-        parts = [screen_cells(schema, table, "a silo", Screening()) for table in tables]
+        parts = [screen_cells(schema, table, "a silo", CellRules()) for table in tables]
         return Dataset(schema, parts, own=own)
 
     def planned(self, rows):

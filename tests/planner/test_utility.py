@@ -19,7 +19,6 @@ from dpadmm.data import examples, load_breast_cancer
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.examples import read_breast_cancer
 from dpadmm.data.partition import iid
-from dpadmm.data.schema import Screening
 from dpadmm.data.tables import encode_table, screen_cells
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, plan
@@ -27,6 +26,7 @@ from dpadmm.planner.task import TableShape
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic, log_loss_of
+from dpadmm.settings import CellRules
 from dpadmm.testing import run_plan
 from dpadmm_research.datasets import adult, heart
 from dpadmm_research.datasets.adult import read_adult
@@ -90,7 +90,7 @@ def test_breast_cancer_at_four_hospitals():
 def raw_silos(schema, table, silo):
     """Return rows as a plan encodes them, with an intercept; nothing is typed in but public bounds and categories."""
     schema = schema.with_constant(CONSTANT)
-    parts = [screen_cells(schema, table[silo == name], "table", Screening.of()) for name in np.unique(silo)]
+    parts = [screen_cells(schema, table[silo == name], "table", CellRules()) for name in np.unique(silo)]
     return Dataset(schema, parts)
 
 

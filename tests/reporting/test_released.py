@@ -14,13 +14,14 @@ from scipy.special import expit, softmax
 from dpadmm.codec import encode
 from dpadmm.data.columns import ArrayLabel, Categorical, RealLabel
 from dpadmm.data.encoding import RowEncoding
-from dpadmm.data.schema import Schema, Screening, numbered_names
+from dpadmm.data.schema import Schema, numbered_names
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.problems.losses import Huber, SmoothedHinge, Softmax
 from dpadmm.reporting import files
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.settings import CellRules
 
 BOUNDS = ((0.0, -1.0), (10.0, 3.0))
 BOUNDED = RowEncoding.of_numbers(2, BOUNDS, 1.5)
@@ -110,7 +111,7 @@ def test_a_number_comes_in_its_own_units(model, tmp_path):
         read = again.read_rows(
             pd.DataFrame(ROWS, columns=["column1", "column2"]).assign(cost=[100, "200", 999, 300]),
             "t.csv",
-            Screening(),
+            CellRules(),
             is_labelled=True,
         )
         assert read.labels.tolist() == [-1.0, 0.0, 1.0, 1.0]
@@ -125,11 +126,11 @@ def test_awkward_cells_of_plain_columns_follow_the_policies(model):
     with pytest.raises(InputError, match="row 2, column 'column1': the cell is empty"):
         made.predict(table)
     with pytest.raises(InputError, match="column 'column2': the cell is not a finite number"):
-        made.scores(table, screening=Screening.of("fill"))
+        made.scores(table, screening=CellRules(missing="fill"))
     rows = table.head(2)
-    filled = made.scores(rows, screening=Screening.of("fill"))
+    filled = made.scores(rows, screening=CellRules(missing="fill"))
     assert filled.tolist() == made.scores(np.array([[5.0, 1.0], [5.0, 1.0]])).tolist()
-    blanked = made.scores(rows, screening=Screening.of("blank"))
+    blanked = made.scores(rows, screening=CellRules(missing="blank"))
     assert made.answers(blanked).tolist() == ["yes" if blanked[0, 0] > 0 else "no", None]
     assert np.isnan(made.probabilities(blanked)[1]).all()
     assert made.predict(rows, missing="blank").tolist() == made.answers(blanked).tolist()
@@ -138,7 +139,7 @@ def test_awkward_cells_of_plain_columns_follow_the_policies(model):
     with pytest.raises(InputError, match="missing must be one of"):
         made.predict(rows, missing="drop")
     with pytest.raises(InputError, match="outside the public bounds"):
-        made.scores(table.iloc[[2]].assign(column2="1"), screening=Screening.of(out_of_range="error"))
+        made.scores(table.iloc[[2]].assign(column2="1"), screening=CellRules(out_of_range="error"))
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from accuracy_sets import SETS, RealSet, column, schema_of, silo_fits
 from dpadmm.data import BinaryLabel, Categorical, Numeric, Schema
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
-from dpadmm.data.schema import Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection
+from dpadmm.settings import CellRules
 
 DELTA = 1e-5
 SPLITS = 5
@@ -167,7 +167,7 @@ def by_profile(data: Loaded, epsilon: float, split: int, seed: int, *, is_pooled
     reach = 1.0 if epsilon <= 0.1 else 0.6
     if noise_std / len(train) > HOPELESS:
         return PublicRows(_record(data.schema.encoding(reach)), epsilon, DELTA)
-    cells = screen_cells(data.schema, data.table.iloc[train], "rows", Screening(), is_labelled=False)
+    cells = screen_cells(data.schema, data.table.iloc[train], "rows", CellRules(), is_labelled=False)
     noise = np.random.default_rng(seed).normal(0.0, noise_std, form.size)
     profile = ReleasedProfile.of(form, cells.counts(form) + noise, noise_std, len(train))
     return PublicRows(_record(data.schema.encoding(reach, profile)), epsilon - own, DELTA / 2)

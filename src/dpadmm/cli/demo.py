@@ -8,7 +8,7 @@ import typer
 from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
-from dpadmm.settings import FitSettings, OutputFiles, TrainingOptions
+from dpadmm.settings import CellRules, FitSettings, OutputFiles, TrainingOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,6 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
     from rich.markup import escape
 
     from dpadmm.data.examples import BREAST_CANCER_SCHEMA
-    from dpadmm.data.schema import Screening
     from dpadmm.data.tables import read_silos
     from dpadmm.estimators.tables import TableFit, budgets_around
     from dpadmm.evaluation.evaluate import public_measurement
@@ -112,7 +111,7 @@ def _run(folder: Path, epsilon: float, delta: float, *, is_json: bool) -> "tuple
 
     done = training.train(training.read(tables), tell)
     model, place = done.model, done.place or folder
-    measured = public_measurement(model, tables.values(), Screening(), PUBLIC, "published")
+    measured = public_measurement(model, tables.values(), CellRules(), PUBLIC, "published")
     model = replace(
         model,
         measurements=(measured,),

@@ -16,21 +16,21 @@ from dpadmm.cli.terminal import (
     warn_of_no_ledger,
 )
 from dpadmm.errors import InputError
-from dpadmm.settings import CellRules, EvaluationSettings, Privacy, TextFormat
+from dpadmm.settings import CellRules, EvaluationSettings, Privacy, TableFormat
 
 
 @takes(
     settings=EvaluationSettings,
     privacy=(Privacy, "records_per_person silos_per_person colluders"),
     cells=CellRules,
-    table=TextFormat,
+    table=TableFormat,
 )
 def evaluate(
     model: options.ModelFile,
     settings: EvaluationSettings,
     privacy: Privacy,
     cells: CellRules,
-    table: TextFormat,
+    table: TableFormat,
     files: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -54,7 +54,6 @@ def evaluate(
     Example: dpadmm evaluate model.json new.csv --epsilon 0.2 --delta 1e-6 --ledger new.ledger --budget 1 --by sex
     """
     with clear_failures():
-        from dpadmm.data.sources import format_of
         from dpadmm.data.tables import read_silos
         from dpadmm.evaluation.evaluate import TableEvaluation, ask_again
         from dpadmm.evaluation.text import json_of, text_of
@@ -66,7 +65,7 @@ def evaluate(
         else:
             paths = files or []
             asked = TableEvaluation.of(model, paths, settings, privacy, cells)
-            tables = read_silos(paths, settings.split_by, format_of(table), protection=asked.protection)
+            tables = read_silos(paths, settings.split_by, table, protection=asked.protection)
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})
                 if settings.public is None and settings.ledger is None:

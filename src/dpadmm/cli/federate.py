@@ -11,12 +11,12 @@ import typer
 from dpadmm.cli import options
 from dpadmm.cli.declare import weights_of
 from dpadmm.cli.terminal import clear_federation_failures, print_line, say_elsewhere
+from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpadmm.data.reading import TableFormat
-    from dpadmm.data.schema import Schema, Screening
+    from dpadmm.data.schema import Schema
     from dpadmm.federation.coordinator import Progress
     from dpadmm.federation.coordinator_files import CoordinatorFiles
     from dpadmm.federation.outcome import FederationOutcome
@@ -84,7 +84,7 @@ def draft(
 @app.command()
 @options.reads_tables
 def run(
-    written: "TableFormat",
+    written: TableFormat,
     federation: Annotated[
         Path | None, typer.Argument(metavar="FEDERATION.toml", help="The terms that all silos have approved.")
     ] = None,
@@ -119,7 +119,6 @@ def run(
     Example: dpadmm federate federation.toml --coordinator coordinator --schema schema.json --out model.json
     """
     with clear_federation_failures():
-        from dpadmm.data.schema import Screening
         from dpadmm.errors import InputError
         from dpadmm.federation.admin.rehearsal import rehearsal_tables
         from dpadmm.reporting.files import check_apart, check_writable, checked_suffix
@@ -140,7 +139,7 @@ def run(
             if place is not None:
                 check_writable(place, may_replace=force)
         if local is not None:
-            screening = Screening.of(missing, unlisted, out_of_range)
+            screening = CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range)
             tables, shared = rehearsal_tables(local, data, schema, by, written=written, screening=screening)
             outcome, public = _rehearse(tables, shared, rounds, epsilon, weights, screening)
         elif coordinator is None:
@@ -224,7 +223,7 @@ def _rehearse(
     rounds: int,
     epsilon: float,
     weights: dict[str, float] | None,
-    screening: "Screening",
+    screening: CellRules,
 ) -> "tuple[FederationOutcome, Schema | None]":
     """Run P-ADMM among these silos; rows are encoded as the planner would."""
     from dpadmm.data.columns import label_shares

@@ -1,14 +1,22 @@
 """Options that several commands share: those of a fit with the words of `dpadmm.settings`."""
 
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import typer
 
 from dpadmm.cli.declare import option_of, takes
-from dpadmm.settings import OUTPUT, CellRules, FitSettings, OutputFiles, Privacy, TextFormat
+from dpadmm.settings import (
+    OUTPUT,
+    CellRules,
+    FitSettings,
+    Missing,
+    OutOfRange,
+    OutputFiles,
+    Privacy,
+    TableFormat,
+    Unlisted,
+)
 
 Files = Annotated[
     list[Path],
@@ -33,21 +41,10 @@ SilosPerPerson = Annotated[int | None, option_of(Privacy, "silos_per_person")]
 Purpose = Annotated[str, option_of(OutputFiles, "purpose")]
 Controller = Annotated[str, option_of(OutputFiles, "controller")]
 Contact = Annotated[str, option_of(OutputFiles, "contact")]
-MissingWord = Annotated[Literal["error", "fill", "blank"], option_of(CellRules, "missing")]
-UnlistedWord = Annotated[Literal["error", "zero", "blank"], option_of(CellRules, "unlisted")]
-OutOfRangeWord = Annotated[Literal["clip", "error"], option_of(CellRules, "out_of_range")]
+MissingWord = Annotated[Missing, option_of(CellRules, "missing")]
+UnlistedWord = Annotated[Unlisted, option_of(CellRules, "unlisted")]
+OutOfRangeWord = Annotated[OutOfRange, option_of(CellRules, "out_of_range")]
 
 
-def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say how tables are written; it takes them as one `TableFormat`, `written`."""
-
-    @wraps(command)
-    def with_format(*, written: TextFormat, **values: Any) -> None:
-        from dpadmm.cli.terminal import clear_failures
-        from dpadmm.data.reading import TableFormat
-
-        with clear_failures():
-            found = TableFormat.of(**vars(written))
-        command(**values, written=found)
-
-    return takes(written=TextFormat)(with_format)
+reads_tables = takes(written=TableFormat)
+"""Gives a command the options that say how tables are written, as one `TableFormat`."""

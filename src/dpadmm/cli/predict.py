@@ -8,11 +8,10 @@ import typer
 from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures, print_reading
 from dpadmm.errors import InputError
+from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from dpadmm.data.reading import TableFormat
 
 
 @options.reads_tables
@@ -21,7 +20,7 @@ def predict(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Rows to predict: CSV or other text, Parquet, Arrow, Excel.")
     ],
-    written: "TableFormat",
+    written: TableFormat,
     out: Annotated[Path | None, typer.Option(help="CSV file to write. Default: print the predictions.")] = None,
     id_columns: Annotated[
         list[str] | None,
@@ -49,7 +48,6 @@ def predict(
 
         from dpadmm.cli.terminal import print_json, print_line
         from dpadmm.data.reading import read_file
-        from dpadmm.data.schema import Screening
         from dpadmm.reporting.files import check_apart, check_writable, write_file
         from dpadmm.reporting.model import ReleasedModel
 
@@ -57,7 +55,7 @@ def predict(
         released = ReleasedModel.load(model)
         if out is not None:
             check_writable(out, may_replace=force)
-        policies = Screening.of(missing, unlisted, out_of_range)
+        policies = CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range)
         label, own = released.schema.label, id_columns or []
         read = read_file(file, written)
         if not json:
@@ -85,7 +83,7 @@ def predict(
             print_line(f"Wrote {len(table)} predictions to {out}.")
 
 
-def _kept(file: Path, written: "TableFormat", names: "Sequence[str]") -> Any:
+def _kept(file: Path, written: TableFormat, names: "Sequence[str]") -> Any:
     """Return the columns that say whose a row is, as they stand in the file: an identifier is no number."""
     from dataclasses import replace
 

@@ -10,12 +10,12 @@ from dpadmm.checks import plural
 from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures, print_json, print_line, print_notes, print_reading
 from dpadmm.errors import InputError, without_controls
+from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dpadmm.data.reading import TableFormat
-    from dpadmm.data.schema import Schema, Screening
+    from dpadmm.data.schema import Schema
 
 app = typer.Typer(help="Draft and check a schema: public bounds and categories.", no_args_is_help=True)
 
@@ -25,7 +25,7 @@ app = typer.Typer(help="Draft and check a schema: public bounds and categories."
 def init(
     files: options.Files,
     target: Annotated[str, typer.Option(help="Column to predict.")],
-    written: "TableFormat",
+    written: TableFormat,
     out: Annotated[Path | None, typer.Option(help="File to write. Default: print the draft.")] = None,
     predict: Annotated[
         Literal["classes", "several-classes", "number"],
@@ -65,7 +65,7 @@ def init(
         draft = draft_schema(types, target, TargetKind(predict))
         text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
         typer.echo("The draft is derived from the data, so it is private until you have read it.", err=True)
-        if written.is_headed:
+        if written.has_header:
             typer.echo(
                 f"The {len(types)} column names in the draft come from the files (in text files, the first line).\n"
                 "Before you share the draft, make sure that this line is a header, not somebody's record.",
@@ -95,7 +95,7 @@ def init(
 @options.reads_tables
 def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.")],
-    written: "TableFormat",
+    written: TableFormat,
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[FILE...]", help="Tables to check against the schema. Nothing is released or spent."),
@@ -116,11 +116,10 @@ def check(
         filled = Schema.load(schema)
         sizes = {}
         if files:
-            from dpadmm.data.schema import Screening
             from dpadmm.data.tables import check_split
 
             check_split(split_by, filled)
-            screening = Screening.of(missing, unlisted, out_of_range)
+            screening = CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range)
             sizes = _checked_sizes(filled, files, split_by, written, screening, is_quiet=json)
         if json:
             found = {"features": list(filled.feature_names), "dimension": filled.dimension, "silos": sizes}
@@ -136,8 +135,8 @@ def _checked_sizes(
     schema: "Schema",
     files: list[Path],
     split_by: str | None,
-    written: "TableFormat",
-    screening: "Screening",
+    written: TableFormat,
+    screening: CellRules,
     *,
     is_quiet: bool,
 ) -> dict[str, int]:

@@ -17,9 +17,9 @@ from dpadmm.cli.terminal import (
     print_reading,
     print_warning,
 )
+from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
-    from dpadmm.data.reading import TableFormat
     from dpadmm.federation.admin.joining import InvitedSilo
     from dpadmm.federation.agreement import Agreement
     from dpadmm.federation.silo import Silo
@@ -34,7 +34,7 @@ _AS_BEFORE = "Default: as the policy says."
 @options.reads_tables
 def init(
     directory: admin.SiloDirectory,
-    written: "TableFormat",
+    written: TableFormat,
     data: Annotated[Path, typer.Option(help="The private table: CSV or other text, Parquet, Arrow, Excel.")],
     schema: Annotated[Path, typer.Option(help="The public schema (JSON) that all silos share.")],
     budget_epsilon: Annotated[float, typer.Option(help="The most epsilon these data may ever spend, > 0.")],
@@ -65,7 +65,6 @@ def init(
     Example: dpadmm silo init clinic --data patients.csv --schema schema.json --budget-epsilon 3 --delta 1e-6
     """
     with clear_federation_failures():
-        from dpadmm.data.schema import Screening
         from dpadmm.errors import InputError
         from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
         from dpadmm.federation.silo import Silo
@@ -86,7 +85,7 @@ def init(
             methods=tuple(allow or (FULLY_CERTIFIED + SUMMED * is_summed)),
             coordinators=tuple(coordinator or ()),
             least_noise=least_noise,
-            screening=Screening.of(missing, unlisted, out_of_range),
+            screening=CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range),
             protection=Protection(
                 view=View.PUBLIC if trust_coordinator else View(view),
                 colluders=colluders,
@@ -192,7 +191,7 @@ def run(
 @app.command()
 @options.reads_tables
 def join(
-    written: "TableFormat",
+    written: TableFormat,
     invitation: Annotated[Path, typer.Argument(metavar="INVITE", help="The invitation that the coordinator sent.")],
     directory: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="The silo's directory. Default: its name, in this folder.")
@@ -218,7 +217,6 @@ def join(
     """
     with clear_federation_failures():
         from dpadmm.cli.approval import left_words
-        from dpadmm.data.schema import Screening
         from dpadmm.federation.admin import joining
         from dpadmm.federation.keys import fingerprint
         from dpadmm.federation.silo import Silo
@@ -236,7 +234,7 @@ def join(
                 )
                 if budget_epsilon is None
                 else budget_epsilon,
-                screening=Screening.of(missing, unlisted, out_of_range),
+                screening=CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range),
                 written=written,
                 least_noise=least_noise,
                 trusts_coordinator=trust_coordinator,
@@ -312,7 +310,7 @@ def _serve(directory: Path, *, is_wanted: bool) -> None:
 @options.reads_tables
 def new_data(
     directory: admin.SiloDirectory,
-    written: "TableFormat",
+    written: TableFormat,
     data: Annotated[Path, typer.Option(help="The new version of the private table.")],
     missing: Annotated[
         Literal["error", "fill", "blank"] | None, typer.Option(help=f"Missing value. {_AS_BEFORE}")
@@ -337,7 +335,6 @@ def new_data(
         from dataclasses import replace
 
         from dpadmm.data.reading import is_text_file
-        from dpadmm.data.schema import Screening
         from dpadmm.federation.admin.maintenance import change_data
         from dpadmm.federation.locks import sole
         from dpadmm.federation.policy import Policy
@@ -348,13 +345,18 @@ def new_data(
         with sole(files.lock, "This silo"):
             policy = Policy.load(files.policy)
             now = policy.screening
-            words = missing or now.missing.value, unlisted or now.unlisted.value, out_of_range or now.out_of_range.value
+            rules = CellRules(
+                missing=missing or now.missing,
+                unlisted=unlisted or now.unlisted,
+                out_of_range=out_of_range or now.out_of_range,
+            )
             # As the earlier table, where nothing else is said and it is of the same kind.
             stated = policy.written
             if not is_text_file(data):  # other files know their cells
                 stated = replace(stated, sep=None, decimal=None, encoding=None)
-            written = written.over(stated)
-            policy = replace(policy, data=str(data.resolve()), written=written, screening=Screening.of(*words))
+            open_ones = {name: value for name, value in vars(stated).items() if getattr(written, name) in (None, ())}
+            written = replace(written, **open_ones)
+            policy = replace(policy, data=str(data.resolve()), written=written, screening=rules)
             change = change_data(files, policy, may_close=abandon)
         said = change.statement
         print_notes(change.notes)

@@ -15,11 +15,11 @@ import typer
 
 from dpadmm.checks import as_parameter, settings_called
 from dpadmm.errors import DpadmmError, raise_alone, without_controls
+from dpadmm.settings import TableFormat
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from dpadmm.data.reading import TableFormat
     from dpadmm.data.sources import AnyTables
 
 EXIT_CODE = 2
@@ -196,7 +196,9 @@ def print_notes(notes: Iterable[str]) -> None:
 
 def print_reading(files: "Mapping[str, TableFormat]") -> None:
     """Tell the data holder how text files were read; other formats need no telling."""
-    found = {where: written.describe() for where, written in files.items() if written.sep is not None}
+    from dpadmm.data.reading import describe_format
+
+    found = {where: describe_format(written) for where, written in files.items() if written.sep is not None}
     if len(set(found.values())) == 1:
         found = {", ".join(found): next(iter(found.values()))}
     for where, words in found.items():

@@ -14,13 +14,14 @@ from dpadmm.checks import nearest, shown
 from dpadmm.data.columns import class_shares, describe_class_weights, weights_by_class
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import ProfiledColumns, SiloColumns
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.silos import PersonWeights, Silos
 from dpadmm.problems.streams import SiloStream
+from dpadmm.settings import CellRules
 
 if TYPE_CHECKING:  # they load readers of tables, which arrays do without
     from dpadmm.data.persons import Persons
@@ -114,7 +115,7 @@ class Dataset:
         cls,
         schema: Schema,
         tables: "Mapping[str, SiloTable | StreamedTable]",
-        screening: Screening,
+        screening: CellRules,
         names: Sequence[str] | None = None,
         persons: "Persons | None" = None,
         *,

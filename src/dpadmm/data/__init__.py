@@ -9,8 +9,6 @@ _HOMES = {
     "Numeric": "columns",
     "RealLabel": "columns",
     "Schema": "schema",
-    "Screening": "schema",
-    "TableFormat": "reading",
     "ThresholdLabel": "columns",
     "encode_table": "tables",
     "load_breast_cancer": "examples",

@@ -20,9 +20,10 @@ from dpadmm.checks import nearest, plural
 from dpadmm.data.cells import is_empty, numbers_of, written
 from dpadmm.data.columns import record_of
 from dpadmm.data.encoding import CONSTANT
-from dpadmm.data.reading import UNNAMED, TableFormat, may_lack_header, name_columns, no_header, read_file
+from dpadmm.data.reading import UNNAMED, may_lack_header, name_columns, no_header, read_file
 from dpadmm.data.schema import ASKED, FORMAT, MARK, VERSION, Schema, column_of, unfilled
 from dpadmm.errors import InputError
+from dpadmm.settings import TableFormat
 
 
 class ColumnType(Enum):
@@ -52,7 +53,7 @@ _TYPES = {"i": ColumnType.NUMBER, "u": ColumnType.NUMBER, "f": ColumnType.NUMBER
 def column_types(path: Path, written: TableFormat = _ANY) -> tuple[dict[str, ColumnType], TableFormat]:
     """Return what the columns of a file are called and hold, and how it was read; refuse names that look like cells."""
     read = read_file(path, written)
-    if written.is_headed:
+    if written.has_header:
         _check_header(str(path), read.frame)
     type_of = _type_of_texts if may_lack_header(path) else _stored_type
     return {str(name): type_of(cells) for name, cells in read.frame.items()}, read.written

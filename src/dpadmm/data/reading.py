@@ -17,26 +17,25 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpadmm.checks import setting, shown
+from dpadmm.checks import setting
 from dpadmm.data.cells import listed_cells
 from dpadmm.data.schema import numbered_names
 from dpadmm.errors import InputError, raise_alone
+from dpadmm.settings import TableFormat
 
 TEXT_FILES = (".csv", ".tsv", ".txt", ".data", ".csv.gz", ".tsv.gz", ".txt.gz", ".data.gz")
 """How the names of text files end."""
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _DECIMALS = {".": "decimal point", ",": "decimal comma"}
-_NAMED = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "bar": "|", "point": "."}
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_WITH_STATE = ("iso2022", "hz", "utf_7")
 _HEAD = 2**20  # characters in which a header ends
 
 _THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+")
@@ -49,102 +48,18 @@ def is_text_file(path: str | Path) -> bool:
     return str(path).lower().endswith(TEXT_FILES)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableFormat:
-    r"""What is known about how a table is written; None where nothing was stated.
+def describe_format(written: TableFormat) -> str:
+    """Say in words how a file is read.
 
-    sep: the one character between cells. decimal: "." or ",", with which dots may stand between thousands; None between
-    semicolons: every cell by the mark that it has, and one that either mark fits (1.234) is refused.
-    na_values: what stands for an empty cell, beside nothing at all and the usual words. has_header: whether the first
-    line names the columns; else they are column1, column2, ...
-
-    >>> TableFormat.of(sep="tab", na_values=["?"]).describe()
+    >>> describe_format(TableFormat(sep="tab", na_values=["?"]))
     "tabs, header, '?' for a missing value"
     """
-
-    sep: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    na_values: tuple[str, ...] = ()
-    has_header: bool | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what no file is written in."""
-        if self.sep is not None and (len(self.sep) != 1 or self.sep in '"\r\n' or self.sep.isalnum()):
-            raise InputError(
-                f"The separator must be one character between cells, such as , or ; (or the word tab); got "
-                f"{shown(self.sep)}."
-            )
-        if self.decimal is not None and self.decimal not in _DECIMALS:
-            raise InputError(f"The decimal mark must be . or , (a point or a comma), got {shown(self.decimal)}.")
-        if self.sep is not None and self.sep == self.decimal == ".":
-            raise InputError("The separator and the decimal mark cannot both be a point. Change one of them.")
-        if not isinstance(self.na_values, tuple) or not all(isinstance(word, str) for word in self.na_values):
-            raise InputError(f"na_values must be a list of words, got {shown(self.na_values)}.")
-        if self.has_header not in (None, True, False):
-            raise InputError(f"has_header must be true or false, without quotes; got {shown(self.has_header)}.")
-        try:
-            codec = None if self.encoding is None else codecs.lookup(self.encoding).name.replace("-", "_")
-            "".encode(codec or "utf-8")
-        except (LookupError, TypeError, ValueError) as problem:
-            raise InputError(
-                f"There is no text encoding {shown(self.encoding)}; common ones: utf-8, cp1252, latin-1."
-            ) from problem
-        if codec is not None and codec.startswith(_WITH_STATE):
-            raise InputError(
-                f"In the encoding {shown(self.encoding)} one cell may decide how all later ones are read. Save the "
-                "file as UTF-8."
-            )
-
-    @classmethod
-    def of(
-        cls,
-        sep: str | None = None,
-        decimal: str | None = None,
-        encoding: str | None = None,
-        na_values: Sequence[str] | None = None,
-        header: bool | None = None,
-    ) -> "TableFormat":
-        """Return what options say."""
-        return cls(
-            sep=sep if sep is None else _NAMED.get(sep, sep),
-            decimal=decimal if decimal is None else _NAMED.get(decimal, decimal),
-            encoding=encoding,
-            na_values=tuple(na_values or ()),
-            has_header=header,
-        )
-
-    @property
-    def is_headed(self) -> bool:
-        """Whether the first line names the columns, which it does unless told otherwise."""
-        return self.has_header is not False
-
-    def over(self, earlier: "TableFormat") -> "TableFormat":
-        """Return this format, with what it leaves open as it was earlier."""
-        kept = {each.name: getattr(earlier, each.name) for each in fields(self)}
-        return replace(self, **{name: value for name, value in kept.items() if getattr(self, name) in (None, ())})
-
-    def record(self) -> dict[str, Any]:
-        """Return what is known as plain values by name."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        known = {name: value for name, value in plain.items() if value not in (None, ())}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in known.items()}
-
-    @classmethod
-    def taken_from(cls, plain: dict[str, Any]) -> "TableFormat":
-        """Return what `record` wrote, and take it out of the plain values."""
-        words = {each.name: plain.pop(each.name) for each in fields(cls) if each.name in plain}
-        listed = words.get("na_values", [])
-        return cls(**words | {"na_values": tuple(listed) if isinstance(listed, list) else listed})
-
-    def describe(self) -> str:
-        """Say in words how a file is read."""
-        sep = None if self.sep is None else _SEPARATORS.get(self.sep, f"{self.sep!r} between cells")
-        decimal = "decimal comma or point" if self.sep == ";" else None
-        decimal = decimal if self.decimal is None else _DECIMALS[self.decimal]
-        words = ", ".join(map(repr, self.na_values))
-        parts = (sep, decimal, self.encoding, "header" if self.is_headed else "no header")
-        return ", ".join(part for part in (*parts, words and f"{words} for a missing value") if part)
+    sep = None if written.sep is None else _SEPARATORS.get(written.sep, f"{written.sep!r} between cells")
+    decimal = "decimal comma or point" if written.sep == ";" else None
+    decimal = decimal if written.decimal is None else _DECIMALS[written.decimal]
+    gaps = ", ".join(map(repr, written.na_values))
+    parts = (sep, decimal, written.encoding, "header" if written.has_header else "no header")
+    return ", ".join(part for part in (*parts, gaps and f"{gaps} for a missing value") if part)
 
 
 def read_text(path: Path, asked: TableFormat) -> tuple[str, TableFormat]:
@@ -155,10 +70,10 @@ def read_text(path: Path, asked: TableFormat) -> tuple[str, TableFormat]:
     opened = gzip.open if path.name.lower().endswith(".gz") else open
     with opened(path, "rb") as file:
         stored = file.read()
-    marks = _MARKS if asked.is_headed else {}
+    marks = _MARKS if asked.has_header else {}
     encoding = asked.encoding or next((name for mark, name in marks.items() if stored.startswith(mark)), "utf-8")
     text = stored.decode(encoding).removeprefix("\ufeff")
-    sep = asked.sep or ("\t" if ".tsv" in path.name.lower() else _separator(path, text) if asked.is_headed else ",")
+    sep = asked.sep or ("\t" if ".tsv" in path.name.lower() else _separator(path, text) if asked.has_header else ",")
     _check_quotes(path, text, sep)
     decimal = asked.decimal or (None if sep == ";" else ".")
     return text, replace(asked, sep=sep, encoding=encoding, decimal=decimal)
@@ -268,7 +183,7 @@ def read_file(path: Path, asked: TableFormat = _ANY) -> ReadTable:
         frame, written = _read_text(path, asked)
     elif name.endswith((*PARQUET, *_ARROW, *EXCEL)):
         check_stored(path, asked)
-        frame = _read_excel(path, asked.is_headed) if name.endswith(EXCEL) else _read_stored(path)
+        frame = _read_excel(path, asked.has_header) if name.endswith(EXCEL) else _read_stored(path)
     else:
         endings = ", ".join((*TEXT_FILES[:4], *PARQUET, *_ARROW, *EXCEL))
         raise InputError(f"{path} must end in {endings} (or .csv.gz). Save the table in one of these formats.")
@@ -314,7 +229,7 @@ def check_stored(path: Path, asked: TableFormat) -> None:
     """Refuse words about text for a file that knows its cells."""
     words = {"sep": asked.sep, "decimal": asked.decimal, "encoding": asked.encoding}
     given = [setting(name) for name, value in words.items() if value is not None]
-    if not asked.is_headed and not may_lack_header(path):
+    if not asked.has_header and not may_lack_header(path):
         given.append(setting("header", False))
     if given:
         raise InputError(f"{', '.join(given)}: only for text files such as CSV. Leave out for {path}.")
@@ -329,8 +244,8 @@ def _read_text(path: Path, asked: TableFormat) -> tuple[pd.DataFrame, TableForma
         return call_reader(path, "text", lambda: pd.read_csv(lines, sep=written.sep, **_AS_TEXT, **words))
 
     first = read(header=None, nrows=1)
-    names = name_columns(str(path), first.iloc[0] if written.is_headed else numbered_names(first.shape[1]))
-    frame = read(header=0 if written.is_headed else None, names=names, na_values=[""])
+    names = name_columns(str(path), first.iloc[0] if written.has_header else numbered_names(first.shape[1]))
+    frame = read(header=0 if written.has_header else None, names=names, na_values=[""])
     if written.decimal != ".":
         places = enumerate(frame.columns, start=1)
         frame = pd.DataFrame(

@@ -1,4 +1,4 @@
-"""A schema: what a table may hold, stated before anybody looks at the private rows, and what to do with other cells."""
+"""A schema: what a table may hold, stated before anybody looks at the private rows."""
 
 import hashlib
 import inspect
@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -258,58 +257,6 @@ class Schema:
         except InputError as problem:
             raise InputError(f"Cannot read the schema file {str(path)!r}: {problem}. {_REMEDY}") from problem
         return cls.from_json(text, origin=str(path))
-
-
-class EmptyCells(Enum):
-    """What to do with an empty cell."""
-
-    ERROR = "error"
-    FILL = "fill"
-    BLANK = "blank"
-
-
-class UnlistedCells(Enum):
-    """What to do with a category that the schema does not list."""
-
-    ERROR = "error"
-    ZERO = "zero"
-    BLANK = "blank"
-
-
-class OutOfRange(Enum):
-    """What to do with a number outside its public bounds."""
-
-    CLIP = "clip"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Screening:
-    """The policies for awkward cells.
-
-    `missing`: refuse; fill (the cell becomes the centre of its column, so that it adds nothing); or blank the row (all
-    its features 0: it is counted but says nothing). An empty label blanks its row.
-    `unlisted`: refuse; zero (none of the listed categories: the centre, too); or blank the row. An unlisted label
-    blanks its row.
-    `out_of_range`: move the number to the nearest bound, or refuse.
-    """
-
-    missing: EmptyCells = EmptyCells.ERROR
-    unlisted: UnlistedCells = UnlistedCells.ERROR
-    out_of_range: OutOfRange = OutOfRange.CLIP
-
-    @classmethod
-    def of(cls, missing: Any = "error", unlisted: Any = "error", out_of_range: Any = "clip") -> "Screening":
-        """Return the policies that the words of options, parameters and files name.
-
-        >>> Screening.of(missing="fill").missing
-        <EmptyCells.FILL: 'fill'>
-        """
-        return cls(
-            missing=checks.member("missing", missing, EmptyCells),
-            unlisted=checks.member("unlisted", unlisted, UnlistedCells),
-            out_of_range=checks.member("out_of_range", out_of_range, OutOfRange),
-        )
 
 
 def column_of(name: str, known: Any) -> Column:

@@ -12,13 +12,13 @@ import pandas as pd
 from dpadmm.checks import nearest, setting, shown
 from dpadmm.data.columns import BinaryLabel, ClassLabel, Label, RealLabel
 from dpadmm.data.parquet import ParquetTable, ThreadWorkers, Workers
-from dpadmm.data.reading import TableFormat, check_stored, is_parquet
+from dpadmm.data.reading import check_stored, is_parquet
 from dpadmm.data.schema import Schema, column_of
 from dpadmm.data.streamed import StreamedTable
 from dpadmm.data.tables import SiloTable, check_no_copies, read_silos, silo_names, split_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection
-from dpadmm.settings import TableOptions, TextFormat
+from dpadmm.settings import TableOptions
 
 AnyTables: TypeAlias = Mapping[str, SiloTable | StreamedTable]
 """The silos' tables by name: all in memory, or all in their files."""
@@ -27,11 +27,6 @@ MOST_IN_MEMORY = 1_000_000_000
 """Bytes of decoded cells, eight a cell, above which tables in Parquet are streamed."""
 
 _WANTED = "a path or a DataFrame, or one per silo in a list or a dict"
-
-
-def format_of(table: TextFormat) -> TableFormat:
-    """Return how tables are written, as options say it."""
-    return TableFormat.of(table.sep, table.decimal, table.encoding, table.na_values, table.header)
 
 
 def paths_of(data: Any) -> tuple[Path, ...]:
@@ -86,7 +81,7 @@ def read_files(
 
     Whether tables stay in their Parquet files and are read in passes is as asked for; else their size decides.
     """
-    is_wanted, written = _is_streaming_wanted(table, workers), format_of(table)
+    is_wanted = _is_streaming_wanted(table, workers)
     folder = next((path for path in files if path.is_dir()), None)
     if folder is not None and is_wanted is False:
         raise InputError(f"{folder} is a folder, whose files are streamed. Leave out {setting('stream', False)}.")
@@ -95,7 +90,7 @@ def read_files(
     refused = [setting(name) for name, value in given.items() if value is not None]
     may_stream = bool(files) and not refused and all(is_parquet(path) and path.is_file() for path in files)
     if is_wanted is False or (is_wanted is None and not may_stream):
-        return read_silos(files, split_by, written, protection=protection)
+        return read_silos(files, split_by, table, protection=protection)
     if refused:
         raise InputError(
             f"{', '.join(refused)} cannot be used with tables that are streamed: all rows must be in memory for it. "
@@ -108,10 +103,10 @@ def read_files(
             "Save the table as Parquet."
         )
     for path in files:
-        check_stored(path, written)
+        check_stored(path, table)
     tables = [ParquetTable.of(path) for path in files]
     if is_wanted is None and sum(each.decoded_bytes for each in tables) <= MOST_IN_MEMORY:
-        return read_silos(files, split_by, written, protection=protection)
+        return read_silos(files, split_by, table, protection=protection)
     workers = ThreadWorkers() if workers is None else workers
     named = zip(silo_names(files), workers.check_tables(tables), strict=True)
     found = {name: StreamedTable(each, workers) for name, each in named}

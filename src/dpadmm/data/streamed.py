@@ -17,8 +17,7 @@ from dpadmm.data.columns import weights_by_class
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.parquet import ParquetTable, TablePart, ThreadWorkers, Workers
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.reading import TableFormat
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import Findings, ScreenedCells, check_present, conclude, read_cells
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
@@ -26,6 +25,7 @@ from dpadmm.privacy.ledger.fingerprints import column_digest
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.silos import PairwiseSum, Silos
 from dpadmm.problems.streams import BatchTask, SiloStream
+from dpadmm.settings import CellRules, TableFormat
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class BatchReader:
     """Reads parts of a table by a schema. stored: what the file calls the columns, and last the label."""
 
     schema: Schema
-    screening: Screening
+    screening: CellRules
     stored: tuple[str, ...]
 
     @classmethod
-    def of(cls, schema: Schema, table: ParquetTable, screening: Screening) -> "BatchReader":
+    def of(cls, schema: Schema, table: ParquetTable, screening: CellRules) -> "BatchReader":
         """Return the reader of a table; refuse one that lacks columns."""
         needed = [*schema.column_names, schema.label.name]
         check_present(table.where, needed, table.names)
@@ -263,7 +263,7 @@ class StreamedTable:
         return self.table.rows
 
     def screened(
-        self, schema: Schema, screening: Screening, kept: Ints | None = None, *, may_be_empty: bool = False
+        self, schema: Schema, screening: CellRules, kept: Ints | None = None, *, may_be_empty: bool = False
     ) -> StreamedRows:
         """Return the rows, checked in one pass over the files."""
         if kept is not None:

@@ -23,19 +23,20 @@ from dpadmm.data.cells import EMPTY_WORDS, Cells, Mask, is_empty, written
 from dpadmm.data.columns import Column, Label
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.reading import TableFormat, is_text_file, may_lack_header, no_header, read_file
-from dpadmm.data.schema import EmptyCells, OutOfRange, Schema, Screening, UnlistedCells, numbered_names
+from dpadmm.data.reading import is_text_file, may_lack_header, no_header, read_file
+from dpadmm.data.schema import Schema, numbered_names
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.arrays import Floats, Ints, Matrix
+from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
     from dpadmm.data.streamed import StreamedTable
 
 _MOST_FINDINGS = 8
 _MOST_ROWS = 3  # whose numbers are told
-_ANY, _STRICT = TableFormat(), Screening()
+_ANY, _STRICT = TableFormat(), CellRules()
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Findings:
 
 
 def read_cells(
-    schema: Schema, frame: pd.DataFrame, numbers: Ints, where: str, how: Screening, *, is_labelled: bool = True
+    schema: Schema, frame: pd.DataFrame, numbers: Ints, where: str, how: CellRules, *, is_labelled: bool = True
 ) -> tuple[ScreenedCells, Findings]:
     """Read every column, and the label if there is one, and mark the awkward cells; nothing is refused yet.
 
@@ -119,9 +120,9 @@ def read_cells(
         for kind, rows in zip(Awkward, (found.strange, found.missing, found.unlisted, found.outside), strict=True):
             if rows.any():
                 findings.tallies[place, kind] = int(rows.sum()), tuple(numbers[rows][:_MOST_ROWS].tolist())
-        if how.missing is EmptyCells.BLANK or (is_label and how.missing is not EmptyCells.ERROR):
+        if how.missing == "blank" or (is_label and how.missing != "error"):
             blank |= found.missing
-        if how.unlisted is UnlistedCells.BLANK or (is_label and how.unlisted is not UnlistedCells.ERROR):
+        if how.unlisted == "blank" or (is_label and how.unlisted != "error"):
             blank |= found.unlisted
         if is_label:  # of a row without features, a real target of 0 has no residual, a sign no gradient either way
             labels = np.where(blank, 0.0 if schema.label.is_real else 1.0, found.values)
@@ -131,7 +132,7 @@ def read_cells(
     return ScreenedCells(tuple(schema.columns), cells, labels, blank, ()), findings
 
 
-def conclude(files: Sequence[Findings], schema: Schema, how: Screening, where: str) -> tuple[str, ...]:
+def conclude(files: Sequence[Findings], schema: Schema, how: CellRules, where: str) -> tuple[str, ...]:
     """Refuse the files of one silo, called `where`, for what was found in them, or return notes for the data's holder.
 
     Messages quote no cell.
@@ -161,7 +162,7 @@ def conclude(files: Sequence[Findings], schema: Schema, how: Screening, where: s
     return tuple(notes)
 
 
-def _describe_fault(kind: Awkward, column: Column | Label, how: Screening) -> str | None:
+def _describe_fault(kind: Awkward, column: Column | Label, how: CellRules) -> str | None:
     """Say what is wrong and what to do, None where the policies allow such cells."""
     match kind:
         case Awkward.NO_NUMBER:
@@ -170,15 +171,15 @@ def _describe_fault(kind: Awkward, column: Column | Label, how: Screening) -> st
                 f"as ? stands for a missing value, use {setting('na_values', '?')}; if decimals follow a comma, "
                 f"{setting('decimal', ',')}; or declare the column categorical."
             )
-        case Awkward.EMPTY if how.missing is EmptyCells.ERROR:
+        case Awkward.EMPTY if how.missing == "error":
             fill = f"Fill it in, or choose {setting('missing', 'fill')} or {setting('missing', 'blank')}."
             return f"the cell is empty. {fill}"
-        case Awkward.UNLISTED if how.unlisted is UnlistedCells.ERROR:
+        case Awkward.UNLISTED if how.unlisted == "error":
             return (
                 f"not one of the listed values ({column.allowed}). Correct it, list it in the schema if it is publicly "
                 f"known, or choose {setting('unlisted', 'zero')} or {setting('unlisted', 'blank')}."
             )
-        case Awkward.OUTSIDE if how.out_of_range is OutOfRange.ERROR:
+        case Awkward.OUTSIDE if how.out_of_range == "error":
             return (
                 f"outside the public bounds ({column.allowed}). Correct it, widen the bounds from public knowledge, or "
                 f"choose {setting('out_of_range', 'clip')}."
@@ -186,12 +187,12 @@ def _describe_fault(kind: Awkward, column: Column | Label, how: Screening) -> st
     return None
 
 
-def _describe_change(kind: Awkward, how: Screening, *, is_label: bool) -> str | None:
+def _describe_change(kind: Awkward, how: CellRules, *, is_label: bool) -> str | None:
     """Say what was done with cells that are allowed; nothing of those whose rows are blanked, which are counted."""
     match kind:
-        case Awkward.EMPTY if how.missing is not EmptyCells.BLANK and not is_label:
+        case Awkward.EMPTY if how.missing != "blank" and not is_label:
             return "empty, filled"
-        case Awkward.UNLISTED if how.unlisted is not UnlistedCells.BLANK and not is_label:
+        case Awkward.UNLISTED if how.unlisted != "blank" and not is_label:
             return "unlisted, encoded as none of the listed categories"
         case Awkward.OUTSIDE:
             return "outside the bounds, moved to the nearest one"
@@ -202,7 +203,7 @@ def encode_table(
     schema: Schema,
     frame: pd.DataFrame,
     where: str = "The table",
-    screening: Screening = _STRICT,
+    screening: CellRules = _STRICT,
     *,
     is_labelled: bool = True,
     encoding: RowEncoding | None = None,
@@ -215,7 +216,7 @@ def encode_table(
     >>> from dpadmm.data.schema import EmptyCells
     >>> schema = Schema((Numeric("age", 0, 100),), ThresholdLabel("pay", 10))
     >>> table = pd.DataFrame({"age": ["50", None], "pay": ["12", "9"]})
-    >>> done = encode_table(schema, table, "a.csv", Screening(missing=EmptyCells.BLANK))
+    >>> done = encode_table(schema, table, "a.csv", CellRules(missing="blank"))
     >>> done.features.tolist(), done.labels.tolist(), done.blank.tolist()
     ([[0.5, 0.3], [0.0, 0.0]], [1.0, 1.0], [False, True])
     """
@@ -227,7 +228,7 @@ def screen_cells(
     schema: Schema,
     frame: pd.DataFrame,
     where: str,
-    screening: Screening,
+    screening: CellRules,
     *,
     is_labelled: bool = True,
     may_be_empty: bool = False,
@@ -336,7 +337,7 @@ class SiloTable:
         return len(self.frame)
 
     def screened(
-        self, schema: Schema, screening: Screening, kept: Ints | None = None, *, may_be_empty: bool = False
+        self, schema: Schema, screening: CellRules, kept: Ints | None = None, *, may_be_empty: bool = False
     ) -> ScreenedCells:
         """Return the rows, checked; kept: the numbers of those that are used."""
         frame = self.frame if kept is None else self.frame.iloc[kept]

@@ -17,7 +17,7 @@ from dpadmm.checks import nearest, shown
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.release import PublicRound
 from dpadmm.data.profile import ReleasedProfile
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import ASSUMED_ROWS, compared, counted, labelled, new_data, own_words, table_dataset
 from dpadmm.estimators.ledger_file import LedgerFile, check_ledger, no_ledger_words, protection_of, warn_once
@@ -161,9 +161,9 @@ class PrivateLinearModel(PrivateEstimator):
         return TrainingOptions() if self.training is None else self.training
 
     @property
-    def screening(self) -> Screening:
+    def screening(self) -> CellRules:
         """What to do with awkward cells of a table with a schema."""
-        return Screening.of(**vars(self.cells or CellRules()))
+        return self.cells or CellRules()
 
     def _resolved(self, *, has_persons: bool) -> ResolvedSettings:
         """Return the parameters as types; bad ones are refused here, before the data are looked at."""
@@ -203,7 +203,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _stated_schema(self, training: TrainingOptions) -> Schema | None:
         """Return the schema, if there is one, with an intercept's feature or without one as asked for."""
         if self.schema is None:
-            if self.screening != Screening():
+            if self.screening != CellRules():
                 raise InputError("missing, unlisted and out_of_range are for tables with a schema. Pass schema= too.")
             return None
         for name, value in (self.get_params(deep=False) | {"row_norm": training.row_norm}).items():

@@ -20,7 +20,7 @@ from dpadmm.checks import shown
 from dpadmm.core.dataset import ArrayRows, Dataset
 from dpadmm.data.columns import Label, RealLabel
 from dpadmm.data.encoding import RowEncoding, box_of
-from dpadmm.data.schema import Schema, Screening, numbered_names
+from dpadmm.data.schema import Schema, numbered_names
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.ledger_file import LedgerData
@@ -28,6 +28,7 @@ from dpadmm.estimators.owners import Layout, Owners, told_as
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.reporting.model import ReleasedModel
+from dpadmm.settings import CellRules
 
 # What other packages say about data may hold a cell ("could not convert string to float: 'Meier'"), a whole table
 # ("Complex data not supported [[...]]") or names of columns, which are a record where a file has no header. So a text
@@ -210,7 +211,7 @@ def _public_map(description: str) -> str:
     return f"before training, {description}; this map is public"
 
 
-def table_dataset(schema: Schema, screening: Screening, table: pd.DataFrame, owners: Owners) -> Dataset:
+def table_dataset(schema: Schema, screening: CellRules, table: pd.DataFrame, owners: Owners) -> Dataset:
     """Return the rows of a table with its label, screened as `dpadmm fit` does."""
     layout, places = owners.layout(len(table)), [str(name).strip() for name in table.columns]
     return Dataset(
@@ -240,7 +241,7 @@ def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFra
 
 
 def compared(
-    model: ReleasedModel, table: pd.DataFrame, screening: Screening, threshold: float | None = None
+    model: ReleasedModel, table: pd.DataFrame, screening: CellRules, threshold: float | None = None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
     """Return predictions and labels of a labelled table with a schema, and which rows were blanked.
 

@@ -17,7 +17,7 @@ from dpadmm.core.budget import ReusedProfile
 from dpadmm.core.dataset import Dataset
 from dpadmm.data.columns import name_classes
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.methods.base import by_name, plannable
 from dpadmm.networks.graph import Network, complete, path, ring, star
@@ -29,7 +29,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
 from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Loss, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
-from dpadmm.settings import FitSettings, TrainingOptions
+from dpadmm.settings import CellRules, FitSettings, TrainingOptions
 
 _TOPOLOGIES = {"complete": complete, "path": path, "ring": ring, "star": star}
 _AUTO = "auto"
@@ -216,7 +216,7 @@ class ResolvedSettings:
     profile: ProfileRule = AUTO
     nominal_records: int | None = None
     aim: Aim = Aim.PREDICTION
-    screening: Screening = field(default=Screening())
+    screening: CellRules = field(default=CellRules())
     own_loss: Loss | None = None
 
     @classmethod
@@ -256,7 +256,7 @@ class ResolvedSettings:
             profile=ProfileRule.of(training.profile, training.profile_share),
             nominal_records=nominal_number(protection.relation, privacy.nominal_records),
             aim=aim,
-            screening=Screening.of(**vars(settings.cells)),
+            screening=settings.cells,
             own_loss=own_loss,
         )
 

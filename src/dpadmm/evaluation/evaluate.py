@@ -12,7 +12,6 @@ from dpadmm import checks
 from dpadmm.checks import setting
 from dpadmm.core.dataset import ledger_columns
 from dpadmm.data.persons import Persons
-from dpadmm.data.schema import Screening
 from dpadmm.data.tables import Screened, SiloTable, check_split
 from dpadmm.errors import InputError
 from dpadmm.estimators.ledger_file import LedgerFile
@@ -67,7 +66,7 @@ class TableEvaluation:
     model: ReleasedModel
     path: Path
     settings: EvaluationSettings
-    screening: Screening
+    screening: CellRules
     request: FigureRequest | None
     protection: Protection
 
@@ -98,7 +97,7 @@ class TableEvaluation:
             model=model,
             path=path,
             settings=settings,
-            screening=Screening.of(**vars(cells)),
+            screening=cells,
             request=request,
             protection=Protection(silos_per_person=privacy.silos_per_person or 1)
             if not request
@@ -200,7 +199,7 @@ def check_questions(model: ReleasedModel, settings: EvaluationSettings) -> None:
 
 
 def public_measurement(
-    model: ReleasedModel, tables: Iterable[SiloTable], screening: Screening, why: str | None, declared: str | None
+    model: ReleasedModel, tables: Iterable[SiloTable], screening: CellRules, why: str | None, declared: str | None
 ) -> Measurement:
     """Return accuracy, or R^2 for a number, of data that are public; reads every label. Blank rows are left out.
 
@@ -247,7 +246,7 @@ def _ranked(model: ReleasedModel, scores: Floats, labels: Floats) -> tuple[Other
     return OtherFigure("AUC", area), OtherFigure("log-loss", float(log_loss_of(linked, scores, labels).mean()))
 
 
-def labelled_rows(model: ReleasedModel, tables: Iterable[SiloTable], screening: Screening) -> Screened:
+def labelled_rows(model: ReleasedModel, tables: Iterable[SiloTable], screening: CellRules) -> Screened:
     """Return the rows of all tables, one after the other, as the model reads them."""
     parts = [model.read_rows(table.frame, table.where, screening, is_labelled=True) for table in tables]
     labels, blank = np.concatenate([part.labels for part in parts]), np.concatenate([part.blank for part in parts])

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from dpadmm import checks
-from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import compared, labelled, own_words, silo_columns
@@ -19,7 +18,7 @@ from dpadmm.privacy.ledger import Ledger
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.statement import Guarantee
-from dpadmm.settings import Privacy
+from dpadmm.settings import CellRules, Privacy
 
 STEPS = 2**20
 """Values between 0 and 1 are rounded to this many steps and added as integers, so that no float rounding leaks."""
@@ -134,7 +133,7 @@ def predictions_and_labels(model: Any, X: Any, labels: NDArray[Any]) -> tuple[ND
         if isinstance(model, PrivateLinearModel) and model.has_schema:
             return model.compared(X, labels)[:2]
         if isinstance(model, ReleasedModel) and not model.schema.is_array:
-            return compared(model, labelled(model, X, labels, model.schema.label.name), Screening())[:2]
+            return compared(model, labelled(model, X, labels, model.schema.label.name), CellRules())[:2]
         found = np.asarray(model.predict(X))
         if found.shape == (len(labels), 1):  # compared with every label, one record would count n times
             found = found[:, 0]

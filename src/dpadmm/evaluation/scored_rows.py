@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from dpadmm.checks import shown
 from dpadmm.data.columns import Categorical
-from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import labelled, own_words
@@ -23,7 +22,7 @@ from dpadmm.privacy.ledger import Ledger
 from dpadmm.problems.arrays import Floats
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
-from dpadmm.settings import Privacy
+from dpadmm.settings import CellRules, Privacy
 
 NONE_LISTED = "none of them"
 """The group of records whose cell is empty or not listed, where such cells are let through."""
@@ -47,7 +46,7 @@ class ScoredRows:
 
     @classmethod
     def of(
-        cls, model: ReleasedModel, tables: Sequence[tuple[Any, str]], screening: Screening, by: str | None
+        cls, model: ReleasedModel, tables: Sequence[tuple[Any, str]], screening: CellRules, by: str | None
     ) -> "ScoredRows":
         """Return the rows of labelled tables, each with its name for messages, as the model reads them."""
         check_two_classes(model)
@@ -63,7 +62,7 @@ class ScoredRows:
             by or "",
             () if column is None else tuple(map(str, column.categories)),
             codes,
-            screening != Screening(out_of_range=screening.out_of_range),
+            screening != CellRules(out_of_range=screening.out_of_range),
         )
 
     @property
@@ -197,7 +196,7 @@ def _scored(model: Any, X: Any, y: Any, by: str | None) -> ScoredRows:
     released = model.released_ if isinstance(model, PrivateLinearModel) else model
     check_two_classes(released)
     if not released.schema.is_array:
-        screening = model.screening if isinstance(model, PrivateLinearModel) else Screening()
+        screening = model.screening if isinstance(model, PrivateLinearModel) else CellRules()
         with own_words(model):
             table = labelled(model, X, y, released.schema.label.name)
             return ScoredRows.of(released, [(table, "X")], screening, by)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from dpadmm import checks
 from dpadmm.codec import decode, encode
-from dpadmm.data.reading import TableFormat
-from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.federation import durable
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, check_text, is_digest
@@ -22,6 +20,7 @@ from dpadmm.methods.registry import METHODS
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.privacy.releases import Release
+from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
     from dpadmm.federation.terms import AgreedRun
@@ -74,7 +73,7 @@ class Policy:
     noise: NoiseOrigin = NoiseOrigin.SECURE
     most_rounds: int = MOST_ROUNDS
     protection: Protection = field(default_factory=Protection)
-    screening: Screening = field(default_factory=Screening)
+    screening: CellRules = field(default_factory=CellRules)
     written: TableFormat = field(default_factory=TableFormat)
 
     def __post_init__(self) -> None:

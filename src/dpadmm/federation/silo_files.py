@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpadmm.data.reading import TableFormat
 from dpadmm.errors import InputError
 from dpadmm.federation import durable
 from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin
@@ -19,11 +18,13 @@ from dpadmm.federation.new_directory import PartyFiles, complete, new_directory
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.refusal import Refusal
 from dpadmm.problems.arrays import Floats
+from dpadmm.settings import TableFormat
 
 if TYPE_CHECKING:
-    from dpadmm.data.schema import Schema, Screening
+    from dpadmm.data.schema import Schema
     from dpadmm.data.tables import ScreenedCells
     from dpadmm.privacy.ledger import SiloColumns
+    from dpadmm.settings import CellRules
 
 APPLICATION = 0x64704131
 _ANY = TableFormat()
@@ -213,7 +214,7 @@ def hand_over() -> None:
 
 
 def read_records(
-    data: Path, schema: Path, screening: "Screening", written: TableFormat = _ANY, *, may_be_empty: bool = False
+    data: Path, schema: Path, screening: "CellRules", written: TableFormat = _ANY, *, may_be_empty: bool = False
 ) -> Records:
     """Read and screen the table by its public schema."""
     from dpadmm.data.reading import read_file

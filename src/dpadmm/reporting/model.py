@@ -23,7 +23,7 @@ from dpadmm.codec import decode, encode
 from dpadmm.data.columns import RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import Screened, encode_table, screen_cells
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.methods.base import Topology
@@ -51,6 +51,7 @@ from dpadmm.reporting.statement import (
     SiloFacts,
     Spending,
 )
+from dpadmm.settings import CellRules, Missing, OutOfRange, Unlisted
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -170,7 +171,7 @@ class ReleasedModel:
         """Whether scores tell probabilities, so that there is `predict_proba`."""
         return self.linked is not None or self.softmax is not None
 
-    def read_rows(self, table: Any, where: str, screening: Screening, *, is_labelled: bool) -> Screened:
+    def read_rows(self, table: Any, where: str, screening: CellRules, *, is_labelled: bool) -> Screened:
         """Return the encoded rows of a table by the columns' names, their encoded labels, and which were blanked.
 
         Of a model that was fitted on an array, rows may also be an array, and are encoded as one, to the bits.
@@ -198,7 +199,7 @@ class ReleasedModel:
             raise InputError(f"{where} contains cells that are not finite numbers. Fill them in.")
         return rows
 
-    def scores(self, rows: Any, *, where: str = "X", screening: Screening | None = None) -> Floats:
+    def scores(self, rows: Any, *, where: str = "X", screening: CellRules | None = None) -> Floats:
         """Return the linear scores (n, problems) of a table or an array; a blanked row has none (NaN).
 
         Parameters
@@ -206,7 +207,7 @@ class ReleasedModel:
         rows: a DataFrame with the model's columns (the label is not needed); for plain columns an array will do.
         where: what messages call it. screening: what to do about awkward cells; None refuses them.
         """
-        found = self.read_rows(rows, where, Screening() if screening is None else screening, is_labelled=False)
+        found = self.read_rows(rows, where, CellRules() if screening is None else screening, is_labelled=False)
         scores = np.asarray(found.features @ self.weights.T)
         scores[found.blank] = np.nan
         return scores
@@ -271,12 +272,12 @@ class ReleasedModel:
         return np.divide(chances, total, out=even, where=~(total <= 0))
 
     def decision_function(
-        self, rows: Any, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip"
+        self, rows: Any, *, missing: Missing = "error", unlisted: Unlisted = "error", out_of_range: OutOfRange = "clip"
     ) -> Floats:
         """Return the signed scores: (n,) for two classes, (n, classes) for more; awkward cells as in `predict`."""
         if self.schema.label.is_real:
             raise InputError("A model that predicts a number has no decision function. Use predict.")
-        scores = self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range))
+        scores = self.scores(rows, screening=CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(
@@ -284,31 +285,35 @@ class ReleasedModel:
         rows: Any,
         *,
         threshold: float | None = None,
-        missing: str = "error",
-        unlisted: str = "error",
-        out_of_range: str = "clip",
+        missing: Missing = "error",
+        unlisted: Unlisted = "error",
+        out_of_range: OutOfRange = "clip",
     ) -> NDArray[Any]:
         """Return the predicted classes, or numbers, in the words or units of the table.
 
         With a threshold, the second of two classes is predicted where its probability is above it; choosing one costs
         no privacy, as long as it is not chosen by looking at private records.
-        `missing`, `unlisted` and `out_of_range` say what to do about awkward cells, see `Screening`; a blanked row has
+        `missing`, `unlisted` and `out_of_range` say what to do about awkward cells, see `CellRules`; a blanked row has
         no prediction. They are not kept with the model: one made by an estimator with missing="fill" refuses empty
         cells here unless told so again.
         """
-        scores = self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range))
+        scores = self.scores(rows, screening=CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range))
         return self.answers(scores, threshold)
 
     def predict_proba(
-        self, rows: Any, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip"
+        self, rows: Any, *, missing: Missing = "error", unlisted: Unlisted = "error", out_of_range: OutOfRange = "clip"
     ) -> Floats:
         """Return the probability of each class; one-vs-rest probabilities are scaled to sum to 1.
 
         Awkward cells as in `predict`.
         """
-        return self.probabilities(self.scores(rows, screening=Screening.of(missing, unlisted, out_of_range)))
+        return self.probabilities(
+            self.scores(rows, screening=CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range))
+        )
 
-    def to_sklearn(self, *, missing: str = "error", unlisted: str = "error", out_of_range: str = "clip") -> "Pipeline":
+    def to_sklearn(
+        self, *, missing: Missing = "error", unlisted: Unlisted = "error", out_of_range: OutOfRange = "clip"
+    ) -> "Pipeline":
         """Return the model as a plain scikit-learn pipeline, which is loaded and predicts without this package.
 
         `missing` may be "error" or "fill", `unlisted` "error" or, with missing="fill", "zero". It takes numbers, and
@@ -316,7 +321,7 @@ class ReleasedModel:
         """
         from dpadmm.reporting.plain_pipeline import plain_pipeline
 
-        return plain_pipeline(self, Screening.of(missing, unlisted, out_of_range))
+        return plain_pipeline(self, CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range))
 
     def to_plain_json(self) -> str:
         """Return all that predictions take as JSON for readers in any language, see `docs/leaving.md`."""

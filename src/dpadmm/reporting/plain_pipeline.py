@@ -19,10 +19,10 @@ import pandas as pd
 
 from dpadmm.data.columns import Categorical, RealLabel
 from dpadmm.data.encoding import RowEncoding
-from dpadmm.data.schema import EmptyCells, OutOfRange, Screening, UnlistedCells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, Softmax
+from dpadmm.settings import CellRules
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -33,7 +33,7 @@ _EMPTY = ("nan", "None", "<NA>", "NaT", "")
 """How an empty cell reads once cells are text."""
 
 
-def plain_pipeline(model: "ReleasedModel", screening: Screening) -> "Pipeline":
+def plain_pipeline(model: "ReleasedModel", screening: CellRules) -> "Pipeline":
     """Return the pipeline; `InputError` for policies that scikit-learn's own classes cannot carry out."""
     _check(model, screening)
     from sklearn.pipeline import Pipeline
@@ -52,19 +52,19 @@ def plain_pipeline(model: "ReleasedModel", screening: Screening) -> "Pipeline":
     )
 
 
-def _check(model: "ReleasedModel", screening: Screening) -> None:
-    if screening.out_of_range is OutOfRange.ERROR:
+def _check(model: "ReleasedModel", screening: CellRules) -> None:
+    if screening.out_of_range == "error":
         raise InputError("A plain pipeline clips numbers to their bounds; out_of_range must be 'clip'.")
-    if EmptyCells.BLANK is screening.missing or UnlistedCells.BLANK is screening.unlisted:
+    if screening.missing == "blank" or screening.unlisted == "blank":
         raise InputError("A plain pipeline predicts for every row: missing and unlisted cannot be 'blank'.")
-    if (screening.missing, screening.unlisted) == (EmptyCells.ERROR, UnlistedCells.ZERO):
+    if (screening.missing, screening.unlisted) == ("error", "zero"):
         raise InputError("A plain pipeline that accepts unlisted cells accepts missing values too. Add missing='fill'.")
     fitted = model.linked if model.softmax is None else model.softmax
     if isinstance(fitted, Logistic | Softmax) and fitted.cap < 0.5:
         raise InputError(f"With the cap {fitted.cap:g}, scores near 0 are tied. Export the model as JSON instead.")
 
 
-def _encoder(model: "ReleasedModel", screening: Screening) -> tuple[list[int], Any]:
+def _encoder(model: "ReleasedModel", screening: CellRules) -> tuple[list[int], Any]:
     """Return the step that makes v of a row, and which encoded feature each of its columns is."""
     encoding = model.encoding
     if model.schema.is_array:
@@ -92,7 +92,7 @@ def _encoder(model: "ReleasedModel", screening: Screening) -> tuple[list[int], A
     return order, whole
 
 
-def _numbers(encoding: RowEncoding, features: list[int], screening: Screening) -> Any:
+def _numbers(encoding: RowEncoding, features: list[int], screening: CellRules) -> Any:
     """Return the step for numbers: as floats, clipped, empty cells filled if they may be, centred and scaled."""
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import Pipeline
@@ -102,7 +102,7 @@ def _numbers(encoding: RowEncoding, features: list[int], screening: Screening) -
     if encoding.lower is not None and encoding.upper is not None:
         sides = {"a_min": np.array(encoding.lower)[features], "a_max": np.array(encoding.upper)[features]}
         steps.append(("clip", FunctionTransformer(np.clip, kw_args=sides)))
-    if screening.missing is EmptyCells.FILL:
+    if screening.missing == "fill":
         steps.append(("fill", SimpleImputer()))
     made = Pipeline([*steps, ("scale", StandardScaler())]).fit(np.zeros((1, len(features))))
     _set_numbers(made, encoding, features)
@@ -118,7 +118,7 @@ def _set_numbers(made: Any, encoding: RowEncoding, features: list[int]) -> None:
     scaler.var_ = scaler.scale_**2
 
 
-def _categories(column: Categorical, centre: tuple[float, ...], screening: Screening) -> Any:
+def _categories(column: Categorical, centre: tuple[float, ...], screening: CellRules) -> Any:
     """Return the step for categories: as text, one-hot, centred; what is not listed is at the centre, so adds nothing.
 
     A whole number may have become a decimal one, in a column with empty cells: 1 is then written 1.0.
@@ -132,10 +132,10 @@ def _categories(column: Categorical, centre: tuple[float, ...], screening: Scree
     for place, text in enumerate(listed):
         if text.isdecimal():
             written.setdefault(f"{int(text)}.0", rows[place])
-    if screening.missing is EmptyCells.FILL:
+    if screening.missing == "fill":
         for text in _EMPTY:
             written.setdefault(text, np.zeros(len(listed)))
-    unknown = "ignore" if screening.unlisted is UnlistedCells.ZERO else "error"
+    unknown = "ignore" if screening.unlisted == "zero" else "error"
     known = np.array(list(written))
     steps = [
         ("read", FunctionTransformer(np.asarray, kw_args={"dtype": str})),

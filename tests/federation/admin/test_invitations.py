@@ -16,8 +16,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 import httpx
 from tests.protections import changed, nested
 
-from dpadmm.data import Numeric, Schema, Screening, ThresholdLabel
-from dpadmm.data.reading import TableFormat
+from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.admin.joining import InvitedSilo, OwnerRules, check_silo, create_silo
@@ -36,6 +35,7 @@ from dpadmm.federation.studies import Invitation, Studies
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection, Relation, View
+from dpadmm.settings import CellRules, TableFormat
 
 SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
 NAMES = ("clinic", "north", "south")
@@ -70,7 +70,7 @@ class World:
     def silo(self, name: str, budget: float = 2.0) -> Silo:
         if not (self.place / name).exists():
             data = table(self.place / f"{name}.csv", len(name))
-            rules = OwnerRules(data=data, budget_epsilon=budget, screening=Screening())
+            rules = OwnerRules(data=data, budget_epsilon=budget, screening=CellRules())
             create_silo(self.invitation(name), self.place / name, rules)
         return Silo(self.place / name)
 
@@ -242,7 +242,7 @@ def test_a_silo_is_made_with_the_budget_of_its_owner_against_the_view_of_the_stu
 
 def test_what_the_owner_and_the_study_say_stands_in_the_rules(tmp_path):
     world = World(tmp_path, colluders=0, records_per_person=3, silos_per_person=2)
-    screening = Screening.of("blank", "error", "error")
+    screening = CellRules(missing="blank", unlisted="error", out_of_range="error")
     (tmp_path / "bare.csv").write_text("30,1,1\n40,2,-1\n")
     schema = Schema((Numeric("column1", 0, 120), Numeric("column2", 0, 10)), ThresholdLabel("column3", 0))
     invitation = replace(world.invitation("north"), schema=schema.to_json())
@@ -250,12 +250,12 @@ def test_what_the_owner_and_the_study_say_stands_in_the_rules(tmp_path):
         data=tmp_path / "bare.csv",
         budget_epsilon=1.0,
         screening=screening,
-        written=TableFormat(has_header=False),
+        written=TableFormat(header=False),
         least_noise=0.25,
     )
     create_silo(invitation, tmp_path / "north", rules)
     policy = Silo(tmp_path / "north").policy
-    assert (policy.screening, policy.written.has_header, policy.least_noise) == (screening, False, 0.25)
+    assert (policy.screening, policy.written.header, policy.least_noise) == (screening, False, 0.25)
     assert policy.protection == world.invitation("north").protection
     assert "noisy-gradients" in policy.methods
     plain = changed(invitation, view=View.EAVESDROPPER)
@@ -280,7 +280,7 @@ def test_a_damaged_invitation_is_left_aside_and_told(world, caplog):
 def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
     world = World(tmp_path, view=View.PUBLIC)
     data = table(tmp_path / "north.csv", 1)
-    rules = OwnerRules(data=data, budget_epsilon=2.0, screening=Screening())
+    rules = OwnerRules(data=data, budget_epsilon=2.0, screening=CellRules())
     with pytest.raises(InputError, match="--trust-coordinator"):
         create_silo(world.invitation("north"), tmp_path / "north", rules)
     assert not (tmp_path / "north").exists()
@@ -421,7 +421,7 @@ def test_names_in_any_script_are_written_as_they_are_read(tmp_path, name):
     study = Studies(files).invite(asked(files.create(), study=name), [name, "north", "south"])
     assert Invitation.load(study.invitation(name)).silo == name
     data = table(tmp_path / f"{name}.csv", 1)
-    rules = OwnerRules(data=data, budget_epsilon=2.0, screening=Screening())
+    rules = OwnerRules(data=data, budget_epsilon=2.0, screening=CellRules())
     create_silo(Invitation.load(study.invitation(name)), tmp_path / name, rules)
     silo = Silo(tmp_path / name)
     entry = silo.entry()
@@ -620,7 +620,7 @@ def test_of_two_who_make_the_same_silo_one_does(world, monkeypatch):
 
 
 def test_a_silo_can_be_made_in_a_directory_that_is_there_and_empty(world):
-    rules = OwnerRules(data=table(world.place / "t.csv", 1), budget_epsilon=2.0, screening=Screening())
+    rules = OwnerRules(data=table(world.place / "t.csv", 1), budget_epsilon=2.0, screening=CellRules())
     place = world.place / "volume"
     place.mkdir()
     kept = place.stat().st_ino

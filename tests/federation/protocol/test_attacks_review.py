@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError, SolverError
 from dpadmm.federation import messages
@@ -26,6 +26,7 @@ from dpadmm.federation.silo_files import SiloFiles
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.privacy.protection import View
+from dpadmm.settings import CellRules
 
 NOTHING = np.zeros((0, 3))
 
@@ -254,7 +255,7 @@ def test_a_silo_with_empty_cells_keeps_all_its_rows(world, tmp_path):
     policy = replace(world.first.policy, data=str(tmp_path / "gaps.csv"))
     with pytest.raises(InputError, match="row 1, column 'a': the cell is empty"):
         SiloFiles(tmp_path / "strict").create(policy, 1.0, 1e-5)
-    policy = replace(policy, screening=Screening.of("fill"))
+    policy = replace(policy, screening=CellRules(missing="fill"))
     records = SiloFiles(tmp_path / "filled").create(policy, 1.0, 1e-5)
     assert records.number == len(table)
     schema = Schema.load(policy.schema)

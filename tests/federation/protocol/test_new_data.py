@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.data.schema import Screening
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.federation.admin.maintenance import change_data
 from dpadmm.federation.agreement import NoiseOrigin
@@ -19,6 +18,7 @@ from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Relation
 from dpadmm.reporting.federation import federation_model
+from dpadmm.settings import CellRules
 
 
 def change(world, place, *, may_close=False, **rules):
@@ -95,10 +95,10 @@ def test_the_same_table_read_otherwise_ends_runs_too(worlds, star):
     files = star.first.files
     same = star.place / "s0.csv"
     with pytest.raises(InputError, match=r"Unfinished runs: 'test'"):
-        change(star, same, screening=Screening.of("fill"))
-    done = change(star, same, screening=Screening.of("fill"), may_close=True)
+        change(star, same, screening=CellRules(missing="fill"))
+    done = change(star, same, screening=CellRules(missing="fill"), may_close=True)
     assert (done.is_new, done.closed) == (False, ("test",))
-    assert Policy.load(files.policy).screening == Screening.of("fill")
+    assert Policy.load(files.policy).screening == CellRules(missing="fill")
 
 
 def test_runs_under_way_keep_the_data(worlds, star):

@@ -16,7 +16,7 @@ from dpadmm.core.release import noisy_values
 from dpadmm.core.spec import ReleaseFacts
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.schema import Schema, Screening
+from dpadmm.data.schema import Schema
 from dpadmm.data.tables import screen_cells
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.noise.plan import NoisePlan
@@ -24,6 +24,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
 from dpadmm.problems.silos import PersonRows, PersonWeights
 from dpadmm.queries.column_profile import ColumnProfile
+from dpadmm.settings import CellRules
 from dpadmm_research.audit.attacks import LikelihoodRatio, Worlds
 from dpadmm_research.audit.insider import SILOS, Insider, among
 from dpadmm_research.audit.subjects import Subject
@@ -44,7 +45,7 @@ SCHEMA = Schema(
     ),
     ThresholdLabel("pay", 0),
 )
-_LENIENT = Screening.of(missing="fill", unlisted="zero")
+_LENIENT = CellRules(missing="fill", unlisted="zero")
 
 _FORM = ProfileForm(SCHEMA.columns)
 COUNTED = ColumnProfile(

@@ -8,7 +8,6 @@ import numpy as np
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.training import Outcome
 from dpadmm.data.profile import ProfileForm
-from dpadmm.data.schema import Screening
 from dpadmm.data.tables import ScreenedCells, screen_cells
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner.planner import Plan, plan
@@ -17,6 +16,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, log_loss_of
+from dpadmm.settings import CellRules
 from dpadmm.testing import run_plan
 from dpadmm_research.reproduction.figure import Order
 from dpadmm_research.reproduction.table import Reading, Rows, Table
@@ -59,7 +59,7 @@ class Read(NamedTuple):
         """Read the cells once for all runs."""
         tables = [data.train_table, data.test_table]
         tables += [part for _, part in data.train_table.groupby(data.silo_of_train)]
-        train, test, *parts = (screen_cells(PUBLIC, t, "Adult", Screening()) for t in tables)
+        train, test, *parts = (screen_cells(PUBLIC, t, "Adult", CellRules()) for t in tables)
         return cls(Dataset(PUBLIC, parts), train, test)
 
 

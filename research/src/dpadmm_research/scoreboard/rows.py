@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from dpadmm.data.partition import iid
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
-from dpadmm.data.schema import Screening
 from dpadmm.data.tables import ScreenedCells, screen_cells
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.releases import GaussianRelease
+from dpadmm.settings import CellRules
 from dpadmm_research.comparison.adult import DEAL_SEED, SPLIT_SEED, AdultData, adult
 from dpadmm_research.datasets.adult import SCHEMA
 from dpadmm_research.datasets.splits import split
@@ -82,7 +82,7 @@ def board(order: Order) -> AdultTables:
 
 
 def _cells(table: pd.DataFrame) -> ScreenedCells:
-    return screen_cells(PUBLIC, table, "Adult", Screening())
+    return screen_cells(PUBLIC, table, "Adult", CellRules())
 
 
 def profile_release(form: ProfileForm, n_records: int) -> GaussianRelease:

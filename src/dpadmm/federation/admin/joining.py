@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from dpadmm.data.reading import TableFormat
-from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
@@ -23,6 +21,7 @@ from dpadmm.federation.silo_files import Records, SiloFiles
 from dpadmm.federation.studies import Invitation
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.protection import View
+from dpadmm.settings import CellRules, TableFormat
 
 LOOK_SECONDS = 2.0
 """How often terms are looked for, and a coordinator that was not reached is dialled again."""
@@ -37,7 +36,7 @@ class OwnerRules:
 
     data: Path
     budget_epsilon: float
-    screening: Screening
+    screening: CellRules
     written: TableFormat = field(default_factory=TableFormat)
     least_noise: float = 0.0
     trusts_coordinator: bool = False

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.data.reading import TableFormat
-from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges, write_federation
@@ -30,6 +28,7 @@ from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_files import SiloFiles, counted_columns, schema_digest
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.problems.losses import Logistic, Softmax
+from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,8 +40,8 @@ DELTA = 1e-5
 
 _DEAL_SEED = 20_241
 
-_ANY, _STRICT = TableFormat(), Screening()
-_AS_DEALT = TableFormat(sep=",", decimal=".", encoding="utf-8", has_header=True)
+_ANY, _STRICT = TableFormat(), CellRules()
+_AS_DEALT = TableFormat(sep=",", decimal=".", encoding="utf-8", header=True)
 
 
 @dataclass
@@ -185,7 +184,7 @@ def rehearsal_tables(
     by: str | None,
     *,
     written: TableFormat = _ANY,
-    screening: Screening = _STRICT,
+    screening: CellRules = _STRICT,
 ) -> "tuple[dict[str, pd.DataFrame], Schema]":
     """Return one table per silo: the user's, dealt by a column or at random; or breast cancer, from scikit-learn.
 
@@ -262,7 +261,7 @@ def p_admm_terms(
     return build
 
 
-def rehearsal_policy(name: str, data: Path, schema: Path, screening: Screening = _STRICT) -> Policy:
+def rehearsal_policy(name: str, data: Path, schema: Path, screening: CellRules = _STRICT) -> Policy:
     """Return a policy for a rehearsal's silo; awkward cells are refused unless `screening` says otherwise."""
     return Policy(
         name=name,
