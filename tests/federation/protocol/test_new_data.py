@@ -155,7 +155,7 @@ def test_an_older_state_that_forgot_the_closing_draws_nothing_from_the_new_table
     star.first.files.state.write_bytes(older)
     star.reopen()
     star.refuses(star.ask(2, inbox=np.zeros((2, 3))), "ResumeError", releases=1)
-    assert "earlier version of the data" in star.first.store.log()[-1].detail
+    assert "older version of the data" in star.first.store.log()[-1].detail
 
 
 def test_an_older_state_that_joined_only_must_fit_the_new_number(worlds, star):

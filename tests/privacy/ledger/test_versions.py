@@ -84,11 +84,11 @@ def test_a_run_that_was_begun_with_an_earlier_version_cannot_go_on(ledger, tools
     rounds = [tools.gaussian(k) for k in range(3)]
     tools.reserve(ledger, *rounds[:recorded])
     ledger.add_version(GROWN)
-    with pytest.raises(ResumeError, match="started, as entry 2, with an earlier version"):
+    with pytest.raises(ResumeError, match="started, as entry 2, with an older version"):
         tools.reserve(ledger, rounds[0], data=GROWN)
-    with pytest.raises(ResumeError, match="earlier version"):
+    with pytest.raises(ResumeError, match="older version"):
         tools.reserve(ledger, rounds[2], data=GROWN)
-    with pytest.raises(ResumeError, match="earlier version"):
+    with pytest.raises(ResumeError, match="older version"):
         ledger.confirm(GROWN).check_room(rounds, run="run", algorithm="p-admm", origin=Origin.SECURE)
     assert (ledger.statement().releases, ledger.statement().refusals) == (recorded, 1)  # the same twice is one entry
 
@@ -100,7 +100,7 @@ def test_going_back_to_an_earlier_table_brings_nothing_back(ledger, tools):
     ledger.add_version(tools.data)
     spent = ledger.statement().spent_epsilon
     assert ledger.statement().version == 3
-    with pytest.raises(ResumeError, match="earlier version"):
+    with pytest.raises(ResumeError, match="older version"):
         tools.reserve(ledger, tools.gaussian())
     with pytest.raises(LedgerError, match="version 2, not the newest version"):
         ledger.confirm(GROWN)
@@ -268,7 +268,7 @@ def test_counts_that_an_earlier_version_paid_for_are_not_kept_as_the_new_ones(pa
         before = counted(ledger, tools.data, "one")
         ledger.add_version(CORRECTED)
         for confirmed in (before, ledger.confirm(CORRECTED)):
-            with pytest.raises(ResumeError, match=r"earlier version|confirmed as version 1"):
+            with pytest.raises(ResumeError, match=r"older version|confirmed as version 1"):
                 confirmed.keep_profile(SUBJECT, "one", (1.0, 2.0), NOISE)
         assert not ledger.profiles()
 

@@ -324,7 +324,7 @@ def outdated(connection: sqlite3.Connection, newest: DataVersion, run: str, conf
     if begun is None or begun > newest.entry:
         return None
     return ResumeError(
-        f"Refused: run {run!r} was started, as entry {begun}, with an earlier version of the data; version "
+        f"Refused: run {run!r} was started, as entry {begun}, with an older version of the data; version "
         f"{newest.number} has been in use since {newest.when}. The run cannot continue; start a new one."
     )
 

@@ -229,7 +229,7 @@ class Ledger(OpenHistory):
     def add_version(self, data: Sequence[SiloColumns]) -> None:
         """Continue with a new version of the data: rows added or removed, cells corrected.
 
-        What was spent on earlier versions still counts. From now on `confirm` takes this version only; runs that were
+        What was spent on older versions still counts. From now on `confirm` takes this version only; runs that were
         begun and profiles that were kept with earlier ones cannot be used. Data that are the newest version already
         record nothing. `LedgerError` for a ledger that tells silos apart.
         """
@@ -514,7 +514,7 @@ class ConfirmedLedger:
         Asking again for the same returns the same receipt and spends nothing.
 
         Raises `BudgetError` if the budget would be exceeded, `ResumeError` if something else is recorded under the same
-        key, or if the run was started with an earlier version of the data (all logged); `InputError` for simulated
+        key, or if the run was started with an older version of the data (all logged); `InputError` for simulated
         noise or a certificate for other terms, `LedgerError` if the file cannot be written.
         """
         asks = self._asks(releases, run, algorithm, origin, slot)
