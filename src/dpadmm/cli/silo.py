@@ -328,7 +328,7 @@ def new_data(
 ) -> None:
     """Continue with a changed table: a new version of the data, under the same key, ledger and budget.
 
-    The table is read like the earlier one, unless an option says otherwise. What was spent on earlier versions still
+    The table is read like the earlier one, unless an option says otherwise. What was spent on older versions still
     counts. Stop the silo's process first. If the command is interrupted, run it again.
 
     Example: dpadmm silo new-data clinic --data patients-2027.csv
