@@ -128,7 +128,7 @@ def test_one_cell_never_changes_how_anothers_is_read(data):
     columns = {name: data.draw(st.lists(whole, min_size=4, max_size=4)) for name in ("ward", "code", "age")}
     columns["sick"] = [1, 0, 1, 0]
     name, cell = data.draw(st.sampled_from([*columns])), data.draw(CELLS)
-    lenient = CellRules("blank" if data.draw(st.booleans()) else "fill", "zero")
+    lenient = CellRules(missing="blank" if data.draw(st.booleans()) else "fill", unlisted="zero")
 
     def others(table):
         done = [encode_part(column, pd.DataFrame(table)[column.name]) for column in (*ODD.columns, ODD.label)]
