@@ -14,9 +14,8 @@ from distributed import Client, LocalCluster
 from dpadmm.core.dataset import Dataset
 from dpadmm.data.cluster import DaskWorkers
 from dpadmm.data.columns import BinaryLabel, Numeric
-from dpadmm.data.parquet import ParquetTable, ThreadWorkers, Workers
+from dpadmm.data.parquet import ParquetTable, StreamedTable, ThreadWorkers, Workers
 from dpadmm.data.schema import Schema
-from dpadmm.data.streamed import StreamedTable
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.streams import StreamedRisk
 from dpadmm.settings import CellRules

@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.evaluation import PrivateEvaluation, private_evaluation
-from dpadmm.evaluation.score_bins import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
+from dpadmm.evaluation.figures import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
 from dpadmm.privacy.accounting import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.problems.arrays import Floats

@@ -39,11 +39,11 @@ for _ in sys.stdin:
 _NOW = f"""{_COLUMNS}
 from dpadmm.data.columns import BinaryLabel
 from dpadmm.data.reading import read_file
-from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
+from dpadmm.settings import CellRules
 frame, schema = read_file(Path(sys.argv[1])).frame, Schema(columns, BinaryLabel("sick", ("yes",), ("no",)))
 def screen():
-    screen_cells(schema, frame, "t", Screening())
+    screen_cells(schema, frame, "t", CellRules())
 {_TURNS}"""
 _THEN = f"""{_COLUMNS}
 from dpadmm.cli.tables import read_table

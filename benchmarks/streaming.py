@@ -36,7 +36,7 @@ _PASS = f"""{_COMMON}
 from dpadmm.core.dataset import Dataset
 from dpadmm.data.parquet import ParquetTable
 from dpadmm.settings import CellRules
-from dpadmm.data.streamed import StreamedTable
+from dpadmm.data.parquet import StreamedTable
 from dpadmm.data.sources import public_schema
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import risk_of

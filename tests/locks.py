@@ -305,7 +305,7 @@ def streamed(folder: Path) -> Any:
 def ledger_entries(folder: Path) -> Any:
     """A fit, an evaluation and a second fit that reuses the profile, with secure noise: what the ledger records."""
     import dpadmm
-    from dpadmm.evaluation.scored_rows import private_evaluation
+    from dpadmm.evaluation.private import private_evaluation
 
     X, y, silos = rows(6000)
     place = folder / "study.ledger"
@@ -323,7 +323,7 @@ def ledger_entries(folder: Path) -> Any:
 
 @scenario
 def evaluation(folder: Path) -> Any:
-    from dpadmm.evaluation.scored_rows import private_evaluation
+    from dpadmm.evaluation.private import private_evaluation
 
     X, y, silos = rows(6000)
     model = classifier(epsilon=3.0).fit(X, y, groups=silos)

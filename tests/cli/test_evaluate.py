@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.evaluation.evaluate import TableEvaluation
-from dpadmm.settings import CellRules, EvaluationSettings, Privacy
+from dpadmm.evaluation import evaluate as evaluation
+from dpadmm.settings import CellRules, EvaluationSettings, Privacy, TableFormat
 
 SPEND = ("--epsilon", "1", "--delta", "1e-5")
 
@@ -23,11 +23,11 @@ def copy(trained, tmp_path):
 def test_every_option_arrives(cli, copy, monkeypatch):
     seen = []
 
-    def record(*asked):
+    def record(*asked, on_tables):
         seen.extend(asked)
         raise InputError("enough")
 
-    monkeypatch.setattr(TableEvaluation, "of", record)
+    monkeypatch.setattr(evaluation, "evaluate", record)
     options = "--ledger l --budget 2 --person who --view aggregate --split-by ward --by sex --plot p.svg --out e.json"
     people = "--records-per-person 3 --silos-per-person 2 --colluders 0 --missing blank --unlisted zero"
     words = (*SPEND, *options.split(), *people.split(), "--threshold", "0.3", "--no-record", "--force")
@@ -40,6 +40,7 @@ def test_every_option_arrives(cli, copy, monkeypatch):
         EvaluationSettings(**asked, **output, split_by="ward", by="sex"),
         Privacy(records_per_person=3, silos_per_person=2, colluders=0),
         CellRules(missing="blank", unlisted="zero"),
+        TableFormat(),
     ]
 
 

@@ -16,11 +16,18 @@ from dpadmm.core.dataset import Dataset
 from dpadmm.data import parquet
 from dpadmm.data.columns import BinaryLabel, Categorical, ClassLabel, Numeric, RealLabel
 from dpadmm.data.encoding import CONSTANT
-from dpadmm.data.parquet import ParquetTable, ThreadWorkers
+from dpadmm.data.parquet import (
+    BatchReader,
+    ParquetTable,
+    StreamedRows,
+    StreamedTable,
+    SumPart,
+    ThreadWorkers,
+    count_part,
+)
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.reading import read_file
 from dpadmm.data.schema import Schema
-from dpadmm.data.streamed import BatchReader, StreamedRows, StreamedTable, SumPart, count_part
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import SiloColumns

@@ -11,8 +11,7 @@ import pytest
 from tests.cli.conftest import STUDY_SCHEMA, study_tables
 
 import dpadmm
-from dpadmm.data.tables import read_silos
-from dpadmm.evaluation.evaluate import Evaluation, TableEvaluation
+from dpadmm.evaluation.evaluate import Evaluation, evaluate
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy
 
@@ -40,9 +39,9 @@ class Study:
 
     def measure(self, *files: Path, privacy: Privacy | None = None, **settings: Any) -> Evaluation:
         """Measure the model on these files, else on its own."""
-        paths, said = list(files) or self.files, EvaluationSettings(**settings)
-        asked = TableEvaluation.of(self.model, paths, said, privacy or Privacy(), CellRules())
-        return asked.run(read_silos(paths, said.split_by, protection=asked.protection))
+        return evaluate(
+            self.model, list(files) or self.files, EvaluationSettings(**settings), privacy or Privacy(), CellRules()
+        )
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from dpadmm.data import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression, SimulatedNoiseWarning
 from dpadmm.evaluation import confusion, private_confusion, private_score
-from dpadmm.evaluation.release import CountedRows, FigureRequest
+from dpadmm.evaluation.private import CountedRows, FigureRequest
 from dpadmm.privacy.accounting import Target, calibrate_gaussian
 from dpadmm.settings import Privacy
 

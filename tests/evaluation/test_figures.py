@@ -12,10 +12,9 @@ from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
 from dpadmm.errors import InputError
 from dpadmm.evaluation import PrivateEvaluation
-from dpadmm.evaluation.evaluate import Evaluation, accuracy_of
+from dpadmm.evaluation.evaluate import Evaluation, accuracy_of, text_of
+from dpadmm.evaluation.figures import BINS, RESOLUTIONS, WIDTH, ScoreBins, counts_of, least_squares
 from dpadmm.evaluation.plot import draw_evaluation
-from dpadmm.evaluation.score_bins import BINS, RESOLUTIONS, WIDTH, ScoreBins, counts_of, least_squares
-from dpadmm.evaluation.text import text_of
 from dpadmm.privacy.accounting import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.protection import Protection, Strength

@@ -87,7 +87,7 @@ def test_absolute_error_is_clipped_and_close_at_large_epsilon(records):
 @given(st.integers(0, 2**32 - 1))
 def test_replacing_a_record_moves_the_sum_by_at_most_one_whole_value(seed):
     """Integer steps: the sums of neighbours differ by at most STEPS, whatever the order of the records."""
-    from dpadmm.evaluation.score import STEPS
+    from dpadmm.evaluation.private import STEPS
 
     rng = np.random.default_rng(seed)
     errors = rng.uniform(0, 2, 50)

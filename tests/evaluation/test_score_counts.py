@@ -23,8 +23,8 @@ from dpadmm.estimators import (
 )
 from dpadmm.estimators.owners import Owners
 from dpadmm.evaluation import private_evaluation
-from dpadmm.evaluation.score_bins import WIDTH
-from dpadmm.evaluation.scored_rows import NONE_LISTED, ScoredRows
+from dpadmm.evaluation.figures import WIDTH
+from dpadmm.evaluation.private import NONE_LISTED, ScoredRows
 from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View

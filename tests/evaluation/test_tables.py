@@ -12,12 +12,12 @@ from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table, read_silos
 from dpadmm.errors import BudgetError, DpadmmError, InputError
 from dpadmm.evaluation import evaluate
-from dpadmm.evaluation.text import json_of, text_of
+from dpadmm.evaluation.evaluate import json_of, text_of
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection
 from dpadmm.reporting.measurement import Basis
 from dpadmm.reporting.model import ReleasedModel
-from dpadmm.settings import EvaluationSettings, Privacy
+from dpadmm.settings import Privacy
 
 COST = {"epsilon": 1.0, "delta": 1e-5}
 PUBLISHED = {"public": "made up for a test", "declare": "published"}
@@ -156,15 +156,15 @@ def test_an_evaluation_is_released_once_and_asked_again_for_nothing(study):
     assert figures["confusion"]["accuracy"]["value"] == done.measurement.value
     assert {each.score for each in done.measurement.others} == {"AUC", "log-loss"}
     assert figures["calibration"][0]["low"] == 0.0
-    books = study.ledger.read_bytes()
-    again = json_of(evaluate.ask_again(study.model, EvaluationSettings(earlier=done.place)), 0.3)
-    assert study.ledger.read_bytes() == books
+    ledger = study.ledger.read_bytes()
+    again = json_of(study.measure(earlier=done.place), 0.3)
+    assert study.ledger.read_bytes() == ledger
     assert (again["epsilon"], again["figures"]["confusion"]["threshold"]) == (0.0, 0.3)
     assert again["figures"]["roc_auc"] == figures["roc_auc"]
     assert again["figures"]["confusion"]["accuracy"] != figures["confusion"]["accuracy"]
     replace(study.loaded(), run="another").save(study.model)
     with pytest.raises(InputError, match="another model"):
-        evaluate.ask_again(study.model, EvaluationSettings(earlier=done.place))
+        study.measure(earlier=done.place)
 
 
 def test_groups_are_paid_for_together_and_the_table_fits_80_columns(study):

@@ -9,7 +9,7 @@ from tests.contracts.local_facts import of
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data import random_quadratics
-from dpadmm.data.examples import logistic_table, random_control
+from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting, Silence, by_name
@@ -94,13 +94,6 @@ class TestWithoutNoise:
         star = Star(n_agents=40, dimension=4, rho=2.0, strong_convexity=1.0, smoothness=2.0)
         assert (np.diff(np.log(errors)) <= 5 * np.log(star.contraction) + 0.2).all()
         assert np.linalg.norm(run.estimate[:, 0] - optimum) <= 1e-3
-
-    def test_control_equals_the_direct_solve(self):
-        control = random_control(60, 6, rng=np.random.default_rng(1))
-        problem = Problem.of(control.agents(), Weighting.EQUAL, Quadratic(*control.regulariser()))
-        rho = float(np.sqrt(np.prod(control.bounds)))
-        run = EXACT.run(ConsensusDPADMM(rho, LinearTermsDiffer(1.0)), problem, Stopping(rounds=400))
-        np.testing.assert_allclose(run.estimate[:, 0], control.solution(), atol=1e-6)
 
     def test_the_same_as_the_bare_method(self):
         problem = quadratic_problem()

@@ -1,4 +1,4 @@
-"""The general quadratic: the regulariser contract, linear solves, the control problem's cost, refusals."""
+"""The general quadratic: the regulariser contract, linear solves, refusals."""
 
 import math
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from tests.contracts.regulariser_contract import RegulariserContract
 
-from dpadmm.data.examples import random_control
 from dpadmm.errors import InputError
 from dpadmm.problems.regularisers import ElasticNet, Quadratic
 
@@ -43,15 +42,6 @@ class TestQuadratic(RegulariserContract):
         np.testing.assert_allclose(ours.value(x), ridge.value(x), rtol=1e-14)
         np.testing.assert_allclose(ours.prox(x, 0.4), ridge.prox(x, 0.4), rtol=1e-14)
         np.testing.assert_allclose(ours.subgradient_residual(x, g), ridge.subgradient_residual(x, g), rtol=1e-14)
-
-    def test_the_controllers_cost(self):
-        control = random_control(2, 3, rng=np.random.default_rng(2))
-        inputs = np.random.default_rng(3).standard_normal((control.dimension, 1))
-        steps = inputs.reshape(3, -1)
-        expected = sum(u @ control.input_cost @ u + control.input_slope @ u for u in steps)
-        g = Quadratic(*control.regulariser())
-        assert g.value(inputs)[0] == pytest.approx(expected, rel=1e-13)
-        assert g.smoothness == pytest.approx(control.regulariser_smoothness, rel=1e-12)
 
     def test_values_do_not_follow_the_caller(self):
         hessian = np.eye(2)

@@ -9,7 +9,7 @@ from tests.contracts import damage
 
 from dpadmm.data.schema import Schema
 from dpadmm.evaluation import PrivateEvaluation
-from dpadmm.evaluation.score_bins import WIDTH
+from dpadmm.evaluation.figures import WIDTH
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.releases import Origin
 from dpadmm.reporting.files import digest_of

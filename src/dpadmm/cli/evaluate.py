@@ -1,7 +1,8 @@
 """`dpadmm evaluate`: how good a model is, on data declared public or by an accounted private figure."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +18,9 @@ from dpadmm.cli.terminal import (
 )
 from dpadmm.errors import InputError
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy, TableFormat
+
+if TYPE_CHECKING:
+    from dpadmm.data.tables import SiloTable
 
 
 @takes(
@@ -54,32 +58,23 @@ def evaluate(
     Example: dpadmm evaluate model.json new.csv --epsilon 0.2 --delta 1e-6 --ledger new.ledger --budget 1 --by sex
     """
     with clear_failures():
-        from dpadmm.data.tables import read_silos
-        from dpadmm.evaluation.evaluate import TableEvaluation, ask_again
-        from dpadmm.evaluation.text import json_of, text_of
+        from dpadmm.evaluation import evaluate as evaluation
 
-        if settings.earlier is not None:
-            if files:
-                raise InputError("--from reads no data. Leave out the tables.")
-            found = ask_again(model, settings)
-        else:
-            paths = files or []
-            asked = TableEvaluation.of(model, paths, settings, privacy, cells)
-            tables = read_silos(paths, settings.split_by, table, protection=asked.protection)
+        if settings.earlier is not None and files:
+            raise InputError("--from reads no data. Leave out the tables.")
+
+        def show_reading(tables: "Mapping[str, SiloTable]") -> None:
             if not json:
                 print_reading({each.where: each.written for each in tables.values()})
                 if settings.public is None and settings.ledger is None:
                     warn_of_no_ledger()
-            found = asked.run(tables)
-        if settings.plot is not None and found.counts is not None:
-            from dpadmm.evaluation.plot import draw_evaluation  # late: slow to load
 
-            draw_evaluation(found.counts, settings.plot)
+        found = evaluation.evaluate(model, files or [], settings, privacy, cells, table, on_tables=show_reading)
         if json:
             drawn = {"plot": settings.plot and str(settings.plot)} if found.counts is not None else {}
-            print_json({"command": "evaluate"} | json_of(found, settings.threshold) | drawn)
+            print_json({"command": "evaluate"} | evaluation.json_of(found, settings.threshold) | drawn)
         else:
-            print_line(text_of(found, settings.threshold))
+            print_line(evaluation.text_of(found, settings.threshold))
             if settings.plot is not None:
                 print_line(f"Drew {settings.plot}.")
         if found.place is not None and found.wanted is not None and found.place != found.wanted:

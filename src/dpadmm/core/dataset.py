@@ -24,8 +24,8 @@ from dpadmm.problems.streams import SiloStream
 from dpadmm.settings import CellRules
 
 if TYPE_CHECKING:  # they load readers of tables, which arrays do without
+    from dpadmm.data.parquet import StreamedTable
     from dpadmm.data.persons import Persons
-    from dpadmm.data.streamed import StreamedTable
     from dpadmm.data.tables import SiloTable
 
 _FEW_CLASSES = 12  # are named in a message
@@ -210,7 +210,7 @@ class Dataset:
         norm = self.schema.row_norm
         labels = [part.labels for part in self.rows if part.labels is not None]
         if len(labels) < len(self.rows):
-            from dpadmm.data.streamed import LabelUse, ParquetStream, StreamedRows  # late: it reads Parquet
+            from dpadmm.data.parquet import LabelUse, ParquetStream, StreamedRows  # late: it reads Parquet
 
             names = tuple(self.names or (f"silo {i}" for i in range(len(self.rows))))
             nominal = None if self.nominal is None else np.array(self.nominal, dtype=np.int64)

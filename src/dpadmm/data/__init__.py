@@ -13,7 +13,6 @@ _HOMES = {
     "encode_table": "tables",
     "load_breast_cancer": "examples",
     "logistic_table": "examples",
-    "random_control": "examples",
     "random_quadratics": "examples",
 }
 

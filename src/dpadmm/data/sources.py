@@ -11,10 +11,9 @@ import pandas as pd
 
 from dpadmm.checks import nearest, setting, shown
 from dpadmm.data.columns import BinaryLabel, ClassLabel, Label, RealLabel
-from dpadmm.data.parquet import ParquetTable, ThreadWorkers, Workers
+from dpadmm.data.parquet import ParquetTable, StreamedTable, ThreadWorkers, Workers
 from dpadmm.data.reading import check_stored, is_parquet
 from dpadmm.data.schema import Schema, column_of
-from dpadmm.data.streamed import StreamedTable
 from dpadmm.data.tables import SiloTable, check_no_copies, read_silos, silo_names, split_table
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection

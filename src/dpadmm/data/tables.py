@@ -32,7 +32,7 @@ from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
-    from dpadmm.data.streamed import StreamedTable
+    from dpadmm.data.parquet import StreamedTable
 
 _MOST_FINDINGS = 8
 _MOST_ROWS = 3  # whose numbers are told

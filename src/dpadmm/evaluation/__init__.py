@@ -5,13 +5,13 @@ from dpadmm import _offer
 _HOMES = {
     "CalibrationPart": "figures",
     "Confusion": "figures",
-    "PrivateConfusion": "confusion",
-    "PrivateEvaluation": "score_counts",
-    "PrivateScore": "score",
+    "PrivateConfusion": "figures",
+    "PrivateEvaluation": "figures",
+    "PrivateScore": "private",
     "RocCurve": "figures",
-    "private_confusion": "confusion",
-    "private_evaluation": "scored_rows",
-    "private_score": "score",
+    "private_confusion": "private",
+    "private_evaluation": "private",
+    "private_score": "private",
 }
 
 __all__, __getattr__, __dir__ = _offer(__name__, _HOMES)

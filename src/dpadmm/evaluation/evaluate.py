@@ -1,27 +1,37 @@
-"""How good a saved model is on tables: exactly where the data are public, else by noisy figures that are accounted."""
+"""How good a saved model is on tables: exactly where the data are public, else by noisy figures that are accounted.
+
+`evaluate` measures; `text_of` and `json_of` say what was found.
+"""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import Any
 
 import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import setting
+from dpadmm.codec import encode
 from dpadmm.core.dataset import ledger_columns
 from dpadmm.data.persons import Persons
-from dpadmm.data.tables import Screened, SiloTable, check_split
+from dpadmm.data.tables import Screened, SiloTable, check_split, read_silos
 from dpadmm.errors import InputError
 from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.estimators.tables import check_person, persons_of
-from dpadmm.evaluation.confusion import PrivateConfusion, encoded_classes, release_confusion
-from dpadmm.evaluation.release import CountedRows, FigureRequest
-from dpadmm.evaluation.score import release_mean
-from dpadmm.evaluation.score_counts import PrivateEvaluation
-from dpadmm.evaluation.scored_rows import ScoredRows, group_column, release_evaluation
+from dpadmm.evaluation.figures import PrivateConfusion, PrivateEvaluation
+from dpadmm.evaluation.private import (
+    CountedRows,
+    FigureRequest,
+    ScoredRows,
+    encoded_classes,
+    group_column,
+    release_confusion,
+    release_evaluation,
+    release_mean,
+)
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection
@@ -29,10 +39,10 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import log_loss_of
 from dpadmm.problems.silos import stack_rows
 from dpadmm.reporting.files import check_apart, check_writable
-from dpadmm.reporting.measurement import Basis, Measurement, OtherFigure
+from dpadmm.reporting.measurement import DEVIATIONS, Basis, EvaluatedFigure, Measurement, OtherFigure
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.reporting.outcome import now
-from dpadmm.settings import CellRules, EvaluationSettings, Privacy
+from dpadmm.settings import CellRules, EvaluationSettings, Privacy, TableFormat
 
 _DECLARED = {
     "held-out": "Declared by the evaluator: none of these rows was used to train the model.",
@@ -40,6 +50,7 @@ _DECLARED = {
 }
 _OWN_RECORDS = "These records have trained the model, by their ledger: others may be predicted less well."
 _ERROR = "mean absolute error (half ranges)"
+_ANY = TableFormat()
 _MOST_ERROR = 2.0  # of a prediction, where labels are encoded from -1 to 1
 
 
@@ -59,124 +70,128 @@ class Evaluation:
     recorded_in: Path | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableEvaluation:
-    """What is asked about a model and its tables, checked before any row is read. request: None on public data."""
+def evaluate(
+    path: Path,
+    files: Sequence[Path],
+    settings: EvaluationSettings,
+    privacy: Privacy,
+    cells: CellRules,
+    table: TableFormat = _ANY,
+    *,
+    on_tables: Callable[[Mapping[str, SiloTable]], None] = lambda _: None,
+) -> Evaluation:
+    """Measure a model on tables; what could not be answered or written is refused before anything is spent.
 
-    model: ReleasedModel
-    path: Path
-    settings: EvaluationSettings
-    screening: CellRules
-    request: FigureRequest | None
-    protection: Protection
-
-    @classmethod
-    def of(
-        cls, path: Path, files: Sequence[Path], settings: EvaluationSettings, privacy: Privacy, cells: CellRules
-    ) -> Self:
-        """Load the model; refuse what could not be answered or written, before anything is spent."""
-        model, is_private = ReleasedModel.load(path), settings.public is None
+    What was paid for is written before anything else is done with it. on_tables: shows the tables as they were read.
+    """
+    model = ReleasedModel.load(path)
+    if settings.earlier is not None:
+        found = _load_earlier(model, path, settings)
+    else:
         if settings.record:
             check_writable(path, may_replace=True)
         outputs = {"MODEL": path if settings.record else None, "plot": settings.plot, "out": settings.out}
         check_apart(outputs, files if settings.record else [*files, path], settings.ledger)
-        check_questions(model, settings)
+        _check_questions(model, settings)
         check_split(settings.split_by, model.schema)
-        request = None
-        if is_private:
-            ledger = LedgerFile(path=settings.ledger, budget=settings.budget)
-            ledger.check(settings.epsilon or 0.0)
-            has_persons, target = settings.person is not None, Target(settings.epsilon or 0.0, settings.delta or 0.0)
-            if has_persons and model.schema.label.is_real:
-                raise InputError(
-                    f"{setting('person')} is for models of classes. Nothing was spent. Give one row per person."
-                )
-            request = FigureRequest.of(model, target, settings.view, privacy, ledger, has_persons=has_persons)
-            check_person(settings.person, None, request.protection, None, settings.split_by)
-        return cls(
-            model=model,
-            path=path,
-            settings=settings,
-            screening=cells,
-            request=request,
-            protection=Protection(silos_per_person=privacy.silos_per_person or 1)
-            if not request
-            else request.protection,
-        )
-
-    def run(self, tables: Mapping[str, SiloTable]) -> Evaluation:
-        """Measure; what was paid for is written before anything else is done with it."""
-        model, settings, ledger = self.model, self.settings, self.settings.ledger
-        if self.request is None:
-            _check_not_trained_on(model, tables, ledger)
-            measured = public_measurement(model, tables.values(), self.screening, settings.public, settings.declare)
-            found = Evaluation(measurement=measured)
+        request = _request_of(model, settings, privacy) if settings.public is None else None
+        people = request.protection if request else Protection(silos_per_person=privacy.silos_per_person or 1)
+        tables = read_silos(files, settings.split_by, table, protection=people)
+        on_tables(tables)
+        if request is None:
+            _check_not_trained_on(model, tables, settings.ledger)
+            why, declared = settings.public, settings.declare
+            found = Evaluation(measurement=public_measurement(model, tables.values(), cells, why, declared))
         else:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NoLedgerWarning)  # the command has options for it, and says so
-                found = self._private(tables, self.request)
+                found = _measure_privately(model, path, tables, settings, cells, request)
         if settings.record and found.measurement is not None:
             kept = replace(model, measurements=(*model.measurements, found.measurement))
-            found = replace(found, recorded_in=kept.save(self.path))
-        return found
+            found = replace(found, recorded_in=kept.save(path))
+    if settings.plot is not None and found.counts is not None:
+        from dpadmm.evaluation.plot import draw_evaluation  # late: slow to load
 
-    def _private(self, tables: Mapping[str, SiloTable], request: FigureRequest) -> Evaluation:
-        """Read the rows, of persons the first in each silo; record, and draw."""
-        declaration = _trained_on(self.model, self.settings.ledger)
-        persons, counted = None, list(tables.values())
-        if self.settings.person is not None:
-            persons = persons_of(tables, self.settings.person)
-            persons.check_silos(request.protection.silos_per_person)
-            counted = first_of_each(tables, persons)
-        silos = [name for name, table in zip(tables, counted, strict=True) for _ in range(table.rows)]
-        rows = CountedRows(len(silos), silos, lambda _: ledger_columns(tables, persons))
-        kind, counts, matrix, place, wanted = self.model.schema.label, None, None, None, None
-        if has_counts(self.model):
-            parts = [(table.frame, table.where) for table in counted]
-            scored = ScoredRows.of(self.model, parts, self.screening, self.settings.by)
-            counts = release_evaluation(scored, request, rows, request.describe())
-            wanted = self.settings.out or _new_place(self.path)
-            place, found, privacy = counts.save(wanted), accuracy_of(counts), counts.privacy
-        else:
-            read = labelled_rows(self.model, counted, self.screening)
-            answers = self.model.encoded_answers(np.asarray(read.features @ self.model.weights.T))
-            if kind.is_real:
-                errors = np.abs(answers - read.labels)
-                error = release_mean(errors, _MOST_ERROR, request, rows, "the mean absolute error")
-                found, privacy = (OtherFigure(_ERROR, error.value, error.standard_error), ()), error.privacy
-            else:
-                names, answers = tuple(kind.classes), np.where(read.blank, np.nan, answers)
-                matrix = release_confusion(answers, read.labels, encoded_classes(names), names, request, rows)
-                found, privacy = _recalls_of(matrix), matrix.privacy
-        figure, others = found
-        measured = Measurement(
-            score=figure.score,
-            value=figure.value,
-            records=rows.n,
-            on=request.describe(),
-            basis=Basis.ACCOUNTED,
-            epsilon=privacy.epsilon,
-            delta=privacy.delta,
-            time=now(),
-            uncertainty=figure.uncertainty,
-            others=others,
-            declaration=declaration,
-            is_recorded=request.ledger.is_wanted,
-        )
-        return Evaluation(measurement=measured, counts=counts, matrix=matrix, place=place, wanted=wanted)
+        draw_evaluation(found.counts, settings.plot)
+    return found
 
 
-def ask_again(path: Path, settings: EvaluationSettings) -> Evaluation:
+def _request_of(model: ReleasedModel, settings: EvaluationSettings, privacy: Privacy) -> FigureRequest:
+    """Return what noisy figures may spend, and whom they protect."""
+    ledger = LedgerFile(path=settings.ledger, budget=settings.budget)
+    ledger.check(settings.epsilon or 0.0)
+    has_persons, target = settings.person is not None, Target(settings.epsilon or 0.0, settings.delta or 0.0)
+    if has_persons and model.schema.label.is_real:
+        raise InputError(f"{setting('person')} is for models of classes. Nothing was spent. Give one row per person.")
+    request = FigureRequest.of(model, target, settings.view, privacy, ledger, has_persons=has_persons)
+    check_person(settings.person, None, request.protection, None, settings.split_by)
+    return request
+
+
+def _load_earlier(model: ReleasedModel, path: Path, settings: EvaluationSettings) -> Evaluation:
     """Answer from an evaluation that was released before; reads no data and costs nothing."""
     assert settings.earlier is not None
-    model, found = ReleasedModel.load(path), PrivateEvaluation.load(settings.earlier)
+    found = PrivateEvaluation.load(settings.earlier)
     if found.model != model.run:
         raise InputError(
             f"{settings.earlier} is an evaluation of another model, not of {path}. Give the model that was evaluated."
         )
     check_apart({"plot": settings.plot}, [path, settings.earlier])
-    check_questions(model, settings)
+    _check_questions(model, settings)
     return Evaluation(counts=found, place=settings.earlier, wanted=settings.earlier)
+
+
+def _measure_privately(
+    model: ReleasedModel,
+    path: Path,
+    tables: Mapping[str, SiloTable],
+    settings: EvaluationSettings,
+    cells: CellRules,
+    request: FigureRequest,
+) -> Evaluation:
+    """Read the rows, of persons the first in each silo; record, and draw."""
+    declaration = _trained_on(model, settings.ledger)
+    persons, counted = None, list(tables.values())
+    if settings.person is not None:
+        persons = persons_of(tables, settings.person)
+        persons.check_silos(request.protection.silos_per_person)
+        counted = first_of_each(tables, persons)
+    silos = [name for name, table in zip(tables, counted, strict=True) for _ in range(table.rows)]
+    rows = CountedRows(len(silos), silos, lambda _: ledger_columns(tables, persons))
+    kind, counts, matrix, place, wanted = model.schema.label, None, None, None, None
+    if has_counts(model):
+        parts = [(table.frame, table.where) for table in counted]
+        scored = ScoredRows.of(model, parts, cells, settings.by)
+        counts = release_evaluation(scored, request, rows, request.describe())
+        wanted = settings.out or _new_place(path)
+        place, found, privacy = counts.save(wanted), accuracy_of(counts), counts.privacy
+    else:
+        read = labelled_rows(model, counted, cells)
+        answers = model.encoded_answers(np.asarray(read.features @ model.weights.T))
+        if kind.is_real:
+            errors = np.abs(answers - read.labels)
+            error = release_mean(errors, _MOST_ERROR, request, rows, "the mean absolute error")
+            found, privacy = (OtherFigure(_ERROR, error.value, error.standard_error), ()), error.privacy
+        else:
+            names, answers = tuple(kind.classes), np.where(read.blank, np.nan, answers)
+            matrix = release_confusion(answers, read.labels, encoded_classes(names), names, request, rows)
+            found, privacy = _recalls_of(matrix), matrix.privacy
+    figure, others = found
+    measured = Measurement(
+        score=figure.score,
+        value=figure.value,
+        records=rows.n,
+        on=request.describe(),
+        basis=Basis.ACCOUNTED,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        time=now(),
+        uncertainty=figure.uncertainty,
+        others=others,
+        declaration=declaration,
+        is_recorded=request.ledger.is_wanted,
+    )
+    return Evaluation(measurement=measured, counts=counts, matrix=matrix, place=place, wanted=wanted)
 
 
 def has_counts(model: ReleasedModel) -> bool:
@@ -184,7 +199,7 @@ def has_counts(model: ReleasedModel) -> bool:
     return not model.schema.label.is_real and model.n_scores == 1
 
 
-def check_questions(model: ReleasedModel, settings: EvaluationSettings) -> None:
+def _check_questions(model: ReleasedModel, settings: EvaluationSettings) -> None:
     """Refuse what the model cannot answer, and places that cannot be written."""
     strange = settings.stated("threshold", "by", "plot", "out")
     if strange and not has_counts(model):
@@ -329,3 +344,132 @@ def _arrangements(model: ReleasedModel, tables: Mapping[str, SiloTable]) -> Iter
             texts = frame[column].astype(str).str.strip()
             if names <= set(texts):
                 yield {name: SiloTable(frame[texts == name].drop(columns=column), where) for name in names}
+
+
+_HEADER = f"{'':24}{'value':>9}  {'noise interval':>19}  {'population interval':>21}"
+_INTERVALS = (
+    "The noise interval covers the exact figure of these records; the population\n"
+    "interval that of the population they were drawn from (95 % confidence each)."
+)
+
+
+def text_of(found: Evaluation, threshold: float | None) -> str:
+    """Return the figures as text."""
+    measured, parts = found.measurement, []
+    if found.counts is not None:
+        parts = [_counts_text(found.counts, threshold), f"Saved in {found.place}."]
+        parts.append("Further questions to that file are free: use --from.")
+    elif measured is not None:
+        parts = [_measurement_text(measured)]
+    if found.matrix is not None:
+        parts.append(_matrix_text(found.matrix))
+    if measured is not None and measured.epsilon and measured.declaration:
+        parts.append(measured.declaration)
+    return "\n".join(parts)
+
+
+def json_of(found: Evaluation, threshold: float | None) -> dict[str, Any]:
+    """Return what was measured as plain values."""
+    said: dict[str, Any] = {"epsilon": 0.0}
+    if found.measurement is not None:
+        said = {"recorded_in": found.recorded_in and str(found.recorded_in)} | encode(found.measurement)
+    if found.counts is not None:
+        said |= {"evaluation": str(found.place), "figures": figures_json(found.counts, threshold)}
+    if found.matrix is not None:
+        said |= {"classes": found.matrix.classes, "confusion": found.matrix.counts.tolist()}
+    return said
+
+
+def _measurement_text(found: Measurement) -> str:
+    base = "" if found.baseline is None else f"; the best constant prediction has {found.baseline:.4f}"
+    others = "".join(f"; {each}" for each in found.others)
+    cost = f", cost epsilon {found.epsilon:.4g} at delta {found.delta:.3g}" if found.epsilon else ""
+    figure = str(OtherFigure(found.score, found.value, found.uncertainty))
+    noise = " (noise)" if "+-" in figure else ""
+    return f"{figure}{noise} on {found.records} records ({found.on}){base}{others}{cost}."
+
+
+def _matrix_text(matrix: PrivateConfusion) -> str:
+    """Return the matrix as a table: a row for each class, a column for each prediction."""
+    names = [str(each) for each in matrix.classes]
+    wide = max(8, *(len(name) + 2 for name in names))
+    rows = zip(names, matrix.counts.tolist(), strict=True)
+    return "\n".join(
+        [
+            "Records of each class (rows) by prediction (columns), each "
+            f"+- {DEVIATIONS * matrix.noise_std:.0f} by noise (95 %):",
+            " " * wide + "".join(f"{name:>{wide}}" for name in names),
+            *(f"{name:<{wide}}" + "".join(f"{count:>{wide}.0f}" for count in row) for name, row in rows),
+        ]
+    )
+
+
+def _counts_text(found: PrivateEvaluation, threshold: float | None) -> str:
+    """Return the table, group by group, the confusion matrix and the calibration of all records."""
+    said = found.privacy
+    lines = [
+        f"{found.records} {said.protection.counted}{said.protection.counting_note}, "
+        f"cost: epsilon {said.epsilon:.4g} at delta {said.delta:.3g}.",
+        *([f"({found.on})"] if found.on else []),
+        "",
+        _HEADER,
+        *_table(figures_of(found, threshold, None)),
+    ]
+    for group in found.groups:
+        lines += ["", f"{found.by} = {group}", *_table(figures_of(found, threshold, group))]
+    at, (no, yes), what = found.confusion(threshold), found.classes, "score"
+    if found.has_probabilities:
+        what = "probability"
+    lines += ["", f"Predicted {yes!r} above a {what} of {at.threshold:g}, else {no!r} (records)"]
+    for name in ("true_positives", "false_positives", "false_negatives", "true_negatives"):
+        lines.append(f"  {name.replace('_', ' '):22}{_cells(getattr(at, name), 0)}")
+    if found.has_probabilities:
+        lines += ["", "Share of positives by predicted probability"]
+        for part in found.calibration():
+            name = f"{part.low:.3f}-{part.high:.3f}, mean {part.predicted:.3f}"
+            lines.append(f"  {name:22}{_cells(part.observed, 3)[2 if part.observed.is_visible else 0 :]}")
+    return "\n".join([*lines, "", _INTERVALS])
+
+
+def _table(figures: Mapping[str, EvaluatedFigure]) -> list[str]:
+    return [f"  {name:22}{_cells(each) if each.is_determined else f'  {each}'}" for name, each in figures.items()]
+
+
+def _cells(figure: EvaluatedFigure, digits: int = 4) -> str:
+    if not figure.is_visible:
+        return "  not visible above the noise"
+    noise, population = (
+        f"{low:.{digits}f} to {high:.{digits}f}" for low, high in (figure.noise_interval, figure.population_interval)
+    )
+    return f"{figure.value:9.{digits}f}  {noise:>19}  {population:>21}"
+
+
+def figures_of(found: PrivateEvaluation, threshold: float | None, group: str | None) -> dict[str, EvaluatedFigure]:
+    """Return the figures of one group, or of all records, by their names."""
+    at = found.confusion(threshold, group)
+    figures = {"AUC": found.roc_auc(group)}
+    if found.has_probabilities:
+        figures["log-loss"] = found.log_loss(group)
+    for name in ("accuracy", "sensitivity", "specificity", "precision"):
+        figures[f"{name} at {at.threshold:g}"] = getattr(at, name)
+    return figures
+
+
+def figures_json(found: PrivateEvaluation, threshold: float | None) -> dict[str, Any]:
+    """Return every figure with both intervals, of all records and of every group."""
+
+    def one(group: str | None) -> dict[str, Any]:
+        at = found.confusion(threshold, group)
+        counts = {name: each.as_json() for name, each in vars(at).items() if name != "threshold"}
+        said: dict[str, Any] = {
+            "roc_auc": found.roc_auc(group).as_json(),
+            "confusion": {"threshold": at.threshold} | counts,
+        }
+        if found.has_probabilities:
+            said["log_loss"] = found.log_loss(group).as_json()
+            said["calibration"] = [
+                vars(part) | {"observed": part.observed.as_json()} for part in found.calibration(group)
+            ]
+        return said
+
+    return one(None) | {"by": found.by or None, "groups": {group: one(group) for group in found.groups}}

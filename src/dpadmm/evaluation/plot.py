@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpadmm.evaluation.score_counts import PrivateEvaluation
+from dpadmm.evaluation.figures import PrivateEvaluation
 from dpadmm.reporting.figures import BLUE, GREY, blank, save_figure
 from dpadmm.reporting.measurement import DEVIATIONS
 

@@ -12,8 +12,7 @@ from itertools import groupby
 
 import numpy as np
 
-from dpadmm.data.column_statistics import DEVIATIONS, ColumnStatistics, NoisyFigure
-from dpadmm.data.profile import HALVINGS, STEPS
+from dpadmm.data.profile import DEVIATIONS, HALVINGS, STEPS, ColumnStatistics, NoisyFigure
 
 _WIDTH = 176  # pixels for the bins of a number; the template draws them
 _CUT = 2.5  # a bar that is apart and so many times higher than all others is cut

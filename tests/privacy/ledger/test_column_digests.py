@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from dpadmm.data import parquet
-from dpadmm.data.parquet import ParquetTable
+from dpadmm.data.parquet import ParquetTable, StreamedTable
 from dpadmm.data.reading import read_file
-from dpadmm.data.streamed import StreamedTable
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.ledger.fingerprints import column_digest, pieces_of
 

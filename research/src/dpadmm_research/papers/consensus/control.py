@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpadmm.data.examples import ControlProblem, random_control
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.regularisers import Quadratic
+from dpadmm_research.datasets.control import ControlProblem, random_control
 from dpadmm_research.papers.consensus import claims
 from dpadmm_research.papers.consensus.bench import TOLERANCE, Bench
 from dpadmm_research.papers.consensus.expectation import Response

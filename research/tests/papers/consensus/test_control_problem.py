@@ -5,8 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpadmm.data.examples import random_control
 from dpadmm.errors import InputError
+from dpadmm.methods.consensus_dp import ConsensusDPADMM, LinearTermsDiffer
+from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.regularisers import Quadratic
+from dpadmm.testing import LocalEngine, Recording, Stopping
+from dpadmm_research.datasets.control import random_control
 
 
 @pytest.fixture
@@ -144,3 +148,22 @@ def draw(*sizes, **options):
 def test_bad_input_is_refused(problem, make, message):
     with pytest.raises(InputError, match=message):
         make(problem)
+
+
+def test_control_equals_the_direct_solve():
+    control = random_control(60, 6, rng=np.random.default_rng(1))
+    problem = Problem.of(control.agents(), Weighting.EQUAL, Quadratic(*control.regulariser()))
+    rho = float(np.sqrt(np.prod(control.bounds)))
+    exact = LocalEngine(progress=False, threads=1, recording=Recording(every=0), tolerance=1e-11)
+    run = exact.run(ConsensusDPADMM(rho, LinearTermsDiffer(1.0)), problem, Stopping(rounds=400))
+    np.testing.assert_allclose(run.estimate[:, 0], control.solution(), atol=1e-6)
+
+
+def test_the_controllers_cost():
+    control = random_control(2, 3, rng=np.random.default_rng(2))
+    inputs = np.random.default_rng(3).standard_normal((control.dimension, 1))
+    steps = inputs.reshape(3, -1)
+    expected = sum(u @ control.input_cost @ u + control.input_slope @ u for u in steps)
+    g = Quadratic(*control.regulariser())
+    assert g.value(inputs)[0] == pytest.approx(expected, rel=1e-13)
+    assert g.smoothness == pytest.approx(control.regulariser_smoothness, rel=1e-12)
