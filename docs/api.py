@@ -1,11 +1,11 @@
-"""The API page, made from what the rooms list: a section for each, every name once, where it is first listed."""
+"""The API page, made from what the packages list: a section for each, every name once, where it is first listed."""
 
 import inspect
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-ROOMS = [
+PACKAGES = [
     "api",
     "settings",
     "estimators",
@@ -32,34 +32,33 @@ ROOMS = [
     "networks",
     "testing",
 ]
-"""The rooms in the order of the page; a test finds the missing ones."""
+"""The packages in the order of the page; a test finds the missing ones."""
 
 
-def names_of(room: ModuleType) -> list[str]:
-    """Return the names that a room lists; of a module without a list, all public classes and functions in it."""
-    own = (name for name, value in vars(room).items() if getattr(value, "__module__", "") == room.__name__)
-    return list(getattr(room, "__all__", None) or sorted(name for name in own if not name.startswith("_")))
+def names_of(package: ModuleType) -> list[str]:
+    """Return the names that a package lists; of a module without a list, all public classes and functions in it."""
+    own = (name for name, value in vars(package).items() if getattr(value, "__module__", "") == package.__name__)
+    return list(getattr(package, "__all__", None) or sorted(name for name in own if not name.startswith("_")))
 
 
 def path_of(package: str, name: str) -> str:
     """Return where a name is defined, by which the page knows it."""
-    room = import_module(package)
-    value, homes = getattr(room, name), getattr(room, "_HOMES", {})
+    module = import_module(package)
+    value, homes = getattr(module, name), getattr(module, "_HOMES", {})
     if inspect.isclass(value) or inspect.isfunction(value):
         return f"{value.__module__}.{value.__qualname__}"
     return f"{package}.{homes[name]}.{name}" if name in homes else f"{package}.{name}"
 
 
 def listing() -> list[str]:
-    """Return the lines of the page: links for the front door, then room by room."""
+    """Return the lines of the page: links for the top level, then package by package."""
     import dpadmm
 
     classes = [f"[`{name}`][{path_of('dpadmm', name)}]" for name in dpadmm.__all__ if name != "data"]
     lines, shown = ["", f"`dpadmm`: {', '.join(classes)}, and the package [`data`](#dpadmmdata).", ""], set()
-    for room in ROOMS:
-        package = f"dpadmm.{room}"
+    for package in (f"dpadmm.{each}" for each in PACKAGES):
         made = import_module(package)
-        lines += [f"## dpadmm.{room}", "", inspect.getdoc(made) or "", ""]
+        lines += [f"## {package}", "", inspect.getdoc(made) or "", ""]
         paths = {name: path_of(package, name) for name in names_of(made)}
         lines += [f"::: {path}" for name, path in paths.items() if path not in shown]
         elsewhere = [f"[`{name}`][{path}]" for name, path in paths.items() if path in shown]

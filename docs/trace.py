@@ -1,4 +1,4 @@
-"""The way of one fit through the rooms: every module whose functions it calls, in the order of the first call.
+"""The way of one fit through the packages: every module whose functions it calls, in the order of the first call.
 
     python docs/trace.py fit          # `dpadmm fit` on two files
     python docs/trace.py estimator    # PrivateLogisticRegression.fit on two silos
@@ -119,7 +119,7 @@ class Stage(NamedTuple):
 
     title: str
     tag: str
-    rooms: str
+    packages: str
     words: tuple[str, ...]
 
 
@@ -175,19 +175,24 @@ _WIDTH, _LINE, _GAP, _LETTERS = 760, 17, 16, 116
 
 
 def stages(found: list[str]) -> list[list[str]]:
-    """Return the modules of each stage: the one that names the module, else the one that names its room."""
+    """Return the modules of each stage: the one that names the module, else the one that names its package."""
     placed: list[list[str]] = [[] for _ in STAGES]
     for name in found:
-        fits = [(len(room), i) for i, stage in enumerate(STAGES) for room in stage.rooms.split() if _is_in(name, room)]
+        fits = [
+            (len(package), i)
+            for i, stage in enumerate(STAGES)
+            for package in stage.packages.split()
+            if _is_in(name, package)
+        ]
         if fits:
             placed[max(fits)[1]].append(name)
         elif "/" in name and not name.startswith("core/"):
-            raise ValueError(f"{name} has no place in the picture: add its room to a stage")
+            raise ValueError(f"{name} has no place in the picture: add its package to a stage")
     return placed
 
 
-def _is_in(name: str, room: str) -> bool:
-    return name == room or name.startswith(f"{room}/")
+def _is_in(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}/")
 
 
 def picture(found: list[str]) -> str:
@@ -227,15 +232,20 @@ text {{ fill: #222; }}
 
 
 def main() -> None:
-    """Print the modules, the number of each room, and the number of all; or draw them."""
+    """Print the modules, the number of each package, and the number of all; or draw them."""
     if len(sys.argv) != 2 or sys.argv[1] not in (*WAYS, "draw"):
         sys.exit(f"usage: python docs/trace.py {'|'.join(WAYS)}|draw")
     if sys.argv[1] == "draw":
         PICTURE.write_text(picture(trace("masked")))
         return
     found = trace(sys.argv[1])
-    rooms = Counter(name.split("/")[0] for name in found)
-    lines = [*found, "", *(f"{room:12} {number}" for room, number in rooms.items()), f"{'in all':12} {len(found)}"]
+    packages = Counter(name.split("/")[0] for name in found)
+    lines = [
+        *found,
+        "",
+        *(f"{own:12} {number}" for own, number in packages.items()),
+        f"{'in all':12} {len(found)}",
+    ]
     sys.stderr.write("\n".join(lines) + "\n")
 
 

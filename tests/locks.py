@@ -387,7 +387,7 @@ def planned_methods(folder: Path) -> Any:
 # --- commands and pages ----------------------------------------------------------------------------------------------
 
 
-def command(*words: str) -> str:
+def command(*arguments: str) -> str:
     """Run a command in this process; return what it prints."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -395,9 +395,9 @@ def command(*words: str) -> str:
 
         from dpadmm.cli.main import app
 
-    done = CliRunner().invoke(app, list(words), env={"COLUMNS": "300", "TERM": "dumb"})
+    done = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "300", "TERM": "dumb"})
     if done.exit_code != 0:
-        raise RuntimeError(f"dpadmm {' '.join(words)}: {done.output}")
+        raise RuntimeError(f"dpadmm {' '.join(arguments)}: {done.output}")
     return str(done.stdout)
 
 

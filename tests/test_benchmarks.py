@@ -35,7 +35,7 @@ def sets(accuracy):
 def bench(folder: Path, runs: int) -> str:
     """Run the benchmark on the set that comes with scikit-learn; return what it prints."""
     trust = ["--trust", "nobody, no masks", "the coordinator"]
-    words = [
+    arguments = [
         "--sets",
         "breast",
         *trust,
@@ -51,7 +51,7 @@ def bench(folder: Path, runs: int) -> str:
         str(folder),
     ]
     env = {**os.environ, "PYTHONWARNINGS": "error"}
-    done = subprocess.run([sys.executable, SCRIPT, *words], capture_output=True, text=True, timeout=300, env=env)
+    done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -85,7 +85,7 @@ class Mute:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "found"),
     [
         (None, "None"),
         (True, "True"),
@@ -108,8 +108,8 @@ class Mute:
     ],
     ids=range(18),
 )
-def test_messages_show_settings_and_of_data_the_size_alone(value, told):
-    assert checks.shown(value) == told
+def test_messages_show_settings_and_of_data_the_size_alone(value, found):
+    assert checks.shown(value) == found
 
 
 def test_input_errors_are_value_errors_of_this_package():

@@ -84,7 +84,7 @@ class Record:
 
 
 numbers = st.floats(allow_nan=False)
-words = st.text(max_size=5)
+texts = st.text(max_size=5)
 circles = st.builds(Circle, numbers.map(abs))
 shapes = circles | st.builds(Box, st.lists(numbers, max_size=3).map(tuple))
 records = st.builds(
@@ -95,14 +95,14 @@ records = st.builds(
     word=st.sampled_from(["a", "b"]),
     colour=st.sampled_from(Colour),
     data=st.binary(max_size=9),
-    pair=st.tuples(words, numbers),
-    names=st.frozensets(words, max_size=3),
-    weights=st.dictionaries(words, numbers, max_size=3),
+    pair=st.tuples(texts, numbers),
+    names=st.frozensets(texts, max_size=3),
+    weights=st.dictionaries(texts, numbers, max_size=3),
     inner=st.none() | circles,
     either=st.none() | shapes,
-    cell=st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words,
+    cell=st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
     shapes=st.lists(shapes, max_size=3).map(tuple),
-    name=st.builds(Named, words),
+    name=st.builds(Named, texts),
 )
 
 
@@ -131,7 +131,7 @@ def test_a_record_has_its_kind_only_where_there_are_several() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "found"),
     [
         ({"number": "17"}, ".number must be a number, got str."),
         ({"number": True}, ".number must be a number, got bool."),
@@ -165,11 +165,11 @@ def test_a_record_has_its_kind_only_where_there_are_several() -> None:
         ({"more": "17"}, " has unknown fields: 'more'."),
     ],
 )
-def test_what_does_not_fit_is_refused_by_its_place_and_without_its_value(changed: dict[str, Any], told: str) -> None:
+def test_what_does_not_fit_is_refused_by_its_place_and_without_its_value(changed: dict[str, Any], found: str) -> None:
     plain = encode(Record()) | changed
     with pytest.raises(InputError) as refused:
         decode(Record, plain, "The file")
-    assert str(refused.value).startswith(f"The file{told}")
+    assert str(refused.value).startswith(f"The file{found}")
     assert "17" not in str(refused.value)
     assert refused.value.__context__ is None
 
@@ -181,7 +181,7 @@ def test_only_an_object_is_a_record(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "told"),
+    ("record", "message"),
     [
         (Record(number=math.nan), r"^Record\.number must be a number, got NaN"),
         (Record(number="17"), r"^Record\.number must be a number, got str"),  # type: ignore[arg-type]
@@ -190,8 +190,8 @@ def test_only_an_object_is_a_record(value: Any) -> None:
         (Record(shapes=("17",)), r"^Record\.shapes\[0\] must be Circle or Box, got str"),  # type: ignore[arg-type]
     ],
 )
-def test_what_could_not_be_read_back_is_not_written(record: Record, told: str) -> None:
-    with pytest.raises(InputError, match=told) as refused:
+def test_what_could_not_be_read_back_is_not_written(record: Record, message: str) -> None:
+    with pytest.raises(InputError, match=message) as refused:
         encode(record)
     assert "17" not in str(refused.value)
 

@@ -23,7 +23,7 @@ ELSEWHERE = ("make ", "pre-commit ", "pip ")
 # These pages are one session each, run from top to bottom: test_documentation.py and test_quickstart.py in tests/cli,
 # test_commands_page.py in research/tests.
 SESSIONS = ("README.md", "command-line.md", "commands.md", "persons.md", "quickstart.md", "tables.md")
-ROOMS = ("src", "tests", "examples", "benchmarks", "research", "contrib")
+PACKAGES = ("src", "tests", "examples", "benchmarks", "research", "contrib")
 
 
 def blocks(document: Path, language: str) -> list[str]:
@@ -57,9 +57,9 @@ def commands():
 def test_the_commands_of_a_readme_run_in_one_folder(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for line in commands_of(document):
-        words = [found for word in shlex.split(line) for found in (sorted(glob(word)) if "*" in word else [word])]
-        assert words[0] == "dpadmm"
-        result = run(*words[1:])
+        parts = [found for text in shlex.split(line) for found in (sorted(glob(text)) if "*" in text else [text])]
+        assert parts[0] == "dpadmm"
+        result = run(*parts[1:])
         assert result.exit_code == 0, result.output
 
 
@@ -67,13 +67,13 @@ def test_the_commands_of_a_readme_run_in_one_folder(document, tmp_path, monkeypa
 @pytest.mark.parametrize("command", list(commands()))
 def test_commands_run(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(command)
-    assert words[0] == "dpadmm", f"only dpadmm, make and pip commands are shown, got {command!r}"
-    if words[1:] == ["--help"]:  # a process of its own, as a reader starts it
+    parts = shlex.split(command)
+    assert parts[0] == "dpadmm", f"only dpadmm, make and pip commands are shown, got {command!r}"
+    if parts[1:] == ["--help"]:  # a process of its own, as a reader starts it
         done = subprocess.run([Path(sys.executable).parent / "dpadmm", "--help"], capture_output=True, timeout=300)
         assert done.returncode == 0, done.stderr
         return
-    result = run(*words[1:])
+    result = run(*parts[1:])
     assert result.exit_code == 0, result.output
 
 
@@ -83,7 +83,7 @@ def test_there_are_snippets_to_run():
 
 
 def test_no_line_names_a_machine_path():
-    for document in [*DOCUMENTS, *(file for room in ROOMS for file in ROOT.glob(f"{room}/**/*.py"))]:
+    for document in [*DOCUMENTS, *(file for package in PACKAGES for file in ROOT.glob(f"{package}/**/*.py"))]:
         assert not re.search(r"(?<![\w.])/(work|root|home)/\w", document.read_text()), document
 
 

@@ -43,13 +43,13 @@ def environment(**more: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(leads_back)} | more
 
 
-def call(*words: str | Path, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=900, env=environment(**more))
+def call(*arguments: str | Path, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=900, env=environment(**more))
 
 
-def succeed(*words: str | Path, folder: Path, **more: str) -> str:
-    done = call(*words, folder=folder, **more)
-    assert done.returncode == 0, f"{' '.join(map(str, words))}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+def succeed(*arguments: str | Path, folder: Path, **more: str) -> str:
+    done = call(*arguments, folder=folder, **more)
+    assert done.returncode == 0, f"{' '.join(map(str, arguments))}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
 
@@ -65,10 +65,10 @@ class Installed:
         pip = self.venv / "bin" / "pip"
         succeed(pip, "install", "--disable-pip-version-check", *self.pins, what, folder=self.folder)
 
-    def dpadmm(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def dpadmm(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
-        return call(self.venv / "bin" / "dpadmm", *words, folder=self.folder, HOME=str(home), COLUMNS="200")
+        return call(self.venv / "bin" / "dpadmm", *arguments, folder=self.folder, HOME=str(home), COLUMNS="200")
 
     def versions(self) -> dict[str, str]:
         listed = succeed(self.venv / "bin" / "pip", "list", "--format", "json", folder=self.folder)
@@ -131,10 +131,10 @@ def pip_commands() -> list[str]:
 @pytest.mark.parametrize("command", pip_commands())
 def test_the_documented_commands_find_all_they_need(command, checkout, wheel, tmp_path):
     """What is installed is tried below; here the newest packages are looked up, with the extras, and left alone."""
-    _, action, *words = shlex.split(command)
+    _, action, *arguments = shlex.split(command)
     is_wheel = action == "wheel"
     more = ["--wheel-dir", str(tmp_path)] if is_wheel else ["--dry-run", "--ignore-installed"]
-    said = succeed(sys.executable, "-m", "pip", action, *more, *words, folder=checkout)
+    said = succeed(sys.executable, "-m", "pip", action, *more, *arguments, folder=checkout)
     if is_wheel:
         assert wheel.name in (ROOT / "docs" / "index.md").read_text()
     else:
@@ -155,8 +155,8 @@ def test_the_core_brings_no_extra(installed):
 
 
 def test_help_and_version(installed):
-    for words in (["--help"], ["--version"], ["fit", "--help"], ["methods"]):
-        done = installed.dpadmm(*words)
+    for arguments in (["--help"], ["--version"], ["fit", "--help"], ["methods"]):
+        done = installed.dpadmm(*arguments)
         assert done.returncode == 0, done.stderr
         assert done.stdout
         assert done.stderr == ""
@@ -191,9 +191,9 @@ def test_fit_and_predict(installed):
     assert "Did you mean 'logistic'?" in " ".join(misspelt.stderr.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("words", ["federate --local 2", "coordinator init coordinator", "silo show north"])
-def test_federations_say_what_to_install(installed, words):
-    done = installed.dpadmm(*words.split())
+@pytest.mark.parametrize("command", ["federate --local 2", "coordinator init coordinator", "silo show north"])
+def test_federations_say_what_to_install(installed, command):
+    done = installed.dpadmm(*command.split())
     assert done.returncode == 2
     assert "pip install '.[federation]'" in done.stderr
     assert "Traceback" not in done.stderr
@@ -217,8 +217,11 @@ def test_research_and_the_product_install_side_by_side_from_wheels(installed, wh
     succeed(sys.executable, "-m", "pip", "wheel", "--no-deps", "./research", folder=checkout)
     (made,) = checkout.glob("dpadmm_research*.whl")
     installed.install(str(made))
-    for words in ("audit dp-gd --runs 200", "account dp-gd --records 6331 --rounds 40 --noise-std 0.005 --delta 1e-5"):
-        done = installed.dpadmm(*words.split())
+    for command in (
+        "audit dp-gd --runs 200",
+        "account dp-gd --records 6331 --rounds 40 --noise-std 0.005 --delta 1e-5",
+    ):
+        done = installed.dpadmm(*command.split())
         assert done.returncode == 0, done.stderr
 
 

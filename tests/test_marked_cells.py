@@ -305,7 +305,7 @@ def test_a_silo_whose_table_is_changed_shows_nothing(recorder: Recorder) -> None
 
 def test_a_silo_shows_nothing_of_a_step_that_failed() -> None:
     pytest.importorskip("cryptography")
-    from dpadmm.federation.refusal import reason_of
+    from dpadmm.federation.errors import reason_of
 
     assert "ValueError" in reason_of(ValueError(CELL))
     assert marks_in(reason_of(ValueError(CELL))) == []

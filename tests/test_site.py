@@ -21,8 +21,10 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backg
 
 def build(folder: Path, *more: str) -> Path:
     """Build a site as `make docs` does; a warning aborts it."""
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder), *more]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600, env=os.environ | {"CI": "1"})
+    arguments = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder), *more]
+    done = subprocess.run(
+        arguments, cwd=ROOT, capture_output=True, text=True, timeout=600, env=os.environ | {"CI": "1"}
+    )
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -62,7 +64,7 @@ def test_no_page_shows_an_include_that_was_not_made(site):
     assert [page.name for page in pages if "--8" in text_of(page.read_text())] == []
 
 
-def test_the_api_page_has_every_name_that_a_room_lists(site):
+def test_the_api_page_has_every_name_that_a_package_lists(site):
     page = (site / "api.html").read_text()
     listed = runpy.run_path(str(ROOT / "docs" / "api.py"))["listing"]()
     names = [line.removeprefix("::: ") for line in listed if line.startswith("::: ")]
@@ -150,7 +152,7 @@ def test_pages_and_their_tables_fit_the_screen(site, research_site, tab):
     assert heard == []
 
 
-def test_all_pictures_have_words(site, research_site):
+def test_all_pictures_have_texts(site, research_site):
     for page in [*site.glob("**/*.html"), *research_site.glob("**/*.html")]:
         for picture in re.findall(r"<img\b[^>]*>", page.read_text()):
             assert re.search(r'alt="[^"]+"', picture), (page, picture[:80])

@@ -29,6 +29,6 @@ def test_the_picture_is_true_to_the_trace():
     assert trace.PICTURE.read_text() == trace.picture(found), "run `python docs/trace.py draw`"
 
 
-def test_a_room_that_the_picture_does_not_know_is_refused():
+def test_a_package_that_the_picture_does_not_know_is_refused():
     with pytest.raises(ValueError, match=r"new_room/file has no place"):
         trace.stages(["core/loop", "checks", "new_room/file"])

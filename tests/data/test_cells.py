@@ -38,13 +38,13 @@ def test_many_cells_mean_what_each_means_alone(odd, kind, repeats):
     expected = np.array([math.nan if text is None else alone(text) for text in texts])
     np.testing.assert_array_equal(found, expected)
     read = number_cells(pd.Series(texts, dtype=kind), 0.5, -10.0, 10.0)
-    empty = [text is None or text.strip() in cells.EMPTY_WORDS for text in texts]
+    empty = [text is None or text.strip() in cells.EMPTY_TEXTS for text in texts]
     assert read.missing.tolist() == empty
     assert read.strange.tolist() == [not gap and not math.isfinite(n) for gap, n in zip(empty, expected, strict=True)]
     np.testing.assert_array_equal(read.values, np.clip(np.where(np.isfinite(expected), expected, 0.5), -10, 10))
 
 
-def test_types_of_one_column_are_told_apart_where_they_are_mixed():
+def test_types_of_one_column_are_distinguished_where_they_are_mixed():
     mixed = pd.Series([1, True, 1.0, "1", "True", None, pd.Timestamp("2020-01-01")], dtype=object)
     assert listed_cells(mixed, ("1", "True", "2020-01-01")).codes.tolist() == [0, 1, 0, 0, 1, -1, 2]
     days = pd.Series(pd.to_datetime(["2020-01-01", None, "2020-01-02"]))

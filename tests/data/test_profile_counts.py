@@ -154,7 +154,7 @@ def test_where_nothing_stands_out_of_the_noise_the_public_default_stays():
         assert scale == column.usual_scale()
 
 
-def test_a_column_that_is_mostly_zero_keeps_room_for_the_rest():
+def test_a_column_that_is_mostly_zero_keeps_space_for_the_rest():
     """Capital gains: with the deviation of what is visible alone, few large values would drown all other columns."""
     rng = np.random.default_rng(3)
     x = np.where(rng.random(30_000) < 0.92, 0.0, np.minimum(rng.lognormal(4, 1, 30_000), 1000))

@@ -80,7 +80,7 @@ def test_a_table_is_the_same_in_every_dialect(tmp_path_factory, rows, sep, decim
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "description"),
     [
         ("age,sex\n41,F\n", "commas, decimal point, utf-8, header"),
         ("age;sex\n41;F\n", "semicolons, decimal comma or point, utf-8, header"),
@@ -93,10 +93,10 @@ def test_a_table_is_the_same_in_every_dialect(tmp_path_factory, rows, sep, decim
         ("\ufeffage;sex\n41;F\n", "semicolons, decimal comma or point, utf-8, header"),
     ],
 )
-def test_what_is_not_stated_is_in_the_header_line_and_said(tmp_path, text, words):
+def test_what_is_not_stated_is_in_the_header_line_and_said(tmp_path, text, description):
     (tmp_path / "t.csv").write_text(text, encoding="utf-8")
     read = read_file(tmp_path / "t.csv", TableFormat())
-    assert describe_format(read.written) == words
+    assert describe_format(read.written) == description
     again = read_file(tmp_path / "t.csv", read.written)  # as a silo does that keeps it
     pd.testing.assert_frame_equal(read.frame, again.frame)
     assert again.written == read.written
@@ -116,8 +116,8 @@ def test_two_ways_of_reading_are_asked_about(tmp_path, text, option):
     with pytest.raises(InputError, match=option) as refusal:
         read_file(tmp_path / "t.csv")
     assert "1,5" not in str(refusal.value).replace("1.234,5", "")
-    words = {"sep": {"sep": ";"}, "encoding": {"encoding": "latin-1"}}.get(option, {"decimal": ","})
-    assert len(read_file(tmp_path / "t.csv", TableFormat(**words)).frame)
+    options = {"sep": {"sep": ";"}, "encoding": {"encoding": "latin-1"}}.get(option, {"decimal": ","})
+    assert len(read_file(tmp_path / "t.csv", TableFormat(**options)).frame)
 
 
 def test_between_semicolons_every_cell_has_the_mark_that_it_is_written_with(tmp_path):
@@ -148,7 +148,7 @@ def test_quotation_marks_that_could_join_rows_are_refused(tmp_path, row):
     assert read_file(tmp_path / "t.csv").frame["t"].tolist() == ['a "b"\nc', "x ", "y"]
 
 
-def test_words_that_stand_for_empty_cells(tmp_path):
+def test_texts_that_stand_for_empty_cells(tmp_path):
     """None and NA are empty where nothing lists them; a stated word is empty wherever it stands, as text or number."""
     (tmp_path / "t.csv").write_text("kind,n\nNone,1\nNA,-9\n?,-9.0\nF,NA\n")
     listed, plain = Categorical("kind", ("None", "NA", "F")), Categorical("kind", ("F",))
@@ -208,9 +208,9 @@ def test_excel_files(tmp_path):
     bare = read_file(tmp_path / "bare.xlsx", TableFormat(header=False)).frame
     assert bare.columns.tolist() == ["column1", "column2", "column3", "column4"]
     assert bare["column2"].tolist() == [41, 50]
-    with pd.ExcelWriter(tmp_path / "two.xlsx") as book:
-        frame.to_excel(book, sheet_name="a")
-        frame.to_excel(book, sheet_name="b")
+    with pd.ExcelWriter(tmp_path / "two.xlsx") as sheets:
+        frame.to_excel(sheets, sheet_name="a")
+        frame.to_excel(sheets, sheet_name="b")
     with pytest.raises(InputError, match="2 sheets"):
         read_file(tmp_path / "two.xlsx")
     frame.set_axis(["a", "a", "b", "c"], axis=1).to_excel(tmp_path / "twice.xlsx", index=False)

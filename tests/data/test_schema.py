@@ -81,9 +81,9 @@ def test_the_text_of_a_category_counts_before_its_number():
         assert days.read(pd.Series(cells)).codes.tolist() == [1]
 
 
-@pytest.mark.parametrize("word", ["NA", "None", " nan ", "NULL", "", None, np.nan, pd.NaT, pd.NA])
-def test_a_cell_is_empty_alike_in_every_column_unless_its_word_is_listed(word):
-    cells = pd.Series([word, "1"], dtype=object)
+@pytest.mark.parametrize("text", ["NA", "None", " nan ", "NULL", "", None, np.nan, pd.NaT, pd.NA])
+def test_a_cell_is_empty_alike_in_every_column_unless_its_text_is_listed(text):
+    cells = pd.Series([text, "1"], dtype=object)
     for part in (AGE, Categorical("c", (1, 2)), PAY, BinaryLabel("y", ("1",), ("2",)), RealLabel("y", 0, 2)):
         found = part.read(cells)
         assert found.missing.tolist() == [True, False], part
@@ -112,10 +112,10 @@ def test_labels_of_each_kind():
         encode(Schema((AGE,), RealLabel("pay", 0, 2000)), table(pay=[0, 1, 5000]), out_of_range="error")
 
 
-@pytest.mark.parametrize("words", [{"missing": "drop"}, {"unlisted": None}, {"out_of_range": 1}])
-def test_policies_that_do_not_exist_are_refused(words):
-    with pytest.raises(InputError, match=f"{next(iter(words))} must be one of"):
-        CellRules(**words)
+@pytest.mark.parametrize("options", [{"missing": "drop"}, {"unlisted": None}, {"out_of_range": 1}])
+def test_policies_that_do_not_exist_are_refused(options):
+    with pytest.raises(InputError, match=f"{next(iter(options))} must be one of"):
+        CellRules(**options)
 
 
 @pytest.mark.parametrize(

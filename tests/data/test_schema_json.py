@@ -82,7 +82,7 @@ def broken(**changes):
         (broken(format="other"), "not a schema"),
         (broken(version=2), "version 2; this package reads version 1"),
         (broken(label="remove"), "lacks 'label'"),
-        (broken(extra=1), "unknown entries 'extra'"),
+        (broken(extra=1), "has no 'extra'"),
         (broken(columns={}), "'columns' must be a list, got dict"),
         (broken(columns=[]), "at least one column"),
         (broken(columns=["age"]), "column 1: 'kind' must be one of 'numeric', 'categorical'"),

@@ -37,7 +37,7 @@ from dpadmm.problems.streams import GradientSum
 from dpadmm.settings import CellRules
 
 NUMBERS = tuple(Numeric(name, -2, 3) for name in ("x", "y", "z"))
-WORDS = (Categorical("word", ("a", "b", "c")), Categorical("code", (1, 2)))
+CATEGORICAL = (Categorical("word", ("a", "b", "c")), Categorical("code", (1, 2)))
 BINARY = BinaryLabel("sick", ("yes",), ("no",))
 KINDS = ClassLabel("kind", ("p", "q", "r"))
 AMOUNT = RealLabel("amount", -1, 4)
@@ -86,7 +86,7 @@ def in_memory(frames: list[pd.DataFrame], schema: Schema, screening=FILLED) -> D
 @given(
     sizes=st.lists(st.integers(0, 60), max_size=6),
     rows=st.integers(1, 200),
-    columns=st.sampled_from([NUMBERS, (*NUMBERS, *WORDS), WORDS]),
+    columns=st.sampled_from([NUMBERS, (*NUMBERS, *CATEGORICAL), CATEGORICAL]),
     case=st.sampled_from([(BINARY, Logistic()), (KINDS, Softmax(3, 0.6)), (AMOUNT, Huber(0.5))]),
 )
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -212,7 +212,7 @@ def awkward() -> pd.DataFrame:
 )
 def test_awkward_cells_are_reported_as_in_memory(tmp_path, screening):
     path = write_groups(tmp_path / "a.parquet", awkward(), [1, 0, 50, 1, 47])
-    found, schema = streamed([path], (*NUMBERS, *WORDS), screening=screening)
+    found, schema = streamed([path], (*NUMBERS, *CATEGORICAL), screening=screening)
     with pytest.raises(InputError) as ours:
         found.rows[0].check()
     with pytest.raises(InputError) as theirs:
@@ -226,7 +226,7 @@ def test_notes_add_up_and_blank_rows_are_counted_once(tmp_path):
     frame = awkward().assign(x=0.5)
     path = write_groups(tmp_path / "a.parquet", frame, [60])
     for screening in (FILLED, CellRules(missing="blank", unlisted="blank")):
-        found, schema = streamed([path], (*NUMBERS, *WORDS), screening=screening)
+        found, schema = streamed([path], (*NUMBERS, *CATEGORICAL), screening=screening)
         notes = screen_cells(schema, read_file(path).frame, str(path), screening).notes
         assert found.rows[0].check() == notes
         assert notes

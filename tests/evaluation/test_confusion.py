@@ -28,9 +28,9 @@ def trained():
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, (2000, 3))
     y = NAMES[np.digitize(X[:, 0] + 0.2 * rng.standard_normal(2000), (-0.4, 0.1, 0.5))]
-    words = {"feature_bounds": (-1, 1), "classes": NAMES, "multi_class": "softmax", "random_state": 0}
+    options = {"feature_bounds": (-1, 1), "classes": NAMES, "multi_class": "softmax", "random_state": 0}
     with pytest.warns(SimulatedNoiseWarning):
-        model = PrivateLogisticRegression(9.0, 1e-5, **grouped(**words)).fit(X, y)
+        model = PrivateLogisticRegression(9.0, 1e-5, **grouped(**options)).fit(X, y)
     return model, X, y
 
 
@@ -129,9 +129,9 @@ def test_a_table_with_a_schema(monkeypatch, names):
 @pytest.mark.filterwarnings("ignore")
 def test_the_model_that_a_search_has_chosen(trained):
     _, X, y = trained
-    words = {"feature_bounds": (-1, 1), "classes": NAMES, "multi_class": "softmax"}
+    options = {"feature_bounds": (-1, 1), "classes": NAMES, "multi_class": "softmax"}
     search = PrivateSearchCV(
-        PrivateLogisticRegression(9.0, 1e-5, **grouped(random_state=0, **words)), {"alpha": [1e-4, 1e-3]}, compared=1
+        PrivateLogisticRegression(9.0, 1e-5, **grouped(random_state=0, **options)), {"alpha": [1e-4, 1e-3]}, compared=1
     ).fit(X, y)
     assert private_confusion(search, X, y, 1.0, delta=1e-6, random_state=0).accuracy().value > 0.5
 

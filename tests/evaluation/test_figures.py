@@ -143,7 +143,7 @@ def test_population_intervals_cover_the_population(records):
     assert short < stats.binom.ppf(LEVEL, runs, 0.93)
 
 
-def test_groups_are_told_apart_and_add_up(records):
+def test_groups_are_distinguished_and_add_up(records):
     (log_odds, labels), group = records, np.arange(30_000) % 3
     found = evaluation(grouped(log_odds, labels, group, 3), 30_000, by="ward", groups=("a", "b", "c"))
     for place, name in enumerate("abc"):

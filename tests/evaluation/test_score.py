@@ -102,8 +102,8 @@ def test_ledger_records_and_refuses(records, tmp_path):
     path = tmp_path / "book.ledger"
     Ledger.create(path, ledger_data(X, y), Budget(epsilon=1.0, delta=1e-6)).close()
     private_score(Threshold(), X, y, epsilon=0.6, ledger=path)
-    with Ledger.open(path) as book:
-        assert book.statement().spent_epsilon == pytest.approx(0.6, rel=1e-5)
+    with Ledger.open(path) as ledger:
+        assert ledger.statement().spent_epsilon == pytest.approx(0.6, rel=1e-5)
     with pytest.raises(BudgetError):
         private_score(Threshold(), X, y, epsilon=0.6, ledger=path)
 

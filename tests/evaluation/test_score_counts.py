@@ -130,7 +130,7 @@ def test_the_noise_is_that_of_the_certificate_fresh_on_every_count(model):
     assert noise.size - len(np.unique(noise)) < 6  # no draw serves two counts; by chance six do once in 1e15
 
 
-def test_no_count_is_told_as_it_is(model):
+def test_no_count_is_stated_as_it_is(model):
     """Groups, those in none of them, and how many rows were blanked: all of it is counted, and all gets noise."""
     rows, screened = table(300).astype({"age": float}), copy(model)
     rows.loc[:9, "age"] = None
@@ -160,8 +160,8 @@ def test_it_is_recorded_and_a_second_one_beyond_the_budget_is_refused(model, tmp
     rows, place = table(300), tmp_path / "l"
     Ledger.create(place, ledger_data(rows, rows["sick"]), Budget(epsilon=1.0, delta=1e-6)).close()
     private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, ledger=place)
-    with Ledger.open(place) as book:
-        assert book.statement().spent_epsilon == pytest.approx(0.8, rel=1e-5)
+    with Ledger.open(place) as ledger:
+        assert ledger.statement().spent_epsilon == pytest.approx(0.8, rel=1e-5)
     with pytest.raises(BudgetError):
         private_evaluation(model, rows, rows["sick"], 0.8, delta=1e-6, ledger=place)
 
@@ -224,16 +224,16 @@ def test_whoever_has_rows_in_two_silos_is_counted_and_paid_for_in_both(model):
     assert found.privacy.protection == Protection(unit=Unit.PERSON, silos_per_person=2)
 
 
-def test_what_is_told_has_the_shape_that_was_asked_for_whoever_the_records_are(model):
+def test_what_is_stated_has_the_shape_that_was_asked_for_whoever_the_records_are(model):
     """Blanked rows, cells of no listed group and groups nobody is in: none of them is told by leaving its count out."""
     screening = CellRules(missing="blank", unlisted="zero")
     full, odd = table(60).astype({"age": float}), table(60).astype({"age": float})
     odd.loc[0, "age"], odd.loc[1, "ward"] = None, "9"
-    told = set()
+    found = set()
     for rows in (full, odd, full.assign(ward="1"), full[:1]):
         scored = ScoredRows.of(model.released_, [(rows, "X")], screening, "ward")
-        told.add((scored.groups, scored.is_screened, len(scored.counts(np.arange(len(rows)))), scored.histograms))
-    assert told == {(("1", "2", "3", NONE_LISTED), True, 2 * WIDTH * 5 + 1, 8)}
+        found.add((scored.groups, scored.is_screened, len(scored.counts(np.arange(len(rows)))), scored.histograms))
+    assert found == {(("1", "2", "3", NONE_LISTED), True, 2 * WIDTH * 5 + 1, 8)}
     plain = ScoredRows.of(model.released_, [(full.assign(ward="1"), "X")], CellRules(), "ward")
     assert (plain.groups, plain.is_screened) == (("1", "2", "3"), False)
 

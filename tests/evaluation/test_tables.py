@@ -32,8 +32,8 @@ def true_accuracy(study) -> tuple[float, float]:
 
 
 def spent(study) -> float:
-    with Ledger.open(study.ledger) as book:
-        return book.statement().spent_epsilon
+    with Ledger.open(study.ledger) as ledger:
+        return ledger.statement().spent_epsilon
 
 
 def test_public_data_are_measured_exactly(study):
@@ -66,8 +66,8 @@ def test_rows_that_are_stored_centred(study, monkeypatch):
     """Both kinds of figures, of the rows of several tables."""
     read = ReleasedModel.read_rows
 
-    def read_centred(*arguments, **words):
-        found = read(*arguments, **words)
+    def read_centred(*arguments, **options):
+        found = read(*arguments, **options)
         return replace(found, features=centred(as_array(found.features)))
 
     monkeypatch.setattr(ReleasedModel, "read_rows", read_centred)

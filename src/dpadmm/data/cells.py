@@ -25,7 +25,7 @@ Category: TypeAlias = str | int
 Codes: TypeAlias = NDArray[np.intp]
 Mask: TypeAlias = NDArray[np.bool_]
 
-EMPTY_WORDS = frozenset(
+EMPTY_TEXTS = frozenset(
     {
         *("", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NaN", "nan", "-NaN", "-nan"),
         *("None", "NULL", "null", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
@@ -151,13 +151,13 @@ def is_empty(cells: "pd.Series") -> Mask:
     [True, True, False]
     """
     found = _Distinct.of(cells)
-    return found.by_row(_are_words(found.texts()), True)
+    return found.by_row(_are_empty(found.texts()), True)
 
 
-def _are_words(texts: Sequence[str], listed: Collection[str] = ()) -> Mask:
+def _are_empty(texts: Sequence[str], listed: Collection[str] = ()) -> Mask:
     """Return which texts stand for an empty cell; a listed category does not."""
-    words = EMPTY_WORDS.difference(listed)
-    return np.array([text in words for text in texts], dtype=bool)
+    empty = EMPTY_TEXTS.difference(listed)
+    return np.array([text in empty for text in texts], dtype=bool)
 
 
 def _number_of(cell: Any) -> float:
@@ -188,15 +188,15 @@ def number_cells(cells: "pd.Series", usual: float, lower: float, upper: float) -
         return _stored_numbers(cells.to_numpy().astype(np.float64, copy=False), usual, lower, upper)
     found = _Distinct.of(cells)
     numbers = found.numbers()
-    is_word = np.isnan(numbers)  # as is every word for an empty cell
-    is_word[is_word] = _are_words(found.texts(is_word))
-    is_strange = ~np.isfinite(numbers) & ~is_word
-    numbers = np.where(is_word | is_strange, usual, numbers)
+    is_empty_text = np.isnan(numbers)  # as is every text that stands for an empty cell
+    is_empty_text[is_empty_text] = _are_empty(found.texts(is_empty_text))
+    is_strange = ~np.isfinite(numbers) & ~is_empty_text
+    numbers = np.where(is_empty_text | is_strange, usual, numbers)
     is_outside = (numbers < lower) | (numbers > upper)
     return Cells(
         codes=np.broadcast_to(np.intp(0), len(cells)),
         values=found.by_row(np.clip(numbers, lower, upper), usual),
-        missing=found.rows_with(is_word, absent=True),
+        missing=found.rows_with(is_empty_text, absent=True),
         unlisted=np.broadcast_to(np.False_, len(cells)),
         outside=found.rows_with(is_outside),
         strange=found.rows_with(is_strange),
@@ -204,7 +204,7 @@ def number_cells(cells: "pd.Series", usual: float, lower: float, upper: float) -
 
 
 def _stored_numbers(numbers: Floats, usual: float, lower: float, upper: float) -> Cells:
-    """Return numbers that are stored as such, of which none says anything in words."""
+    """Return numbers that are stored as such, of which none is a text."""
     missing, strange = np.isnan(numbers), np.isinf(numbers)
     if missing.any() or strange.any():
         numbers = np.where(missing | strange, usual, numbers)
@@ -227,14 +227,14 @@ def listed_cells(cells: "pd.Series", categories: Sequence[Category | float]) -> 
     if by_number and (codes < 0).any():
         loose = np.array([by_number.get(number, -1) for number in found.numbers().tolist()], dtype=np.intp)
         codes = np.where(codes < 0, loose, codes)
-    is_word = _are_words(texts, by_text)
-    codes[is_word] = -1
+    is_empty_text = _are_empty(texts, by_text)
+    codes[is_empty_text] = -1
     none = np.broadcast_to(np.False_, len(cells))
     return Cells(
         codes=found.by_row(codes, -1),
         values=np.broadcast_to(1.0, len(cells)),
-        missing=found.rows_with(is_word, absent=True),
-        unlisted=found.rows_with((codes < 0) & ~is_word),
+        missing=found.rows_with(is_empty_text, absent=True),
+        unlisted=found.rows_with((codes < 0) & ~is_empty_text),
         outside=none,
         strange=none,
     )

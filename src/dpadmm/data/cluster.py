@@ -44,7 +44,7 @@ _CONNECT = 10.0  # seconds for a scheduler to answer, and for a first worker to 
 _LOOK = 5.0  # seconds between looks whether there is still somebody at work
 _MOST_ALONE = 60.0  # seconds without any worker: a supervisor would have started one again
 _CHATTY = ("asyncio", "distributed.client", "distributed.comm", "distributed.core", "tornado.application")
-_MOST_TOLD = 3  # workers that are named in an error
+_MOST_NAMED = 3  # workers that are named in an error
 
 _DECISIVE = ("numba", "numpy", "pandas", "pyarrow", "scipy")
 
@@ -76,14 +76,14 @@ def versions() -> Versions:
 
 
 def describe_difference(here: Versions, there: Versions) -> str:
-    """Return in words what is not the same there, '' if everything is."""
+    """Describe what is not the same there, '' if everything is."""
     found = dict(there)
     pairs = [(name, own, found.get(name, "missing")) for name, own in here]
     return ", ".join(f"{name} {other} instead of {own}" for name, own, other in pairs if own != other)
 
 
 def find_changed_files(files: Sequence[tuple[Path, FileStamp]]) -> list[str]:
-    """Return in words which of these files are not here, or not the same here."""
+    """Describe which of these files are not here, or not the same here."""
     found = []
     for path, stamp in files:
         try:
@@ -246,7 +246,7 @@ class DaskWorkers:
 
     @contextmanager
     def _reword_errors(self) -> Iterator[None]:
-        """Say what happened to the cluster in words of ours."""
+        """Say what happened to the cluster, without Dask's own texts."""
         try:
             if self.client.status == "closed":
                 raise ClosedClientError
@@ -291,10 +291,10 @@ def connect(cluster: Any) -> Iterator[DaskWorkers]:
 class _Caller(Client):  # type: ignore[misc]
     """Dask leaves a client open that fails to connect by anything but an `OSError`, and waits for it at the end."""
 
-    def start(self, **words: Any) -> None:
+    def start(self, **options: Any) -> None:
         """Connect, or close."""
         try:
-            super().start(**words)
+            super().start(**options)
         except Exception:
             self.close()
             raise
@@ -314,7 +314,7 @@ def _client(address: str) -> Client:
 
 @contextmanager
 def _silence_dask() -> Iterator[None]:
-    """Keep Dask from telling of a lost connection of ours in tracebacks; it is told once, in an error."""
+    """Keep Dask from telling of a lost connection of ours in tracebacks; it is reported once, in an error."""
     loggers = [logging.getLogger(name) for name in _CHATTY]
     levels = [each.level for each in loggers]
     for each in loggers:
@@ -346,7 +346,7 @@ def _is_local(host: str) -> bool:
 
 
 def _describe_other(found: Any) -> str:
-    """Return in words what a machine has that differs; whatever it raises, it has no such dpadmm."""
+    """Describe what a machine has that differs; whatever it raises, it has no such dpadmm."""
     if isinstance(found, Exception):
         return f"cannot load this version of dpadmm ({type(found).__name__})"
     other = describe_difference(versions(), found)
@@ -355,5 +355,5 @@ def _describe_other(found: Any) -> str:
 
 def _refuse(faults: Sequence[str], advice: str) -> None:
     if faults:
-        more = f"; and {len(faults) - _MOST_TOLD} more" if len(faults) > _MOST_TOLD else ""
-        raise InputError(f"{'; '.join(faults[:_MOST_TOLD])}{more}. {advice}")
+        more = f"; and {len(faults) - _MOST_NAMED} more" if len(faults) > _MOST_NAMED else ""
+        raise InputError(f"{'; '.join(faults[:_MOST_NAMED])}{more}. {advice}")

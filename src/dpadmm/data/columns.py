@@ -39,7 +39,55 @@ class ColumnScale:
 
 
 @dataclass(frozen=True)
-class Numeric:
+class _Named:
+    """What columns and labels share: a name, without spaces around as is done with those of a table."""
+
+    name: str
+    allowed: ClassVar[Any] = ""
+    """What cells may be, as text."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no name."""
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InputError(f"A column or label must have a name (non-empty text), got {shown(self.name)}.")
+        object.__setattr__(self, "name", self.name.strip())
+
+    def describe(self) -> str:
+        """Say the name and what is allowed."""
+        return f"{self.name}: one of {self.allowed}"
+
+
+@dataclass(frozen=True)
+class _Range(_Named):
+    """A number with public bounds."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        """Make the bounds floats if they and their distance are finite and `lower < upper`."""
+        super().__post_init__()
+        name, lower, upper = self.name, self.lower, self.upper
+        low, high = checks.finite(f"lower of {name!r}", lower), checks.finite(f"upper of {name!r}", upper)
+        if not low < high:
+            raise InputError(
+                f"{name!r}: lower must be less than upper, got lower={shown(lower)}, upper={shown(upper)}."
+            )
+        if not math.isfinite(high - low):
+            raise InputError(
+                f"{name!r}: upper - lower is too large for a number. Give bounds that are closer together."
+            )
+        object.__setattr__(self, "lower", low)
+        object.__setattr__(self, "upper", high)
+
+    @property
+    def allowed(self) -> str:
+        """The range."""
+        return f"{self.lower:g} to {self.upper:g}"
+
+
+@dataclass(frozen=True)
+class Numeric(_Range):
     """A number with public bounds.
 
     The bounds are knowledge about the world (an age lies between 0 and 120), never the extremes of the data:
@@ -54,16 +102,12 @@ class Numeric:
     ((30.0,), (50.0,))
     """
 
-    name: str
-    lower: float
-    upper: float
     typical: float | None = None
     kind: ClassVar[str] = "numeric"
 
     def __post_init__(self) -> None:
         """Refuse empty or endless ranges."""
-        _check_name("A column", self)
-        _check_bounds(self)
+        super().__post_init__()
         if self.typical is not None:
             typical = checks.finite(f"typical of {self.name!r}", self.typical)
             if not self.lower <= typical <= self.upper:
@@ -74,11 +118,6 @@ class Numeric:
     def feature_names(self) -> tuple[str, ...]:
         """One feature, named as the column."""
         return (self.name,)
-
-    @property
-    def allowed(self) -> str:
-        """The range."""
-        return f"{self.lower:g} to {self.upper:g}"
 
     def read(self, cells: "pd.Series") -> Cells:
         """Return the numbers, moved within the public bounds."""
@@ -128,7 +167,7 @@ class AnyNumber(Numeric):
 
     def __post_init__(self) -> None:
         """Refuse a column without a name."""
-        _check_name("A column", self)
+        _Named.__post_init__(self)
 
     def usual_scale(self) -> ColumnScale:
         """Refuse: a scale follows from bounds."""
@@ -142,7 +181,7 @@ class AnyNumber(Numeric):
 
 
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(_Named):
     """One of a public list of categories, encoded one-hot: one feature per category, in the order given.
 
     Categories are all text or all whole numbers. A cell is a category if it is the same text or, where no other
@@ -155,13 +194,12 @@ class Categorical:
     [1, 0, 1, -1]
     """
 
-    name: str
     categories: tuple[Category, ...]
     kind: ClassVar[str] = "categorical"
 
     def __post_init__(self) -> None:
         """Refuse empty, repeated or mixed lists."""
-        _check_name("A column", self)
+        super().__post_init__()
         object.__setattr__(self, "categories", _checked_categories(self.name, self.categories))
 
     @property
@@ -192,13 +230,9 @@ class Categorical:
         """Indicators as they are."""
         return self.scale_at((0.0,) * len(self.categories))
 
-    def describe(self) -> str:
-        """Say the list."""
-        return f"{self.name}: one of {self.allowed}"
-
 
 @dataclass(frozen=True)
-class BinaryLabel:
+class BinaryLabel(_Named):
     """Two classes by listed values: +1 for a value in `positive`, -1 for one in `negative`.
 
     >>> label = BinaryLabel("income", positive=(">50K",), negative=("<=50K",))
@@ -207,7 +241,6 @@ class BinaryLabel:
     ([1.0, -1.0], ('<=50K', '>50K'))
     """
 
-    name: str
     positive: tuple[Category, ...]
     negative: tuple[Category, ...]
     kind: ClassVar[str] = "binary"
@@ -215,7 +248,7 @@ class BinaryLabel:
 
     def __post_init__(self) -> None:
         """Refuse empty or overlapping classes."""
-        _check_name("A label", self)
+        super().__post_init__()
         positive = _checked_categories(f"{self.name} (positive)", self.positive)
         negative = _checked_categories(f"{self.name} (negative)", self.negative)
         _checked_categories(f"{self.name} (positive and negative)", positive + negative)
@@ -243,7 +276,7 @@ class BinaryLabel:
 
 
 @dataclass(frozen=True)
-class ClassLabel:
+class ClassLabel(_Named):
     """One of three classes or more, listed in public: the number of the class, from 0.
 
     >>> import pandas as pd
@@ -251,14 +284,13 @@ class ClassLabel:
     [2.0, 0.0]
     """
 
-    name: str
     classes: tuple[Category, ...]
     kind: ClassVar[str] = "classes"
     is_real: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse fewer than three classes, or equal ones."""
-        _check_name("A label", self)
+        super().__post_init__()
         object.__setattr__(self, "classes", _checked_categories(self.name, self.classes))
         if len(self.classes) < 3:
             raise InputError(f"{self.name!r}: list three classes or more; for two there is the kind 'binary'.")
@@ -273,31 +305,26 @@ class ClassLabel:
         found = listed_cells(cells, self.classes)
         return replace(found, values=np.maximum(found.codes, 0).astype(np.float64))
 
-    def describe(self) -> str:
-        """Say the classes."""
-        return f"{self.name}: one of {self.allowed}"
-
 
 @dataclass(frozen=True)
-class ArrayLabel:
-    """The classes of an array, two or more: words, numbers or truth values, which predictions give back as they are.
+class ArrayLabel(_Named):
+    """The classes of an array, two or more: texts, numbers or truth values, which predictions give back as they are.
 
     >>> import pandas as pd
     >>> ArrayLabel("label", (False, True)).read(pd.Series([True, False])).values.tolist()
     [1.0, -1.0]
     """
 
-    name: str
     classes: tuple[str | bool | int | float, ...]
     kind: ClassVar[str] = "array classes"
     is_real: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse what is no list of classes."""
-        _check_name("A label", self)
+        super().__post_init__()
         object.__setattr__(self, "classes", tuple(self.classes))
         if len(self.classes) < 2 or not all(isinstance(each, str | bool | int | float) for each in self.classes):
-            raise InputError(f"{self.name!r}: list at least 2 classes, words, numbers or truth values.")
+            raise InputError(f"{self.name!r}: list at least 2 classes: texts, numbers or truth values.")
 
     @property
     def allowed(self) -> str:
@@ -310,13 +337,9 @@ class ArrayLabel:
         numbers = np.maximum(found.codes, 0).astype(np.float64)
         return replace(found, values=2 * numbers - 1 if len(self.classes) == 2 else numbers)
 
-    def describe(self) -> str:
-        """Say the classes."""
-        return f"{self.name}: one of {self.allowed}"
-
 
 @dataclass(frozen=True)
-class ThresholdLabel:
+class ThresholdLabel(_Named):
     """Two classes by a public threshold: +1 above it, -1 at or below.
 
     >>> import pandas as pd
@@ -324,25 +347,20 @@ class ThresholdLabel:
     [-1.0, 1.0]
     """
 
-    name: str
     threshold: float
     kind: ClassVar[str] = "threshold"
+    allowed: ClassVar[str] = "a number"
     is_real: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse thresholds that are no numbers."""
-        _check_name("A label", self)
+        super().__post_init__()
         object.__setattr__(self, "threshold", checks.finite(f"threshold of {self.name!r}", self.threshold))
 
     @property
     def classes(self) -> tuple[Category, ...]:
         """On which side of the threshold."""
         return f"at most {self.threshold:g}", f"above {self.threshold:g}"
-
-    @property
-    def allowed(self) -> str:
-        """Any number."""
-        return "a number"
 
     def read(self, cells: "pd.Series") -> Cells:
         """Return -1 or +1 per row."""
@@ -355,7 +373,7 @@ class ThresholdLabel:
 
 
 @dataclass(frozen=True)
-class RealLabel:
+class RealLabel(_Range):
     """A bounded target for regression, mapped from [lower, upper] onto [-1, 1]; `decode` maps back.
 
     >>> label = RealLabel("price", 0, 200)
@@ -365,17 +383,9 @@ class RealLabel:
     ([-0.5, 1.0], [False, True], [50.0, 200.0])
     """
 
-    name: str
-    lower: float
-    upper: float
     kind: ClassVar[str] = "real"
     is_real: ClassVar[bool] = True
     classes: ClassVar[tuple[Category, ...]] = ()
-
-    def __post_init__(self) -> None:
-        """Refuse empty or endless ranges."""
-        _check_name("A label", self)
-        _check_bounds(self)
 
     @property
     def half_width(self) -> float:
@@ -386,11 +396,6 @@ class RealLabel:
     def middle(self) -> float:
         """The middle of the range."""
         return self.lower + self.half_width
-
-    @property
-    def allowed(self) -> str:
-        """The range."""
-        return f"{self.lower:g} to {self.upper:g}"
 
     def read(self, cells: "pd.Series") -> Cells:
         """Return numbers in [-1, 1]."""
@@ -423,25 +428,6 @@ def record_of(part: Column | Label) -> dict[str, Any]:
     values = {each.name: getattr(part, each.name) for each in fields(part) if each.init}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     return {"kind": part.kind} | {name: value for name, value in plain.items() if value is not None}
-
-
-def _check_name(what: str, part: "Column | Label") -> None:
-    """Take the spaces around a name away, as is done with those of a table; refuse what is none."""
-    if not isinstance(part.name, str) or not part.name.strip():
-        raise InputError(f"{what} must have a name (non-empty text), got {shown(part.name)}.")
-    object.__setattr__(part, "name", part.name.strip())
-
-
-def _check_bounds(part: Numeric | RealLabel) -> None:
-    """Make the bounds floats if they and their distance are finite and `lower < upper`."""
-    name, lower, upper = part.name, part.lower, part.upper
-    low, high = checks.finite(f"lower of {name!r}", lower), checks.finite(f"upper of {name!r}", upper)
-    if not low < high:
-        raise InputError(f"{name!r}: lower must be less than upper, got lower={shown(lower)}, upper={shown(upper)}.")
-    if not math.isfinite(high - low):
-        raise InputError(f"{name!r}: upper - lower is too large for a number. Give bounds that are closer together.")
-    object.__setattr__(part, "lower", low)
-    object.__setattr__(part, "upper", high)
 
 
 def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category, ...]:
@@ -501,5 +487,5 @@ def weights_by_class(labels: Floats, shares: Sequence[float]) -> Floats:
 
 def describe_class_weights(classes: Sequence[Any], weights: Sequence[float]) -> str:
     """Say what a record of each class counts, as statements and terms do."""
-    told = ", ".join(f"{each}: {number:g}" for each, number in zip(classes, weights, strict=True))
-    return f"records are weighted by their class ({told}); these weights are public and were not taken from the data"
+    listed = ", ".join(f"{each}: {number:g}" for each, number in zip(classes, weights, strict=True))
+    return f"records are weighted by their class ({listed}); these weights are public and were not taken from the data"

@@ -36,7 +36,7 @@ class ColumnType(Enum):
 
 
 class TargetKind(Enum):
-    """What is to be predicted, in the words of `dpadmm schema init --predict`."""
+    """What is to be predicted, as in `dpadmm schema init --predict`."""
 
     TWO = "classes"
     SEVERAL = "several-classes"
@@ -134,7 +134,7 @@ def _check_header(where: str, frame: pd.DataFrame) -> None:
     """Refuse names that look like a record, before they are written to where names are public.
 
     What begins with a digit, numbers, dates, empty names and names that are also values of their own column are no
-    names. A record of rare words alone cannot be told from a header, so whoever writes names down also asks for one
+    names. A record of rare texts alone looks like a header, so whoever writes names down also asks for one
     that the user knows.
     """
     names = list(frame.columns)

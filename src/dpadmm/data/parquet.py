@@ -120,7 +120,7 @@ class TablePart:
             try:
                 stored = next(batches, None)
             except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError):
-                self.check()  # the reader's own words may quote cells
+                self.check()  # the reader's own text may quote cells
                 raise_alone(InputError(f"{self.path} cannot be read as Parquet: it is damaged. Write it again."))
             if stored is None:
                 break

@@ -145,7 +145,7 @@ class EncodedTable:
 
     Parameters
     ----------
-    name, description, origin: what it is, in words, and where it comes from, with its licence.
+    name, description, origin: what it is, and where it comes from, with its licence.
     features: (n, d) dense or CSR, rows of norm at most `row_norm`; labels: (n,).
     row_norm: the public bound the rows keep.
     schema: the public schema that encoded the rows, without an intercept; None for synthetic features.

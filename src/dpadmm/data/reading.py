@@ -49,7 +49,7 @@ def is_text_file(path: str | Path) -> bool:
 
 
 def describe_format(written: TableFormat) -> str:
-    """Say in words how a file is read.
+    """Say how a file is read.
 
     >>> describe_format(TableFormat(sep="tab", na_values=["?"]))
     "tabs, header, '?' for a missing value"
@@ -83,9 +83,9 @@ def _separator(path: Path, text: str) -> str:
     """Return what separates the cells of the header line."""
     found = [sep for sep in _SEPARATORS if _header_cells(text[:_HEAD], sep) > 1]
     if len(found) > 1:
-        words = " or ".join(_SEPARATORS[sep] for sep in found)
+        candidates = " or ".join(_SEPARATORS[sep] for sep in found)
         raise InputError(
-            f"{path}: its first line could be cells between {words}. Say which with {setting('sep')}, for "
+            f"{path}: its first line could be cells between {candidates}. Say which with {setting('sep')}, for "
             f"instance {setting('sep', 'tab' if found[0] == chr(9) else found[0])}."
         )
     return found[0] if found else ","
@@ -226,9 +226,9 @@ def may_lack_header(path: str | Path) -> bool:
 
 
 def check_stored(path: Path, asked: TableFormat) -> None:
-    """Refuse words about text for a file that knows its cells."""
-    words = {"sep": asked.sep, "decimal": asked.decimal, "encoding": asked.encoding}
-    given = [setting(name) for name, value in words.items() if value is not None]
+    """Refuse settings of text for a file that knows its cells."""
+    text_settings = {"sep": asked.sep, "decimal": asked.decimal, "encoding": asked.encoding}
+    given = [setting(name) for name, value in text_settings.items() if value is not None]
     if not asked.has_header and not may_lack_header(path):
         given.append(setting("header", False))
     if given:
@@ -239,9 +239,9 @@ def _read_text(path: Path, asked: TableFormat) -> tuple[pd.DataFrame, TableForma
     """Return a text file's cells, numbers with a decimal point, and how they were written."""
     text, written = call_reader(path, "text", lambda: read_text(path, asked))
 
-    def read(**words: Any) -> pd.DataFrame:
+    def read(**options: Any) -> pd.DataFrame:
         lines = io.StringIO(text, newline="")
-        return call_reader(path, "text", lambda: pd.read_csv(lines, sep=written.sep, **_AS_TEXT, **words))
+        return call_reader(path, "text", lambda: pd.read_csv(lines, sep=written.sep, **_AS_TEXT, **options))
 
     first = read(header=None, nrows=1)
     names = name_columns(str(path), first.iloc[0] if written.has_header else numbered_names(first.shape[1]))
@@ -289,9 +289,9 @@ def _read_arrow(path: Path) -> pd.DataFrame:
 
 def _read_excel(path: Path, has_header: bool) -> pd.DataFrame:
     """Return the one sheet that holds something; names are taken from its first row, as they stand there."""
-    words: dict[str, Any] = {"dtype": object, "keep_default_na": False, "na_values": [""]}
+    options: dict[str, Any] = {"dtype": object, "keep_default_na": False, "na_values": [""]}
     try:
-        sheets = call_reader(path, "Excel", lambda: pd.read_excel(path, sheet_name=None, header=None, **words))
+        sheets = call_reader(path, "Excel", lambda: pd.read_excel(path, sheet_name=None, header=None, **options))
     except ImportError:
         raise_alone(
             InputError(

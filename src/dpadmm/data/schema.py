@@ -4,7 +4,7 @@ import hashlib
 import inspect
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -174,7 +174,7 @@ class Schema:
         return replace(made, radius=made.share)
 
     def describe(self) -> str:
-        """Say in words, line by line, what the schema allows."""
+        """Say, line by line, what the schema allows."""
         lines = [column.describe() for column in self.columns]
         intercept = "without an intercept" if self.constant is None else "with an intercept"
         norm = f"row norm at most {self.row_norm:g}, {intercept}"
@@ -313,16 +313,18 @@ def _check_record(record: Any, origin: str) -> None:
             "the column:"
         )
         raise InputError("\n".join([head, *(f"{sentence}." for sentence in left)]))
-    lacking = [key for key in ("row_norm", "label", "columns") if key not in record]
-    if lacking:
-        raise InputError(f"{origin} lacks {', '.join(map(repr, lacking))}. Add what is missing.")
-    strange = sorted(set(record) - _KEYS)
-    if strange:
-        raise InputError(
-            f"{origin} has unknown entries {', '.join(map(repr, strange))}. Remove them.{nearest(strange[0], _KEYS)}"
-        )
+    _check_keys(origin, record, needed=("row_norm", "label", "columns"), known=_KEYS)
     if not isinstance(record["columns"], list):
         raise InputError(f"{origin}: 'columns' must be a list, got {type(record['columns']).__name__}.")
+
+
+def _check_keys(where: str, record: Mapping[str, Any], needed: Collection[str], known: Collection[str]) -> None:
+    lacking = [key for key in needed if key not in record]
+    if lacking:
+        raise InputError(f"{where} lacks {', '.join(map(repr, lacking))}. Add what is missing.")
+    strange = [key for key in record if key not in known]
+    if strange:
+        raise InputError(f"{where} has no {', '.join(map(shown, strange))}. Remove it.{nearest(strange[0], known)}")
 
 
 def _called(record: Any, place: int) -> str:
@@ -339,12 +341,8 @@ def _build(where: str, record: Any, kinds: dict[str, Callable[..., T]]) -> T:
         )
     fields = {key: value for key, value in record.items() if key != "kind"}
     known = inspect.signature(kinds[kind]).parameters
-    lacking = [key for key, each in known.items() if each.default is each.empty and key not in fields]
-    if lacking:
-        raise InputError(f"{where}: kind {kind!r} lacks {', '.join(map(repr, lacking))}. Add it.")
-    strange = [key for key in fields if key not in known]
-    if strange:
-        raise InputError(f"{where}: kind {kind!r} has no {', '.join(map(shown, strange))}. Remove it.")
+    needed = [key for key, each in known.items() if each.default is each.empty]
+    _check_keys(f"{where}: kind {kind!r}", fields, needed, known)
     try:
         return kinds[kind](**fields)
     except TypeError as problem:

@@ -14,7 +14,7 @@ from dpadmm.data.columns import BinaryLabel, ClassLabel, Label, RealLabel
 from dpadmm.data.parquet import ParquetTable, StreamedTable, ThreadWorkers, Workers
 from dpadmm.data.reading import check_stored, is_parquet
 from dpadmm.data.schema import Schema, column_of
-from dpadmm.data.tables import SiloTable, check_no_copies, read_silos, silo_names, split_table
+from dpadmm.data.tables import SiloTable, arrange_silos, check_no_copies, read_silos, silo_names
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection
 from dpadmm.settings import TableOptions
@@ -56,15 +56,8 @@ def read_tables(
         raise InputError("Data frames are in memory, so they cannot be streamed. Give paths of Parquet files.")
     names = names or ([f"table {i}" for i in range(1, len(given) + 1)] if len(given) > 1 else ["table"])
     frames = {name: each.reset_index(drop=True) for name, each in zip(names, given, strict=True)}
-    if split_by is None:
-        tables = {name: SiloTable(frame, name) for name, frame in frames.items()}
-        check_no_copies(tables, protection)
-        return tables
-    if len(frames) != 1:
-        raise InputError(f"{setting('split_by')} takes one table, got {len(frames)}. Without it, each is a silo.")
-    [(where, whole)] = frames.items()
-    parts = split_table(whole, split_by, where)
-    return {name: SiloTable(part.drop(columns=split_by), where) for name, part in parts.items()}
+    tables = {name: SiloTable(frame, name) for name, frame in frames.items()}
+    return arrange_silos(tables, split_by, protection=protection)
 
 
 def read_files(

@@ -8,7 +8,7 @@ may be a record.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpadmm.checks import plural, setting
-from dpadmm.data.cells import EMPTY_WORDS, Cells, Mask, is_empty, written
+from dpadmm.data.cells import EMPTY_TEXTS, Cells, Mask, is_empty, written
 from dpadmm.data.columns import Column, Label
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dpadmm.data.parquet import StreamedTable
 
 _MOST_FINDINGS = 8
-_MOST_ROWS = 3  # whose numbers are told
+_MOST_ROWS = 3  # whose numbers are named
 _ANY, _STRICT = TableFormat(), CellRules()
 
 
@@ -78,7 +78,7 @@ class ScreenedCells:
 
 
 class Awkward(IntEnum):
-    """What may be wrong with a cell, in the order in which it is told."""
+    """What may be wrong with a cell, in the order in which it is reported."""
 
     NO_NUMBER = 0
     EMPTY = 1
@@ -349,12 +349,12 @@ class SiloTable:
 
 
 def known_cells(frame: pd.DataFrame, where: str | Path) -> pd.DataFrame:
-    """Return the cells by which a ledger knows a table: in text files, words for an empty cell are as nothing at all.
+    """Return the cells by which a ledger knows a table: in text files, texts for an empty cell are as nothing at all.
 
-    So a table stays the same data when a schema lists one of these words as a category, and in Python, where pandas
+    So a table stays the same data when a schema lists one of these texts as a category, and in Python, where pandas
     reads them as empty.
     """
-    return frame.where(~frame.isin(EMPTY_WORDS)) if is_text_file(where) else frame
+    return frame.where(~frame.isin(EMPTY_TEXTS)) if is_text_file(where) else frame
 
 
 def check_no_copies(tables: Mapping[str, "SiloTable | StreamedTable"], protection: Protection | None) -> None:
@@ -362,7 +362,7 @@ def check_no_copies(tables: Mapping[str, "SiloTable | StreamedTable"], protectio
 
     Everything that reads several tables calls this. Copies with rows in another order, or with other columns, are not
     recognised, nor are parts of one table compared. protection: how people are counted; None where nothing is released.
-    Persons are told apart by their identifiers (`Persons.check_silos`), and users may be alike.
+    Persons are distinguished by their identifiers (`Persons.check_silos`), and users may be alike.
     """
     if protection is None or protection.unit is not Unit.RECORD:
         return
@@ -391,18 +391,28 @@ def read_silos(
     """
     if not files:
         raise InputError(f"At least one file is needed: one per silo, or one with {setting('split_by')}.")
-    if split_by is not None and len(files) != 1:
-        raise InputError(f"{setting('split_by')} takes one file, got {len(files)}. Without it, each file is a silo.")
-    names = silo_names(files)
-    read = [read_file(file, written) for file in files]
+    _check_one(files, split_by)
+    names, read = silo_names(files), [read_file(file, written) for file in files]
+    tables = [SiloTable(each.frame, str(file), each.written) for each, file in zip(read, files, strict=True)]
+    return arrange_silos(dict(zip(names, tables, strict=True)), split_by, protection=protection)
+
+
+def arrange_silos(
+    tables: Mapping[str, SiloTable], split_by: str | None, *, protection: Protection | None
+) -> dict[str, SiloTable]:
+    """Return the tables as they are, without copies, or the one table split by the values of a column."""
+    _check_one(tables, split_by)
     if split_by is None:
-        tables = [SiloTable(each.frame, str(file), each.written) for each, file in zip(read, files, strict=True)]
-        found = dict(zip(names, tables, strict=True))
-        check_no_copies(found, protection)
-        return found
-    (whole,), where = read, str(files[0])
-    parts = split_table(whole.frame, split_by, where)
-    return {name: SiloTable(part.drop(columns=split_by), where, whole.written) for name, part in parts.items()}
+        check_no_copies(tables, protection)
+        return dict(tables)
+    (whole,) = tables.values()
+    parts = split_table(whole.frame, split_by, whole.where)
+    return {name: replace(whole, frame=part.drop(columns=split_by)) for name, part in parts.items()}
+
+
+def _check_one(tables: Sized, split_by: str | None) -> None:
+    if split_by is not None and len(tables) != 1:
+        raise InputError(f"{setting('split_by')} takes one table, got {len(tables)}. Without it, each is a silo.")
 
 
 def silo_names(files: Sequence[Path]) -> list[str]:

@@ -305,8 +305,8 @@ def _trained_on(model: ReleasedModel, ledger: Path | None) -> str:
     """Say that the records measured have trained the model, where their ledger shows that; else nothing."""
     if ledger is None or model.spending is None or not ledger.exists():
         return ""
-    with open_for_reading(ledger) as book:
-        return _OWN_RECORDS if book.has_head(model.spending.head) else ""
+    with open_for_reading(ledger) as opened:
+        return _OWN_RECORDS if opened.has_head(model.spending.head) else ""
 
 
 def _check_not_trained_on(model: ReleasedModel, tables: Mapping[str, SiloTable], ledger: Path | None) -> None:
@@ -319,10 +319,10 @@ def _check_not_trained_on(model: ReleasedModel, tables: Mapping[str, SiloTable],
         raise InputError(
             f"The model was trained without a ledger, so there is none to compare with. Leave out {setting('ledger')}."
         )
-    with open_for_reading(ledger) as book:
-        if model.spending is not None and not book.has_head(model.spending.head):
+    with open_for_reading(ledger) as opened:
+        if model.spending is not None and not opened.has_head(model.spending.head):
             raise InputError(f"{ledger} is not the ledger that the model was trained with ({model.spending.ledger}).")
-        if any(book.is_about(ledger_columns(each)) for each in _arrangements(model, tables)):
+        if any(opened.is_about(ledger_columns(each)) for each in _arrangements(model, tables)):
             raise InputError(
                 "These are training records: they are in the ledger. Exact figures would not be covered by the budget. "
                 f"Measure them with {setting('epsilon')} and {setting('delta')}."

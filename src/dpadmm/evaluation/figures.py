@@ -340,8 +340,8 @@ class PrivateEvaluation:
 
     counts: as they were released, block by block: negatives and positives of all records, then of every group; last the
     records that were blanked, if `has_blank`. limit: of the grid of scores. has_probabilities: scores are log-odds.
-    by, groups: the public column by whose values records are told apart, and these values; none if they are not.
-    model: the run that trained the model. on: which records these were, in words.
+    by, groups: the public column by whose values records are grouped, and these values; none if they are not.
+    model: the run that trained the model. on: which records these were.
     """
 
     model: str

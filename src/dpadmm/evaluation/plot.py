@@ -49,10 +49,10 @@ def _roc(axes: Any, found: PrivateEvaluation) -> None:
         line, area = found.roc_curve(name), found.roc_auc(name)
         least, most = area.noise_interval
         value = f"{area.value:.3f}" if area.is_determined else "not determined"
-        words = f"{'all records' if name is None else name}: AUC {value} ({least:.2f} to {most:.2f})"
+        label = f"{'all records' if name is None else name}: AUC {value} ({least:.2f} to {most:.2f})"
         if area.is_visible:
             x, y = _rising(line.false_positive_rate), _rising(line.true_positive_rate)
-            axes.plot(x, y, color=colour, linestyle=dash, linewidth=2.0 if name is None else 1.2, label=words)
+            axes.plot(x, y, color=colour, linestyle=dash, linewidth=2.0 if name is None else 1.2, label=label)
     axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
     axes.set(xlabel="false positive rate", ylabel="true positive rate")
     axes.set_title("ROC curve", fontsize=10)

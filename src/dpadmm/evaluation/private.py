@@ -233,13 +233,11 @@ def _warn(request: FigureRequest, rows: CountedRows) -> None:
     target = request.target
     delta = None if isinstance(target, PureTarget) else target.delta
     if request.seed is not None:
-        words = "random_state is set, so the noise is simulated: the figure is NOT a private release."
-        warnings.warn(words, SimulatedNoiseWarning, stacklevel=6)
+        text = "random_state is set, so the noise is simulated: the figure is NOT a private release."
+        warnings.warn(text, SimulatedNoiseWarning, stacklevel=6)
     elif not request.ledger.is_wanted:
-        words = figure_without_ledger_words(
-            target.epsilon, delta, request.protection, has_groups=rows.silos is not None
-        )
-        warn_once(words, NoLedgerWarning, stacklevel=7)
+        text = figure_without_ledger_words(target.epsilon, delta, request.protection, has_groups=rows.silos is not None)
+        warn_once(text, NoLedgerWarning, stacklevel=7)
     if delta is not None and delta * rows.n > 1:
         warnings.warn(large_delta_words(delta, rows.n), LargeDeltaWarning, stacklevel=6)
 
@@ -335,7 +333,7 @@ def private_score(
     Parameters
     ----------
     model: a fitted estimator or a `ReleasedModel` of this package; any other with `predict` only with
-        scores_rows_alone=True. A `ReleasedModel` refuses empty and unlisted cells; an estimator does what it was told.
+        scores_rows_alone=True. A `ReleasedModel` refuses empty and unlisted cells; an estimator follows its own rules.
     X, y: the records. epsilon > 0; delta None or in (0, 1).
     largest: None scores classes. For a number, a public bound > 0 of one record's error, for instance the width of the
         target's bounds; the score is then the mean of `min(|prediction - y|, largest)`.
@@ -346,7 +344,7 @@ def private_score(
         `privacy`, colluders says how many silos may look together with the coordinator; None takes the ledger's, else
         1.
     random_state: not None simulates, with a warning.
-    scores_rows_alone: your word that `predict` answers for each row by itself, whatever other rows stand beside it (not
+    scores_rows_alone: declares that `predict` answers for each row by itself, whatever other rows are beside it (not
         so if it centres, ranks or clusters the rows it is given). The statement keeps it as an assumption.
 
     >>> from dpadmm.estimators import PrivateLogisticRegression
@@ -568,7 +566,7 @@ class ScoredRows:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups that are told apart."""
+        """The groups that have figures of their own."""
         return (*self.values, NONE_LISTED) if self.values and self.is_screened else self.values
 
     @property
@@ -666,7 +664,7 @@ def private_evaluation(
 def release_evaluation(
     scored: ScoredRows, request: FigureRequest, rows: CountedRows, on: str = ""
 ) -> PrivateEvaluation:
-    """Release the counts of scores. on: which records these are, in words."""
+    """Release the counts of scores. on: which records these are."""
     found = release_counts(scored.counts, scored.histograms, request, rows, "the evaluation")
     label = scored.model.schema.label
     negative, positive = map(str, label.classes)

@@ -41,15 +41,15 @@ def workers(client):
     return DaskWorkers(client)
 
 
-def fitted(words, **more):
+def fitted(options, **more):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulatedNoiseWarning)
-        return dpadmm.fit(TABLES, **grouped(seed=3, **words, **more))
+        return dpadmm.fit(TABLES, **grouped(seed=3, **options, **more))
 
 
 def logs(client):
-    told = [*client.get_worker_logs().values(), client.get_scheduler_logs()]
-    return "\n".join(line for lines in told for _, line in lines)
+    logs = [*client.get_worker_logs().values(), client.get_scheduler_logs()]
+    return "\n".join(line for lines in logs for _, line in lines)
 
 
 def forgotten(client, within=10):
@@ -65,7 +65,9 @@ def forgotten(client, within=10):
 def test_results_come_in_order_from_as_many_tasks_as_threads(workers, client, monkeypatch):
     sent = []
     plain = client.map
-    monkeypatch.setattr(client, "map", lambda *words, **more: sent.extend(words[1]) or plain(*words, **more))
+    monkeypatch.setattr(
+        client, "map", lambda *arguments, **more: sent.extend(arguments[1]) or plain(*arguments, **more)
+    )
     assert list(workers.run(operator.neg, range(7))) == [-i for i in range(7)]
     assert [len(work.items) for work in sent] == [3, 4]
     assert list(workers.run(operator.neg, [])) == []
@@ -84,15 +86,15 @@ def test_a_model_has_the_bits_of_the_one_made_in_process(client, places):
 
 
 def test_an_address_is_enough(client, monkeypatch):
-    told = []
-    with cluster_workers(client.scheduler.address, told.append) as workers:
+    warned = []
+    with cluster_workers(client.scheduler.address, warned.append) as workers:
         own = workers.client
         assert list(workers.run(abs, [-1])) == [1]
     assert own.status == "closed"
-    assert told == []
+    assert warned == []
     monkeypatch.setattr(cluster, "_is_local", lambda host: False)
-    with cluster_workers(client, told.append):
-        assert "without encryption" in told[0]
+    with cluster_workers(client, warned.append):
+        assert "without encryption" in warned[0]
 
 
 def test_long_points_go_to_every_task_without_a_warning(workers):
@@ -133,8 +135,8 @@ def test_files_that_workers_do_not_see_are_refused_before_a_pass(workers, places
     tables = [ParquetTable.of(Path(name)) for name in TABLES]
     (places.folder / "south/1.parquet").unlink()
     (places.folder / "north.parquet").write_bytes((places.folder / "south/2.parquet").read_bytes())
-    told = r"Worker tcp.* has another file at .*north.*; .*cannot read .*1.parquet.*and 1 more\. Every worker needs"
-    with pytest.raises(InputError, match=told):
+    message = r"Worker tcp.* has another file at .*north.*; .*cannot read .*1.parquet.*and 1 more\. Every worker needs"
+    with pytest.raises(InputError, match=message):
         workers.check_tables(tables)
 
 
@@ -163,7 +165,7 @@ def test_other_versions_are_refused_before_and_at_a_task(workers, client):
 
 
 def test_a_machine_without_dpadmm_is_refused(workers, client, monkeypatch):
-    monkeypatch.setattr(client, "run", lambda *words, **more: {"tcp://far:1": ModuleNotFoundError("dpadmm")})
+    monkeypatch.setattr(client, "run", lambda *arguments, **more: {"tcp://far:1": ModuleNotFoundError("dpadmm")})
     with pytest.raises(InputError, match=r"Worker tcp://far:1 cannot load this version of dpadmm"):
         workers.check()
 
@@ -188,14 +190,14 @@ def test_a_client_of_a_lost_scheduler_says_what_to_do(places, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("tables", "more", "words"),
+    ("tables", "more", "message"),
     [
         (TABLES, {"stream": False}, "cluster reads tables in passes"),
         (["north.csv"], {}, r"north\.csv cannot be streamed"),
         (["north.parquet"], {"split_by": "sex"}, "split_by"),
     ],
 )
-def test_what_cannot_be_streamed_is_refused(client, places, tables, more, words):
+def test_what_cannot_be_streamed_is_refused(client, places, tables, more, message):
     Path("north.csv").write_text("age,dose,sex,sick\n1,1,F,yes\n")
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=message):
         dpadmm.fit(tables, **grouped(cluster=client, **places.words, **more))

@@ -33,7 +33,7 @@ def test_results_come_in_the_order_of_the_items():
     assert run_task(ClusterTask(abs, (-2, 1, -3), versions())).get() == (2, 1, 3)
 
 
-def test_an_error_of_ours_is_raised_by_its_words_alone():
+def test_an_error_of_ours_is_raised_by_its_texts_alone():
     answer = run_task(ClusterTask(refused, (CELL,), versions()))
     assert CELL.encode() not in pickle.dumps(answer)
     with pytest.raises(InputError, match="The table is no good") as raised:
@@ -42,7 +42,7 @@ def test_an_error_of_ours_is_raised_by_its_words_alone():
     assert raised.value.__context__ is None
 
 
-def test_of_other_errors_the_kind_and_the_place_are_told_and_not_the_text():
+def test_of_other_errors_the_kind_and_the_place_are_stated_and_not_the_text():
     answer = run_task(ClusterTask(int, (CELL,), versions()))
     assert CELL.encode() not in pickle.dumps(answer)
     with pytest.raises(ClusterError, match=r"ValueError at line \d+ of cluster\.py.*stays spent"):
@@ -115,14 +115,14 @@ def test_a_pass_without_workers_ends(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("address", "words"),
+    ("address", "message"),
     [
         (5, "must be the address of a Dask scheduler"),
         ("tcp://127.0.0.1:1", "No Dask scheduler answers"),
         ("smoke://127.0.0.1:1", "No Dask scheduler answers"),
     ],
 )
-def test_what_is_no_cluster_is_refused(address, words, monkeypatch):
+def test_what_is_no_cluster_is_refused(address, message, monkeypatch):
     monkeypatch.setattr(cluster, "_CONNECT", 0.3)
-    with pytest.raises(InputError, match=words), connect(address):
+    with pytest.raises(InputError, match=message), connect(address):
         pytest.fail("connected")

@@ -1,4 +1,4 @@
-"""What every room offers: a list, a paragraph, names that exist and are explained, all of them on the API page."""
+"""What every package offers: a list, a paragraph, names that exist and are explained, all of them on the API page."""
 
 import inspect
 import pkgutil
@@ -12,12 +12,12 @@ import pytest
 import dpadmm
 
 API = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "api.py"))
-ROOMS = [each.name for each in pkgutil.iter_modules(dpadmm.__path__) if each.ispkg]
+PACKAGES = [each.name for each in pkgutil.iter_modules(dpadmm.__path__) if each.ispkg]
 
 
-@pytest.mark.parametrize("room", [*ROOMS, *(each for each in API["ROOMS"] if each not in ROOMS)])
-def test_a_room_lists_what_it_offers(room: str) -> None:
-    made = import_module(f"dpadmm.{room}")
+@pytest.mark.parametrize("package", [*PACKAGES, *(each for each in API["PACKAGES"] if each not in PACKAGES)])
+def test_a_package_lists_what_it_offers(package: str) -> None:
+    made = import_module(f"dpadmm.{package}")
     assert made.__doc__
     names = API["names_of"](made)
     assert names == sorted(names)
@@ -34,14 +34,13 @@ def test_a_room_lists_what_it_offers(room: str) -> None:
             _ = made.nothing
 
 
-def test_the_api_page_shows_every_room_and_every_name_once() -> None:
+def test_the_api_page_shows_every_package_and_every_name_once() -> None:
     lines = API["listing"]()
     page = "\n".join(lines)
-    assert set(ROOMS) - {"cli"} <= set(API["ROOMS"])
+    assert set(PACKAGES) - {"cli"} <= set(API["PACKAGES"])
     shown = [line.removeprefix("::: ") for line in lines if line.startswith("::: ")]
     assert len(shown) == len(set(shown))
-    for room in API["ROOMS"]:
-        package = f"dpadmm.{room}"
+    for package in (f"dpadmm.{each}" for each in API["PACKAGES"]):
         assert f"## {package}\n" in page
         for name in API["names_of"](import_module(package)):
             assert API["path_of"](package, name) in shown
