@@ -31,7 +31,7 @@ from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner.planner import plan
-from dpadmm.planner.task import Aim, TableShape, Task
+from dpadmm.core.task import Aim, TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Relation, View
 from dpadmm.problems.losses import Logistic

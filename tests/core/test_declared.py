@@ -22,7 +22,8 @@ from tests.problems.own_parts import (
 
 import dpadmm
 from dpadmm.core.spec import RunSpec, TrainingSpec
-from dpadmm.core.training import Problems, run_training
+from dpadmm.core.task import Task
+from dpadmm.core.train import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.estimators import ledger_data
 from dpadmm.federation.terms import penalty_words
@@ -34,7 +35,6 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import plan
-from dpadmm.planner.task import Task
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.problems.losses import Huber, Logistic

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpadmm.core.task import Aim
 from dpadmm.data.columns import Categorical, Numeric
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
-from dpadmm.planner.task import Aim
 from dpadmm.queries.curvature import ReleasedCurvature
 from dpadmm.reporting.intervals import CurvatureFacts
 from dpadmm.reporting.page import report_page

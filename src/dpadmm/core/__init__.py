@@ -7,11 +7,12 @@ draw, account. `loop`: the one loop over rounds. `training`: the steps one after
 from dpadmm import _offer
 
 _NAMES = {
-    "budget": "ReusedProfile reusable_profile share_out account_with",
-    "loop": "Round Run rounds run_rounds",
+    "budget": "LedgerFile ReusedProfile reusable_profile share_out account_with",
+    "loop": "Outcome Round Run rounds run_rounds simulate",
     "release": "OpenRelease open_release",
     "spec": "FinalModel ReleaseFacts RunSpec SumQuery TrainingSpec plan_sum mechanisms_of",
-    "training": "Outcome Problems Source run_training simulate",
+    "task": "Aim Task",
+    "train": "Problems Source Trained run_training train",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 

@@ -14,13 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
+from dpadmm.core.budget import LedgerFile, check_ledger, protection_of
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.release import PublicRound
+from dpadmm.core.task import Aim
+from dpadmm.core.train import Trained, train
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import ASSUMED_ROWS, compared, counted, labelled, new_data, own_words, table_dataset
-from dpadmm.estimators.ledger_file import LedgerFile, check_ledger, no_ledger_words, protection_of, warn_once
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
@@ -28,12 +30,12 @@ from dpadmm.estimators.notices import (
     NoIntervalsWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
+    no_ledger_words,
+    warn_once,
 )
 from dpadmm.estimators.owners import Owners
-from dpadmm.estimators.resolved import ResolvedSettings, check_fit_arguments, seed_of
-from dpadmm.estimators.train import Trained, train
 from dpadmm.planner.planner import Plan, hopeless_words, large_delta_words
-from dpadmm.planner.task import Aim
+from dpadmm.planner.resolved import ResolvedSettings, check_fit_arguments, seed_of
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats

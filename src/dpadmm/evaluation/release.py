@@ -12,19 +12,25 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import setting, shown
+from dpadmm.core.budget import LedgerData, LedgerFile, check_ledger
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import ReleaseFacts, plan_sum
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
 from dpadmm.estimators.data import silo_columns
-from dpadmm.estimators.ledger_file import LedgerData, LedgerFile, check_ledger, figure_without_ledger_words, warn_once
-from dpadmm.estimators.notices import LargeDeltaWarning, NoLedgerWarning, SimulatedNoiseWarning
+from dpadmm.estimators.notices import (
+    LargeDeltaWarning,
+    NoLedgerWarning,
+    SimulatedNoiseWarning,
+    figure_without_ledger_words,
+    warn_once,
+)
 from dpadmm.estimators.owners import Layout, Owners
-from dpadmm.estimators.resolved import protection_from, seed_of
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import check_reach
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import large_delta_words
+from dpadmm.planner.resolved import protection_from, seed_of
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import bounded_sum, cell_counts, masked_sum
 from dpadmm.privacy.ledger import Ledger

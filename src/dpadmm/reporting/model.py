@@ -20,6 +20,7 @@ from scipy.special import expit
 
 from dpadmm import checks
 from dpadmm.codec import decode, encode
+from dpadmm.core.task import Aim
 from dpadmm.data.columns import RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
@@ -27,7 +28,6 @@ from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import Screened, encode_table, screen_cells
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.methods.base import Topology
-from dpadmm.planner.task import Aim
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.problems.arrays import Floats, Matrix
 from dpadmm.problems.losses import LabelKind, Logistic, ReleasedLoss, Softmax, loss_description

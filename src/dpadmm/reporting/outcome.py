@@ -7,7 +7,7 @@ from types import NoneType
 from typing import cast
 
 from dpadmm import __version__
-from dpadmm.core.training import Outcome
+from dpadmm.core.loop import Outcome
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Topology

@@ -10,9 +10,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from dpadmm.core.task import Aim
 from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
 from dpadmm.methods.base import Topology, by_name
-from dpadmm.planner.task import Aim
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.ledger.spending import version_words
 from dpadmm.privacy.protection import COVERED, Protection, View, covers

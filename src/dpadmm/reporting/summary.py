@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from dpadmm import checks
+from dpadmm.core.task import Aim
 from dpadmm.data.columns import Numeric
 from dpadmm.errors import InputError
-from dpadmm.planner.task import Aim
 from dpadmm.reporting.intervals import (
     CoefficientEstimate,
     CoefficientRow,

@@ -15,6 +15,7 @@ from dpadmm import checks
 from dpadmm.checks import nearest, setting, shown
 from dpadmm.core.budget import ReusedProfile
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.data.columns import name_classes
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema, Screening
@@ -24,7 +25,6 @@ from dpadmm.networks.graph import Network, complete, path, ring, star
 from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import Plan
-from dpadmm.planner.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
 from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Loss, SmoothedHinge, Softmax
