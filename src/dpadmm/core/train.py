@@ -1,6 +1,7 @@
-"""From a training's specification and its rows to what was released: `run_training` on `TrainingRows`.
+"""From rows to the released model: `train` is the order of every fit, `run_training` takes the steps of its plan.
 
-Here the rows and the noise of a training meet: one step after the other, each with the noise reserved for it.
+`train` checks, plans and shows the plan before a new ledger is made, and records before noise is drawn.
+`run_training` is where the rows and the noise meet: one step after the other, each with the noise reserved for it.
 """
 
 import uuid
@@ -59,10 +60,10 @@ class Source(Protocol):
 
 
 class RunPlan(Protocol):
-    """How a run reads rows: shortened to the radius `reach`, as the problem of its functions."""
+    """How a run reads rows: shortened to the radius `clip_radius`, as the problem of its functions."""
 
     @property
-    def reach(self) -> float | None:
+    def clip_radius(self) -> float | None:
         """The radius, in units of a usual row; None where the user has decided how rows are encoded."""
         ...
 
@@ -137,7 +138,7 @@ class TrainingRows:
                 assert form is not None
                 is_nominal = not self.facts.protection.relation.has_public_sizes
                 self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records, "", is_nominal)
-            self.encoding = self.dataset.encoding(plan.reach, self.profile)
+            self.encoding = self.dataset.encoding(plan.clip_radius, self.profile)
             self.silos = self.dataset.silos(self.encoding, run.n_models)
         return [plan.problem(silos) for silos in self.silos]
 

@@ -45,9 +45,9 @@ def released_profile(terms: AgreedRun, schema: "Schema", counts: Floats | None) 
 
 def encoding_of(terms: AgreedRun, schema: "Schema", counts: Floats | None) -> "RowEncoding":
     """Return how rows are encoded under these terms; `counts`: pooled and noisy, where there was a round 0."""
-    if terms.agreement.reach == 0:
+    if terms.agreement.clip_radius == 0:
         return schema.by_bounds()
-    return schema.encoding(terms.agreement.reach, released_profile(terms, schema, counts))
+    return schema.encoding(terms.agreement.clip_radius, released_profile(terms, schema, counts))
 
 
 def counts_to_send(terms: AgreedRun, agent: int, counts: Floats) -> Floats:

@@ -85,7 +85,7 @@ def check_end(worlds, rehearsal: Rehearsal, outcome: FederationOutcome, schema) 
 
 def made(worlds, place, tables, schema, rounds, budget=2.0, **change) -> Rehearsal:
     """Return a federation that is ready to run, of P-ADMM with a round 0 unless it is said otherwise."""
-    build = p_admm_terms(schema, rounds, 1.0, reach=0.6, profile_share=0.2)
+    build = p_admm_terms(schema, rounds, 1.0, clip_radius=0.6, profile_share=0.2)
     hidden = change.get("protection")
 
     def terms(people, key, digest):
@@ -129,7 +129,9 @@ def test_a_short_federation_of_processes(worlds, tmp_path):
     assert rehearsal.federate().estimate.tolist() == outcome.estimate.tolist()  # done: nothing is asked again
 
 
-@pytest.mark.parametrize("change", [{"reach": 0.0, "profile": None}, {}, MASKED], ids=["bare", "profile", "masks"])
+@pytest.mark.parametrize(
+    "change", [{"clip_radius": 0.0, "profile": None}, {}, MASKED], ids=["bare", "profile", "masks"]
+)
 def test_heart_disease_with_its_four_hospitals(worlds, tmp_path, threads, change):
     if not os.environ.get("DPADMM_DATA"):
         pytest.skip("needs UCI heart disease: set DPADMM_DATA to the folder that holds heart_disease/")

@@ -17,7 +17,7 @@ from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.protection import Relation
+from dpadmm.privacy.protection import NeighbouringRelation
 from dpadmm.reporting.federation import federation_model
 
 
@@ -187,8 +187,8 @@ def test_the_keys_of_masks_are_erased_with_an_abandoned_run(worlds, masked_world
 
 
 def test_a_secret_number_is_not_told(worlds, tmp_path):
-    relation = {"policy": {"relation": Relation.ADD_OR_REMOVE, "methods": ("noisy-gradients",)}}
-    world = worlds.masked(tmp_path, relation=Relation.ADD_OR_REMOVE, nominal=50, **relation)
+    relation = {"policy": {"relation": NeighbouringRelation.ADD_OR_REMOVE, "methods": ("noisy-gradients",)}}
+    world = worlds.masked(tmp_path, relation=NeighbouringRelation.ADD_OR_REMOVE, nominal=50, **relation)
     done = change(world, worlds.grown(world, rows=7))
     assert (done.records, done.unfit) == (None, ())
     assert SiloEntry.load(world.first.files.entry).records is None

@@ -129,9 +129,9 @@ def test_the_policy_is_enforced_even_against_approved_terms(world, worlds, rules
 def test_the_quietest_release_must_have_the_noise_that_the_policy_wants(world):
     loud = agreed_run(world.agreement).all_releases(0)[0]
     rules = replace(world.first.policy, least_noise=0.9 * loud.noise_ratio)
-    rules.check_releases([loud, loud.louder(10.0)])
+    rules.check_releases([loud, loud.scale_noise(10.0)])
     with pytest.raises(Refusal, match="times the sensitivity"):
-        rules.check_releases([loud.louder(10.0), loud.louder(0.5), loud])
+        rules.check_releases([loud.scale_noise(10.0), loud.scale_noise(0.5), loud])
 
 
 def test_bare_messages_need_trust(worlds, tmp_path):

@@ -36,7 +36,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 
 SCHEMA = Schema((Numeric("a", -3, 3), Numeric("b", -3, 3), Numeric("c", -3, 3)), ThresholdLabel("y", 0), constant=None)
-COUNTED = {"reach": 0.6, "profile": counted_columns(SCHEMA, 0.2)}
+COUNTED = {"clip_radius": 0.6, "profile": counted_columns(SCHEMA, 0.2)}
 """Terms with a round 0."""
 
 TRUSTING = ("consensus", "consensus-gaussian", "fp-coordinator", "noisy-gradients")

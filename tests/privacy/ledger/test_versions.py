@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpadmm.errors import BudgetError, LedgerError, ResumeError
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, entries, open_for_reading, store
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit
 from dpadmm.privacy.releases import GaussianRelease, Origin
 
 GROWN = (SiloColumns("clinic", {"x": np.arange(8.0).reshape(4, 2), "y": np.array([1, -1, 1, 1])}),)
@@ -162,7 +162,7 @@ def test_the_log_does_not_tell_which_columns_have_changed(ledger, tools, path):
 
 def test_a_secret_size_stays_secret(path, tools):
     """Where records may come and go, a version without rows has as many marks as any other."""
-    protection = Protection(relation=Relation.ADD_OR_REMOVE)
+    protection = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE)
     empty = [SiloColumns("clinic", {"x": np.zeros((0, 2)), "y": np.zeros(0)})]
     with Ledger.create(path, tools.data, tools.budget, protection=protection) as ledger:
         ledger.add_version(empty)

@@ -224,13 +224,13 @@ def p_admm_terms(
     run: str = "rehearsal",
     mu: float = 0.01,
     eta: float = 0.01,
-    reach: float = 0.0,
+    clip_radius: float = 0.0,
     profile_share: float = 0.0,
     class_weights: Sequence[float] = (),
 ) -> Callable[[Sequence[Participant], str, str], Agreement]:
     """Return the builder of the terms: P-ADMM on a ring (a path for two) at delta 1e-5 with test noise.
 
-    reach, profile_share: how rows are encoded, class_weights: what those of each class count, see `Agreement`.
+    clip_radius, profile_share: how rows are encoded, class_weights: what those of each class count, see `Agreement`.
     """
 
     loss = Softmax(len(schema.label.classes)) if len(schema.label.classes) > 2 else Logistic()
@@ -253,7 +253,7 @@ def p_admm_terms(
             mu=mu,
             noise=NoiseOrigin.TEST,
             seed=7,
-            reach=reach,
+            clip_radius=clip_radius,
             profile=counted_columns(schema, profile_share) if profile_share else None,
             class_weights=tuple(class_weights),
             loss=loss,
