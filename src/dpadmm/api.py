@@ -28,7 +28,7 @@ from dpadmm.estimators.notices import (
     AwkwardCellsWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
-    no_ledger_words,
+    no_ledger_notice,
     warn_once,
 )
 from dpadmm.estimators.tables import PublicFacts, TableFit
@@ -50,7 +50,7 @@ from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules, FitSettings, OutputFiles, Privacy, TableOptions, TrainingOptions
 
 _SIMULATED = "seed is set, so the noise is simulated: the result is NOT a private release. Leave out seed to make one."
-_NO_LEDGER = no_ledger_words("fit", "...")
+_NO_LEDGER = no_ledger_notice("fit", "...")
 _ARRAYS = (
     "target must be the name of a column, got {}. Arrays are fitted by the estimators: PrivateLogisticRegression("
     "epsilon=..., delta=..., feature_bounds=(low, high)).fit(X, y, groups=silos, persons=persons)."

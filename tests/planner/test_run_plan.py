@@ -228,7 +228,7 @@ def test_noise_inside_an_objective_leaves_no_trace(make_silos, method):
     class Overheard(SimulatedSampler):
         def perturb(self, values, releases, draw):
             found = super().perturb(values, releases, draw)
-            drawn.extend(np.abs(found.values).ravel().tolist())
+            drawn.extend(np.abs(found).ravel().tolist())
             return found
 
     done = run_plan(plan(task, method=method), make_silos((80, 50), dimension=1), Overheard(5), progress=False)

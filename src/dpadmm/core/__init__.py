@@ -1,6 +1,6 @@
 """From rows to the released model, in the order in which to read it.
 
-`dataset`: the rows of all silos before they are encoded. `task`: the public facts a plan is made from. `spec`: what will
+`dataset`: the rows of all silos before they are encoded. `task`: the public facts of a plan. `spec`: what will
 be released, fixed before any record is touched. `budget`: what it may spend, and the ledger that records it. `release`:
 reserve, draw, account. `loop`: the one loop over rounds. `train`: check, plan, reserve, and take step after step.
 """
@@ -14,7 +14,7 @@ _NAMES = {
     "budget": "LedgerFile ReusedProfile reusable_profile share_out account_with",
     "release": "OpenRelease open_release",
     "loop": "Outcome Round Run rounds run_rounds simulate",
-    "train": "Problems Source Trained run_training train",
+    "train": "Problems Source Trained run_training",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 

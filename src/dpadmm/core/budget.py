@@ -150,8 +150,8 @@ def protection_of(ledger: Any) -> Protection:
         return ledger.ledger.protection
     if isinstance(ledger, Ledger):
         return ledger.protection
-    with open_for_reading(ledger) as book:
-        return book.protection
+    with open_for_reading(ledger) as opened_ledger:
+        return opened_ledger.protection
 
 
 def check_ledger(ledger: Any) -> None:
@@ -172,12 +172,12 @@ def opened(ledger: Any, data: LedgerData) -> Iterator[ConfirmedLedger | None]:
     if ledger is None or isinstance(ledger, ConfirmedLedger):
         yield ledger
         return
-    book = ledger.here() if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    opened_ledger = ledger.here() if isinstance(ledger, Ledger) else Ledger.open(ledger)
     try:
-        yield book.confirm(data(len(book.silos) == 1))
+        yield opened_ledger.confirm(data(len(opened_ledger.silos) == 1))
     finally:
-        if book is not ledger:
-            book.close()
+        if opened_ledger is not ledger:
+            opened_ledger.close()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,8 +229,8 @@ class LedgerFile:
                 )
             return
         if self.path.exists():
-            with open_for_reading(self.path) as book:
-                kept = book.budget.epsilon
+            with open_for_reading(self.path) as opened_ledger:
+                kept = opened_ledger.budget.epsilon
             if kept != self.budget:
                 raise InputError(
                     f"{self.path} already has a budget, epsilon {kept:g}. Leave out {budget}, or change it with "

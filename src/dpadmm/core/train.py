@@ -213,7 +213,7 @@ class Trained:
 def train(
     dataset: Dataset,
     candidates: Sequence[ResolvedSettings],
-    book: LedgerFile,
+    ledger_file: LedgerFile,
     on_plan: Callable[[Plan], Sequence[str]],
     *,
     names: Sequence[str] = (),
@@ -227,7 +227,7 @@ def train(
     ----------
     candidates: what is asked for; of several, which differ in what is fitted and how, one is chosen (C15). names: in
         words, of each. compared: how many are trained, None where public facts decide.
-    book: where the cost is recorded; a new file is made only when nothing but the data can stand in the way.
+    ledger_file: where the cost is recorded; a new file is made only when nothing but the data can stand in the way.
     on_plan: sees the plan, of several candidates the most promising one's, before anything is spent: it may print, warn
         or raise, and returns what the statement assumes beyond the certificates and what the rows assume.
     title: of the report; None names the label.
@@ -237,8 +237,8 @@ def train(
     schema, known, run = rows.schema, rows.ledger_columns, None
     search, chosen, cost, unread, spending = None, 0, None, None, None
     with ExitStack() as stack:
-        is_new = book.is_new  # asked once: another process may make the file while this one plans
-        ledger = None if is_new else stack.enter_context(book.open(known, delta, first.protection))
+        is_new = ledger_file.is_new  # asked once: another process may make the file while this one plans
+        ledger = None if is_new else stack.enter_context(ledger_file.open(known, delta, first.protection))
         earlier = None
         if ledger is not None and first.profile.is_wanted:
             earlier = reusable_profile(ledger, rows, first.protection, first.target)
@@ -252,8 +252,8 @@ def train(
             plan.spec.checked_plan(sampler.is_secure)  # noise that cannot be drawn is refused now
         notes = (*rows.assumed, *on_plan(plan))
         if is_new:  # made when everything is planned
-            ledger = stack.enter_context(book.open(known, delta, first.protection))
-        if ledger is None and book.is_wanted:
+            ledger = stack.enter_context(ledger_file.open(known, delta, first.protection))
+        if ledger is None and ledger_file.is_wanted:
             raise LedgerError("A ledger was asked for, but none is open. Nothing was spent. Fit again.")
         spec, plans, label = plan.spec, {plan.run.name: plan}, plan.method
         if search is not None and search.scores is not None:
@@ -264,7 +264,7 @@ def train(
             chosen, plan = search.chosen(outcome)
             cost = _search_cost(search, outcome, names, names[chosen], delta)
         try:
-            spending = None if ledger is None else spending_of(ledger.ledger, book.name)
+            spending = None if ledger is None else spending_of(ledger.ledger, ledger_file.name)
         except LedgerError as problem:  # whatever keeps it from being read, the paid model must be kept
             unread = problem
     silos = rows.names or [f"silo {i}" for i in range(1, len(rows.rows) + 1)]  # those of groups may be people's

@@ -30,7 +30,7 @@ from dpadmm.estimators.notices import (
     NoIntervalsWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
-    no_ledger_words,
+    no_ledger_notice,
     warn_once,
 )
 from dpadmm.estimators.owners import Owners
@@ -331,7 +331,7 @@ class PrivateLinearModel(PrivateEstimator):
         if settings.target.delta * n_records > 1:
             self._notify(large_delta_words(settings.target.delta, n_records), LargeDeltaWarning)
         if self.ledger is None and not settings.is_simulated:
-            words = no_ledger_words(type(self).__name__, f"{2 * settings.target.epsilon:g}")
+            words = no_ledger_notice(type(self).__name__, f"{2 * settings.target.epsilon:g}")
             warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, stacklevel=_FROM_FIT)
 
     def _notify(self, text: str, kind: type[Warning], depth: int = _FROM_FIT) -> None:

@@ -46,10 +46,10 @@ _NO_LEDGER = (
 )
 
 
-def no_ledger_words(call: str, budget: str) -> str:
+def no_ledger_notice(call: str, budget: str) -> str:
     """Return what a fit without a ledger means, with the arguments that start one.
 
-    >>> no_ledger_words("fit", "2").endswith("fit(..., ledger='data.ledger', budget=2). (This warning appears once.)")
+    >>> no_ledger_notice("fit", "2").endswith("fit(..., ledger='data.ledger', budget=2). (This warning appears once.)")
     True
     """
     return (
@@ -58,7 +58,7 @@ def no_ledger_words(call: str, budget: str) -> str:
     )
 
 
-def figure_without_ledger_words(
+def figure_without_ledger_notice(
     epsilon: float, delta: float | None, protection: Protection, *, has_groups: bool
 ) -> str:
     """Return what a figure without a ledger means, with lines to copy that make one, for two such figures."""

@@ -135,7 +135,7 @@ class PublicFacts:
 
     def curve(self, made: Plan, *, all_signals: bool) -> tuple[UtilityPoint, ...]:
         """Return what to expect of other budgets, with what the planner chose in this plan."""
-        kept = replace(self, settings=self.settings.settled(made, self.n_classes))
+        kept = replace(self, settings=self.settings.with_choices_of(made, self.n_classes))
         epsilons, problems = epsilons_around(self.settings.target.epsilon), kept.settings.problems(self.n_classes)
         return utility_curve(kept.task, epsilons, self.settings.method, problems, all_signals=all_signals)
 
@@ -274,7 +274,7 @@ class TableFit:
         return Saved(model, place, done.plan, done.unread)
 
     def _budgets(self, plan: Plan) -> tuple[UtilityPoint, ...]:
-        settings = self.settings.settled(plan, self._n_classes)
+        settings = self.settings.with_choices_of(plan, self._n_classes)
         task = settings.table_task(plan.task.sizes, self.schema)
         return budgets_around(task, settings.method, settings.problems(self._n_classes))
 

@@ -22,7 +22,7 @@ from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
-    figure_without_ledger_words,
+    figure_without_ledger_notice,
     warn_once,
 )
 from dpadmm.estimators.owners import Layout, Owners
@@ -247,7 +247,7 @@ def _warn(request: FigureRequest, rows: CountedRows) -> None:
         words = "random_state is set, so the noise is simulated: the figure is NOT a private release."
         warnings.warn(words, SimulatedNoiseWarning, stacklevel=6)
     elif not request.ledger.is_wanted:
-        words = figure_without_ledger_words(
+        words = figure_without_ledger_notice(
             target.epsilon, delta, request.protection, has_groups=rows.silos is not None
         )
         warn_once(words, NoLedgerWarning, stacklevel=7)
