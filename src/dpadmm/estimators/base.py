@@ -51,13 +51,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """What fits with certified privacy, and accounts for all that it learns from its rows."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Keep an open ledger as the path of its file: a copy opens that again for its next fit, or cannot fit.
-
-        One with an accountant of its own is opened again when the copy is made, since a path would lose the rules.
-        """
+        """Keep an open ledger as the path of its file: a copy opens that again for its next fit, or cannot fit."""
         state = dict(super().__getstate__())
         ledger = state.get("ledger")
-        if isinstance(ledger, Ledger) and not ledger.has_own_accountant:
+        if isinstance(ledger, Ledger):
             state["ledger"] = ledger.path
         return state
 
