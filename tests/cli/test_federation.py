@@ -24,7 +24,7 @@ from dpadmm.federation.agreement import (
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.policy import MOST_ROUNDS
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import schema_digest
+from dpadmm.federation.silo_directory import schema_digest
 from dpadmm.privacy.protection import Protection, View
 
 

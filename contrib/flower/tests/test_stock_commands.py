@@ -86,7 +86,7 @@ def test_a_supernode_that_is_killed_and_started_again_changes_nothing(stock, fed
     stock.supernode("s1 again", *near, f"silo='{stock.place / 's1'}'")
     stock.started["run"].wait(600)
     assert "s1 is out of reach" in stock.log("run")
-    # It joins, says that it is unsure, is vouched for, and answers: nothing was remembered.
+    # It joins, says that it is confirmation_request, is confirmed, and answers: nothing was remembered.
     assert stock.log("s1 again").count("Receiving: query") >= 4
     assert estimates(federation) == calm
 

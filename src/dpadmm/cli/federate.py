@@ -206,7 +206,7 @@ def _study_terms(
 
 
 def _await_silos(study: "Study", files: "CoordinatorFiles") -> None:
-    from dpadmm.federation.locks import is_held
+    from dpadmm.federation.process_lock import is_held
 
     said: list[str] | None = None
     if not is_held(files.lock):

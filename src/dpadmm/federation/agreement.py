@@ -16,9 +16,9 @@ from typing import Any, Literal
 from dpadmm import checks
 from dpadmm.codec import canonical, decode, digest, encode
 from dpadmm.errors import InputError, ResumeError
-from dpadmm.federation.durable import toml
+from dpadmm.federation.errors import printable
 from dpadmm.federation.names import check_distinct, check_name
-from dpadmm.federation.refusal import printable
+from dpadmm.federation.sqlite_file import toml
 from dpadmm.files import parse_json, parse_toml, read_text, write_atomic
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, ReleasedLoss, Softmax

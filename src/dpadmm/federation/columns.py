@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpadmm.core.release import noisy_values
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.inbox import checked_counts, read_step
 from dpadmm.federation.messages import Step, Vector
-from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.problems.arrays import Floats
@@ -53,7 +53,7 @@ def encoding_of(terms: AgreedRun, schema: "Schema", counts: Floats | None) -> "R
 def counts_to_send(terms: AgreedRun, agent: int, counts: Floats) -> Floats:
     """Return a silo's answer to round 0: its counts with its own noise, bare where the coordinator adds the noise.
 
-    Under masks they are still bare: `masking.summand` adds this silo's share of the noise.
+    Under masks they are still bare: `masked_sums.summand` adds this silo's share of the noise.
     """
     if terms.is_masked:
         return counts

@@ -23,6 +23,7 @@ from dpadmm.federation import messages
 from dpadmm.federation.admin.joining import InvitedSilo, OwnerRules, check_silo, create_silo
 from dpadmm.federation.agreement import read_federation, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.errors import MessageError, Refusal
 from dpadmm.federation.https import server
 from dpadmm.federation.https.client import Address, open_client
 from dpadmm.federation.https.connection_errors import CoordinatorUnavailable
@@ -30,7 +31,6 @@ from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.keys import SigningKey, open_envelope
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.policy import FULLY_CERTIFIED, Policy, SiloEntry
-from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation, Studies
 from dpadmm.planner.drafting import draft

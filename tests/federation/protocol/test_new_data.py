@@ -10,10 +10,10 @@ from dpadmm.data.schema import Screening
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.federation.admin.maintenance import change_data
 from dpadmm.federation.agreement import NoiseOrigin
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.messages import Answer, Joined
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import Policy, SiloEntry
-from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Ledger

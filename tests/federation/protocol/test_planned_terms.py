@@ -12,8 +12,8 @@ from dpadmm.data.columns import ClassLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.networks import path
 from dpadmm.noise import SimulatedSampler

@@ -14,10 +14,10 @@ from dpadmm.codec import encode
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.federation.errors import FederationStopped, PeerError, Refusal
 from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, open_envelope
 from dpadmm.federation.messages import Answer, Join, Joined, Refused, Step, Vector
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.federation.silo import MOST_AWAITED, Silo
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.ledger import Budget

@@ -10,12 +10,12 @@ from dpadmm.errors import BudgetError, InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
 from dpadmm.federation.columns import encoding_of, released_profile
+from dpadmm.federation.errors import FederationStopped, PeerError, Refusal
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Join, Joined, Refused, Step, Vector
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.refusal import FederationStopped, PeerError, Refusal
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import counted_columns
+from dpadmm.federation.silo_directory import counted_columns
 from dpadmm.federation.silo_store import SiloStore
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler

@@ -13,10 +13,10 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.errors import MessageError, Refusal
 from dpadmm.federation.inbox import checked_counts, checked_vector, read_signed
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Joined, Vector
-from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.noise.masks import MOST_MULTIPLE, MaskKey, Masks, PairwiseMasks, Words, add_masks, from_words, sum_words
 from dpadmm.noise.mechanisms import MessageKind
