@@ -30,7 +30,7 @@ from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, Private
 from dpadmm.estimators.data import labelled, table_dataset
 from dpadmm.estimators.owners import Owners
 from dpadmm.evaluation import private_score
-from dpadmm.federation.silo_files import read_records
+from dpadmm.federation.silo_directory import read_records
 from dpadmm.models.predict import predict_from_scores, read_rows, score_rows
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.settings import CellRules

@@ -14,7 +14,7 @@ from dpadmm.models.measurement import Basis, OtherFigure
 from dpadmm.models.statement import merged
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planner.utility import UtilityPoint
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.privacy.releases import Origin
 from dpadmm.report.page import best_guess, observers, report_page
 
@@ -105,7 +105,9 @@ def test_the_headline_counts_a_persons_records(model, facts, headline, unit):
 
 
 def test_where_records_are_added_or_removed_their_number_is_nominal(model):
-    added = replace(model, guarantee=replace(model.guarantee, protection=Protection(relation=Relation.ADD_OR_REMOVE)))
+    added = replace(
+        model, guarantee=replace(model.guarantee, protection=Protection(relation=NeighbouringRelation.ADD_OR_REMOVE))
+    )
     said = text(report_page(added))
     assert "Protected: one record (add-or-remove)" in said
     assert "adding or removing it changes its probability" in said
