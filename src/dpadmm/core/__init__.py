@@ -2,7 +2,8 @@
 
 `dataset`: the rows of all silos before they are encoded. `task`: the public facts of a plan. `spec`: what will
 be released, fixed before any record is touched. `budget`: what it may spend, and the ledger that records it. `release`:
-reserve, draw, account. `loop`: the one loop over rounds. `train`: check, plan, reserve, and take step after step.
+reserve, draw, account. `loop`: the one loop over rounds. `model`: what is released. `train`: check, plan,
+reserve, and take step after step.
 """
 
 from dpadmm import _offer
@@ -14,6 +15,10 @@ _NAMES = {
     "budget": "LedgerFile ReusedProfile reusable_profile share_out account_with",
     "release": "OpenRelease open_release",
     "loop": "Outcome Round Run rounds run_rounds simulate",
+    "model": (
+        "Accountability Collusion DataLocation Guarantee MethodChoice NoiseSummary ProfileCost ReleasedModel "
+        "RoundFacts SearchCost SiloCost SiloFacts Spending"
+    ),
     "train": "Problems Source Trained run_training",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

@@ -15,11 +15,13 @@ from dpadmm.checks import plural
 from dpadmm.core.budget import LedgerFile, ReusedProfile, keep_profile, reusable_profile
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.loop import Outcome, run_rounds
+from dpadmm.core.model import ReleasedModel, SearchCost
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.errors import InputError, LedgerError
+from dpadmm.models.build import released_model, spending_of
 from dpadmm.noise.sampler import Sampler
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
@@ -32,9 +34,6 @@ from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream
 from dpadmm.queries.candidate_scores import CandidateScores
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.outcome import released_model, spending_of
-from dpadmm.reporting.statement import SearchCost
 
 _PROFILE = "profile"  # the step that rows are encoded by
 

@@ -14,6 +14,7 @@ from typing import Any, Self
 from dpadmm.checks import setting
 from dpadmm.core.budget import LedgerFile
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.model import Accountability, ReleasedModel
 from dpadmm.core.task import Task, nominal_sizes
 from dpadmm.core.train import train
 from dpadmm.data.persons import Persons
@@ -21,15 +22,13 @@ from dpadmm.data.schema import Schema
 from dpadmm.data.sources import AnyTables, in_memory, public_schema, read_tables
 from dpadmm.data.tables import SiloTable, check_present, check_split
 from dpadmm.errors import InputError, LedgerError, raise_alone
+from dpadmm.models.build import public_names
+from dpadmm.models.files import check_apart, check_room, check_writable, checked_suffix
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.resolved import ResolvedSettings
 from dpadmm.planner.utility import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.privacy.protection import Protection, Unit
-from dpadmm.reporting.files import check_apart, check_room, check_writable, checked_suffix
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.outcome import public_names
-from dpadmm.reporting.statement import Accountability
 from dpadmm.settings import FitSettings
 
 
