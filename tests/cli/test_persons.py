@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError
 from dpadmm.estimators.tables import persons_of
 from dpadmm.evaluation import private_evaluation
-from dpadmm.evaluation.evaluate import evaluate
+from dpadmm.evaluation.evaluate import TableEvaluation
 from dpadmm.evaluation.private import ScoredRows
 from dpadmm.privacy.ledger import open_for_reading
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy
 
 SCHEMA = {
@@ -114,7 +114,8 @@ def test_the_rows_that_are_measured_are_the_first_of_each_person(cli, clinics):
     model, files = ReleasedModel.load(clinics / "m.json"), [clinics / "north.csv", clinics / "south.parquet"]
     tables = read_silos(files, None, protection=None)
     settings = EvaluationSettings(epsilon=1e5, delta=1e-5, person="patient")
-    found = evaluate(clinics / "m.json", files, settings, Privacy(), CellRules()).counts
+    asked = TableEvaluation.of(clinics / "m.json", files, settings, Privacy(), CellRules())
+    found = asked.run(tables).counts
     first = [(table.frame.groupby("patient", sort=False).head(1), table.where) for table in tables.values()]
     exact = ScoredRows.of(model, first, CellRules(), None).counts(np.arange(250))
     np.testing.assert_allclose(found.counts, exact, atol=0.5)

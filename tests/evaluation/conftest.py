@@ -11,8 +11,8 @@ import pytest
 from tests.cli.conftest import STUDY_SCHEMA, study_tables
 
 import dpadmm
+from dpadmm.core.model import ReleasedModel
 from dpadmm.evaluation.evaluate import Evaluation, evaluate
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy
 
 

@@ -8,10 +8,11 @@ import typer
 from dpadmm.cli import options
 from dpadmm.cli.terminal import clear_failures, print_reading
 from dpadmm.errors import InputError
-from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from dpadmm.settings import TableFormat
 
 
 @options.reads_tables
@@ -20,7 +21,7 @@ def predict(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="Rows to predict: CSV or other text, Parquet, Arrow, Excel.")
     ],
-    written: TableFormat,
+    written: "TableFormat",
     out: Annotated[Path | None, typer.Option(help="CSV file to write. Default: print the predictions.")] = None,
     id_columns: Annotated[
         list[str] | None,
@@ -47,9 +48,11 @@ def predict(
         import pandas as pd
 
         from dpadmm.cli.terminal import print_json, print_line
+        from dpadmm.core.model import ReleasedModel
         from dpadmm.data.reading import read_file
-        from dpadmm.reporting.files import check_apart, check_writable, write_file
-        from dpadmm.reporting.model import ReleasedModel
+        from dpadmm.models.files import check_apart, check_writable, write_file
+        from dpadmm.models.predict import predict_from_scores, probabilities_from_scores, score_rows
+        from dpadmm.settings import CellRules
 
         check_apart({"--out": out}, [model, file])
         released = ReleasedModel.load(model)
@@ -61,10 +64,10 @@ def predict(
         if not json:
             print_reading({str(file): read.written})
         kept = _kept(file, read.written, own)
-        scores = released.scores(read.frame, where=str(file), screening=policies)
-        table = pd.DataFrame({label.name: released.answers(scores, threshold)})
+        scores = score_rows(released, read.frame, where=str(file), screening=policies)
+        table = pd.DataFrame({label.name: predict_from_scores(released, scores, threshold)})
         if released.has_probabilities:
-            chances, classes = released.probabilities(scores), label.classes
+            chances, classes = probabilities_from_scores(released, scores), label.classes
             names = ["probability"] if len(classes) == 2 else [f"probability of {name}" for name in classes]
             table[names] = chances[:, -len(names) :]
         if set(own) & set(table.columns):
@@ -83,7 +86,7 @@ def predict(
             print_line(f"Wrote {len(table)} predictions to {out}.")
 
 
-def _kept(file: Path, written: TableFormat, names: "Sequence[str]") -> Any:
+def _kept(file: Path, written: "TableFormat", names: "Sequence[str]") -> Any:
     """Return the columns that say whose a row is, as they stand in the file: an identifier is no number."""
     from dataclasses import replace
 

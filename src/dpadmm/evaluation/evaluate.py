@@ -14,11 +14,12 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import setting
 from dpadmm.codec import encode
+from dpadmm.core.budget import LedgerFile
 from dpadmm.core.dataset import ledger_columns
+from dpadmm.core.model import DataLocation, ReleasedModel
 from dpadmm.data.persons import Persons
 from dpadmm.data.tables import Screened, SiloTable, check_split, read_silos
 from dpadmm.errors import InputError
-from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.estimators.tables import check_person, persons_of
 from dpadmm.evaluation.figures import PrivateConfusion, PrivateEvaluation
@@ -32,16 +33,16 @@ from dpadmm.evaluation.private import (
     release_evaluation,
     release_mean,
 )
+from dpadmm.models.build import now
+from dpadmm.models.files import check_apart, check_writable
+from dpadmm.models.measurement import DEVIATIONS, Basis, EvaluatedFigure, Measurement, OtherFigure
+from dpadmm.models.predict import encode_predictions, read_rows
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import log_loss_of
 from dpadmm.problems.silos import stack_rows
-from dpadmm.reporting.files import check_apart, check_writable
-from dpadmm.reporting.measurement import DEVIATIONS, Basis, EvaluatedFigure, Measurement, OtherFigure
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.outcome import now
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy, TableFormat
 
 _DECLARED = {
@@ -167,7 +168,7 @@ def _measure_privately(
         place, found, privacy = counts.save(wanted), accuracy_of(counts), counts.privacy
     else:
         read = labelled_rows(model, counted, cells)
-        answers = model.encoded_answers(np.asarray(read.features @ model.weights.T))
+        answers = encode_predictions(model, np.asarray(read.features @ model.weights.T))
         if kind.is_real:
             errors = np.abs(answers - read.labels)
             error = release_mean(errors, _MOST_ERROR, request, rows, "the mean absolute error")
@@ -223,7 +224,7 @@ def public_measurement(
     rows = labelled_rows(model, tables, screening)
     kept = ~rows.blank
     scores, labels = np.asarray(rows.features @ model.weights.T)[kept], rows.labels[kept]
-    found = model.encoded_answers(scores)
+    found = encode_predictions(model, scores)
     others: tuple[OtherFigure, ...] = ()
     if model.schema.label.is_real:
         spread = float(((labels - labels.mean()) ** 2).sum())
@@ -263,7 +264,7 @@ def _ranked(model: ReleasedModel, scores: Floats, labels: Floats) -> tuple[Other
 
 def labelled_rows(model: ReleasedModel, tables: Iterable[SiloTable], screening: CellRules) -> Screened:
     """Return the rows of all tables, one after the other, as the model reads them."""
-    parts = [model.read_rows(table.frame, table.where, screening, is_labelled=True) for table in tables]
+    parts = [read_rows(model, table.frame, table.where, screening, is_labelled=True) for table in tables]
     labels, blank = np.concatenate([part.labels for part in parts]), np.concatenate([part.blank for part in parts])
     return Screened(stack_rows([part.features for part in parts]), labels, blank, ())
 
@@ -313,7 +314,7 @@ def _check_not_trained_on(model: ReleasedModel, tables: Mapping[str, SiloTable],
     """Refuse tables that the training ledger knows as its own, split or not; it knows no other parts and orders."""
     if ledger is None:
         return
-    if model.has_ledgers_of_silos:
+    if model.custody is DataLocation.FEDERATED:
         model.verify(ledger=ledger)
     elif model.spending is None:
         raise InputError(

@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 
 from dpadmm import checks
 from dpadmm.codec import decode, encode
+from dpadmm.core.model import Guarantee
 from dpadmm.errors import InputError
 from dpadmm.files import parse_json, read_bytes
+from dpadmm.models.files import digest_of, write_or_keep
+from dpadmm.models.measurement import EvaluatedFigure
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.files import digest_of, write_or_keep
-from dpadmm.reporting.measurement import EvaluatedFigure
-from dpadmm.reporting.statement import Guarantee
 
 RESOLUTIONS = (2, 8, 32, 128)
 """Bins at every resolution; each divides the next."""

@@ -18,16 +18,22 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from dpadmm import checks
 from dpadmm.checks import setting, shown
+from dpadmm.core.budget import LedgerData, LedgerFile, check_ledger
+from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import ReleaseFacts, plan_sum
 from dpadmm.data.columns import Categorical
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
 from dpadmm.estimators.data import compared, labelled, own_words, silo_columns
-from dpadmm.estimators.ledger_file import LedgerData, LedgerFile, check_ledger, figure_without_ledger_words, warn_once
-from dpadmm.estimators.notices import LargeDeltaWarning, NoLedgerWarning, SimulatedNoiseWarning
+from dpadmm.estimators.notices import (
+    LargeDeltaWarning,
+    NoLedgerWarning,
+    SimulatedNoiseWarning,
+    figure_without_ledger_notice,
+    warn_once,
+)
 from dpadmm.estimators.owners import Layout, Owners
-from dpadmm.estimators.resolved import protection_from, seed_of
 from dpadmm.evaluation.figures import (
     LOG_ODDS_LIMIT,
     RESOLUTIONS,
@@ -36,18 +42,18 @@ from dpadmm.evaluation.figures import (
     ScoreBins,
     counts_of,
 )
+from dpadmm.models.build import now
+from dpadmm.models.predict import read_rows
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import check_grids
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import large_delta_words
+from dpadmm.planner.resolved import protection_from, seed_of
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import bounded_sum, cell_counts, masked_sum
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.outcome import now
-from dpadmm.reporting.statement import Guarantee
 from dpadmm.settings import CellRules, Privacy
 
 _KIND = MessageKind("metric")
@@ -236,7 +242,9 @@ def _warn(request: FigureRequest, rows: CountedRows) -> None:
         text = "random_state is set, so the noise is simulated: the figure is NOT a private release."
         warnings.warn(text, SimulatedNoiseWarning, stacklevel=6)
     elif not request.ledger.is_wanted:
-        text = figure_without_ledger_words(target.epsilon, delta, request.protection, has_groups=rows.silos is not None)
+        text = figure_without_ledger_notice(
+            target.epsilon, delta, request.protection, has_groups=rows.silos is not None
+        )
         warn_once(text, NoLedgerWarning, stacklevel=7)
     if delta is not None and delta * rows.n > 1:
         warnings.warn(large_delta_words(delta, rows.n), LargeDeltaWarning, stacklevel=6)
@@ -550,7 +558,7 @@ class ScoredRows:
         """Return the rows of labelled tables, each with its name for messages, as the model reads them."""
         check_two_classes(model)
         column = None if by is None else group_column(model, by)
-        read = [model.read_rows(table, where, screening, is_labelled=True) for table, where in tables]
+        read = [read_rows(model, table, where, screening, is_labelled=True) for table, where in tables]
         scores = np.concatenate([np.asarray(part.features @ model.weights.T)[:, 0] for part in read])
         codes = None if column is None else np.concatenate([column.read(t[column.name]).codes for t, _ in tables])
         return cls(

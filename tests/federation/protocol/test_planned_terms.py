@@ -8,6 +8,7 @@ from tests.builders import with_rounds
 
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.spec import TrainingSpec
+from dpadmm.core.task import ProfileRule, TableShape
 from dpadmm.data.columns import ClassLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.errors import InputError
@@ -15,18 +16,17 @@ from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, rea
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.terms import agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.networks import path
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
-from dpadmm.planner.task import ProfileRule, TableShape
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import Box, ElasticNet
-from dpadmm.reporting.federation import federation_model
 from dpadmm.testing import run_plan
 
 SIZES = (60, 40, 50)
