@@ -13,10 +13,9 @@ from dpadmm import PrivateSearchCV
 from dpadmm.data import Schema
 from dpadmm.errors import InputError
 from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression, SimulatedNoiseWarning
-from dpadmm.evaluation import confusion, private_confusion, private_score
+from dpadmm.evaluation import private, private_confusion, private_score
 from dpadmm.evaluation.private import CountedRows, FigureRequest
 from dpadmm.privacy.accounting import Target, calibrate_gaussian
-from dpadmm.settings import Privacy
 
 MU = float(1 / calibrate_gaussian(Target(1.0, 1e-6), [1.0], [1.0])[0])  # what epsilon 1 allows one release
 NAMES = np.array(["low", "middle", "high", "top"])
@@ -36,14 +35,14 @@ def trained():
 
 def bare_counts(monkeypatch):
     """Return a list that fills with what is counted before noise, one vector a release, and their certificates."""
-    seen, usual = [], confusion.release_counts
+    seen, usual = [], private.release_counts
 
     def wrapped(counts, histograms, request, rows, subject):
         found = usual(counts, histograms, request, rows, subject)
         seen.append((counts(np.arange(rows.n)), found.noise_std))
         return found
 
-    monkeypatch.setattr(confusion, "release_counts", wrapped)
+    monkeypatch.setattr(private, "release_counts", wrapped)
     return seen
 
 
@@ -83,11 +82,7 @@ def test_one_record_moves_no_more_than_the_certificate_allows(trained, monkeypat
             private_confusion(model, other, labels, 1.0, delta=1e-6, random_state=0)
             moved.append(np.linalg.norm(seen[-1][0] - whole))
     assert max(moved) == pytest.approx(2.0)
-    private_confusion(
-        model, X, y, 1.0, delta=1e-6, privacy=Privacy(records_per_person=3, silos_per_person=2), random_state=0
-    )
     assert noise_std == pytest.approx(2.0 / MU, rel=1e-4)
-    assert seen[-1][1] == pytest.approx(12.0 / MU, rel=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -154,6 +149,6 @@ def test_what_is_hidden_and_what_is_refused(trained):
     blanked = np.where(np.arange(40) < 10, None, y[few])
     request = FigureRequest.of(model, Target(500.0, 1e-6), "eavesdropper", None, None, 0)
     rows = CountedRows(40, None, lambda _: ())
-    found = confusion.release_confusion(blanked, y[few], small.classes, small.classes, request, rows)
+    found = private.release_confusion(blanked, y[few], small.classes, small.classes, request, rows)
     assert found.accuracy().value == pytest.approx(0.75, abs=0.02)
     assert found.counts.sum() == pytest.approx(30, abs=2)

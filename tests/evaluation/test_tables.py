@@ -78,24 +78,6 @@ def test_rows_that_are_stored_centred(study, monkeypatch):
     assert abs(said.value - accuracy) <= 6 * said.uncertainty  # fails once in 5e8
 
 
-@pytest.mark.parametrize("has_counts", [True, False])
-def test_figures_count_people_and_tell_what_they_cost(study, monkeypatch, has_counts):
-    """Also single figures: numbers and more than two classes have no counts of scores."""
-    monkeypatch.setattr(evaluate, "has_counts", lambda model: has_counts)
-
-    def error(**people):
-        done = study.measure(**COST, record=False, privacy=Privacy(**people), out=study.folder / "e.json", force=True)
-        found, matrix = done.measurement, done.matrix
-        assert matrix is None or abs(matrix.counts.sum() - found.records) < 6 * 2 * matrix.noise_std
-        assert (found.epsilon, found.delta) == (pytest.approx(1.0, rel=1e-5), 1e-5)
-        return found.uncertainty
-
-    if not has_counts:
-        monkeypatch.setattr(evaluate, "check_questions", lambda model, settings: None)
-    assert error(silos_per_person=2) == pytest.approx(2 * error(), rel=1e-5)
-    assert error(records_per_person=3) == pytest.approx(3 * error(), rel=1e-5)
-
-
 def test_what_the_ledger_assumes_is_not_asked_again(study):
     """Without the option 1.0 would be recorded where a person in both silos pays 2.155."""
     place, protection = study.folder / "two.ledger", Protection(silos_per_person=2, records_per_person=3)

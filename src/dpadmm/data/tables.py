@@ -213,7 +213,6 @@ def encode_table(
     `encoding`: how; None encodes plainly by bounds and categories, as published benchmarks do (`Schema.by_bounds`).
 
     >>> from dpadmm.data.columns import Numeric, ThresholdLabel
-    >>> from dpadmm.data.schema import EmptyCells
     >>> schema = Schema((Numeric("age", 0, 100),), ThresholdLabel("pay", 10))
     >>> table = pd.DataFrame({"age": ["50", None], "pay": ["12", "9"]})
     >>> done = encode_table(schema, table, "a.csv", CellRules(missing="blank"))
