@@ -1,4 +1,4 @@
-"""What a fresh interpreter does not load: a path imports late what it may not need. (Times are in benchmarks/.)"""
+"""What a fresh interpreter does not load: a path imports late what it may not need. So help and imports are quick."""
 
 import json
 import subprocess
@@ -50,6 +50,21 @@ def loaded_by(program):
     """Return the names of the modules in a fresh interpreter after the program."""
     done = subprocess.run([sys.executable, "-c", program + _REPORT], capture_output=True, text=True, check=True)
     return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    ("program", "most"), [("import dpadmm", 0.1), (_COMMANDS.format(commands=("",)), 0.4)], ids=["import", "--help"]
+)
+def test_a_start_takes_little_time(program, most):
+    """Seconds of a processor, the least of five runs: other programs may run beside them."""
+    resource = pytest.importorskip("resource", reason="Windows does not count them")
+    times = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(times) <= most
 
 
 def test_importing_the_package_loads_nothing_but_it():
