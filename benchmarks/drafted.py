@@ -22,7 +22,7 @@ from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.federation.silo_directory import SiloDirectory
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
@@ -70,7 +70,7 @@ def federated(place: Path, tables: dict[str, Path], view: str) -> float:
     coordinator = CoordinatorFiles(place / "coordinator")
     key = coordinator.create()
     for name, data in tables.items():
-        files = silos[name] = SiloFiles(place / name)
+        files = silos[name] = SiloDirectory(place / name)
         methods = FULLY_CERTIFIED + SUMMED * is_summed
         protection = Protection(view=View(view))
         policy = Policy(

@@ -19,7 +19,7 @@ from dpadmm.errors import InputError
 from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy, wait_until
 from dpadmm.federation.https.client import SiloClient
 from dpadmm.federation.https.service import free_port, listen
-from dpadmm.federation.locks import sole
+from dpadmm.federation.process_lock import sole
 from dpadmm.reporting.model import ReleasedModel
 
 NOWHERE = "127.0.0.1:9"

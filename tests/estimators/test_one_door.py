@@ -29,7 +29,7 @@ from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, Private
 from dpadmm.estimators.data import labelled, table_dataset
 from dpadmm.estimators.owners import Owners
 from dpadmm.evaluation import private_score
-from dpadmm.federation.silo_files import read_records
+from dpadmm.federation.silo_directory import read_records
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules

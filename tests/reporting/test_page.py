@@ -11,7 +11,7 @@ import pytest
 
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planner.utility import UtilityPoint
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.privacy.releases import Origin
 from dpadmm.reporting.measurement import Basis, OtherFigure
 from dpadmm.reporting.page import best_guess, observers, report_page
@@ -104,7 +104,9 @@ def test_the_headline_counts_a_persons_records(model, facts, headline, unit):
 
 
 def test_where_records_are_added_or_removed_their_number_is_nominal(model):
-    added = replace(model, guarantee=replace(model.guarantee, protection=Protection(relation=Relation.ADD_OR_REMOVE)))
+    added = replace(
+        model, guarantee=replace(model.guarantee, protection=Protection(relation=NeighbouringRelation.ADD_OR_REMOVE))
+    )
     said = text(report_page(added))
     assert "Protected: one record (add-or-remove)" in said
     assert "adding or removing it changes its probability" in said

@@ -25,7 +25,7 @@ def federated(worlds, tmp_path):
 
     def make(names, rounds):
         tables = dict(zip(names, worlds.tables((40, 30, 50)).values(), strict=False))
-        build = p_admm_terms(worlds.SCHEMA, rounds, 1.0, reach=0.6, profile_share=0.2)
+        build = p_admm_terms(worlds.SCHEMA, rounds, 1.0, clip_radius=0.6, profile_share=0.2)
         made = prepare_rehearsal(tmp_path, tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
         copy = shutil.copytree(tmp_path, tmp_path / "copy")
         silos = {name: Silo(copy / name) for name in names}
@@ -86,7 +86,7 @@ def test_a_supernode_that_is_killed_and_started_again_changes_nothing(stock, fed
     stock.supernode("s1 again", *near, f"silo='{stock.place / 's1'}'")
     stock.started["run"].wait(600)
     assert "s1 is out of reach" in stock.log("run")
-    # It joins, says that it is unsure, is vouched for, and answers: nothing was remembered.
+    # It joins, says that it is confirmation_request, is confirmed, and answers: nothing was remembered.
     assert stock.log("s1 again").count("Receiving: query") >= 4
     assert estimates(federation) == calm
 

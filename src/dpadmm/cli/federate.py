@@ -206,7 +206,7 @@ def _study_terms(
 
 
 def _await_silos(study: "Study", files: "CoordinatorFiles") -> None:
-    from dpadmm.federation.locks import is_held
+    from dpadmm.federation.process_lock import is_held
 
     said: list[str] | None = None
     if not is_held(files.lock):
@@ -245,8 +245,10 @@ def _rehearse(
         target = Target(epsilon, rehearsal.DELTA)
         task = Task(sizes=sizes, dimension=schema.dimension, loss=Logistic(), target=target, table=shape)
         share = profile_share(task, PADMM)
-        reach = form_of(task, PADMM, share).reach or 0.0
-        terms = rehearsal.p_admm_terms(schema, rounds, epsilon, reach=reach, profile_share=share, class_weights=shares)
+        clip_radius = form_of(task, PADMM, share).clip_radius or 0.0
+        terms = rehearsal.p_admm_terms(
+            schema, rounds, epsilon, clip_radius=clip_radius, profile_share=share, class_weights=shares
+        )
         made = rehearsal.prepare_rehearsal(Path(place), tables, schema, terms, policy, (2 * epsilon, rehearsal.DELTA))
         with rehearsal.run_rehearsal(made):
             return made.federate(_show), schema

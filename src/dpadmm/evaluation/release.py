@@ -22,7 +22,7 @@ from dpadmm.estimators.notices import LargeDeltaWarning, NoLedgerWarning, Simula
 from dpadmm.estimators.owners import Layout, Owners
 from dpadmm.estimators.resolved import protection_from, seed_of
 from dpadmm.noise.mechanisms import MessageKind
-from dpadmm.noise.plan import check_reach
+from dpadmm.noise.plan import check_grids
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import large_delta_words
 from dpadmm.privacy.accounting import PureTarget, Target
@@ -215,7 +215,7 @@ def _release(
         return masked_sum(plain, shares=facts.shares, grid=grid, dimension=parts.shape[1])
 
     plan = plan_sum(_KIND, 1, target, facts, certify, on_grid, is_secure=True)
-    check_reach(plan, rows.n)
+    check_grids(plan, rows.n)
     with (
         request.ledger.open(rows.data, delta, protection) as ledger,
         open_release(plan, request.sampler, ledger, label="metric", n_agents=len(parts)) as reserved,

@@ -14,14 +14,10 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.federation import durable, messages
+from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.columns import pooled_counts
-from dpadmm.federation.inbox import read_step
-from dpadmm.federation.keys import SigningKey, open_envelope, split
-from dpadmm.federation.masking import TakenSum, read_summand, total_of
-from dpadmm.federation.messages import Join, Joined, Message, Refused, Step, Vector, Vouchers
-from dpadmm.federation.refusal import (
+from dpadmm.federation.errors import (
     AwaitsApproval,
     FederationStopped,
     PeerError,
@@ -29,8 +25,12 @@ from dpadmm.federation.refusal import (
     printable,
     refusing_unexpected,
 )
+from dpadmm.federation.inbox import read_step
+from dpadmm.federation.keys import SigningKey, open_envelope, split
+from dpadmm.federation.masked_sums import TakenSum, read_summand, total_of
+from dpadmm.federation.messages import Confirmations, Join, Joined, Message, Refused, Step, Vector
+from dpadmm.federation.rollback_detection import RollbackQuestions
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
-from dpadmm.federation.vouching import Doubts
 from dpadmm.methods.base import Agents
 from dpadmm.noise.masks import Words
 from dpadmm.noise.mechanisms import COORDINATOR
@@ -84,7 +84,7 @@ class Coordinator:
 
     def __init__(self, path: Path, key: SigningKey | None, clock: Callable[[], float]) -> None:
         """Open the run at `path` (see `create`); without a key to look at it alone. `clock` gives the log's time."""
-        connect = durable.connect_for_reading if key is None else durable.connect
+        connect = sqlite_file.connect_for_reading if key is None else sqlite_file.connect
         self._connection = connect(Path(path), APPLICATION, _TABLES)
         self.path, self._file = Path(path), identity(Path(path))
         self._key, self._clock = key, clock
@@ -97,7 +97,7 @@ class Coordinator:
             self._connection.close()
             raise
         self._joined: set[int] = set()
-        self._doubts = Doubts(self.terms, self._clock)
+        self._questions = RollbackQuestions(self.terms, self._clock)
         self._handed: set[str] = set()
         self._made: dict[tuple[int, int], Request] = {}
 
@@ -108,7 +108,7 @@ class Coordinator:
         if agreement.coordinator != key.public:
             raise InputError(_OTHER_KEY)
         first = "INSERT INTO run VALUES (?)", (agreement.as_json(),)
-        durable.create(path, APPLICATION, _TABLES, first)
+        sqlite_file.create(path, APPLICATION, _TABLES, first)
         return cls(path, key, clock)
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class Coordinator:
         """Keep the message by which a silo joined, to be relayed to all; it has one mask key for these terms."""
         if answer.mask_key is None:
             raise PeerError(f"{self.name(agent)} joined without a mask key. Does it run a different version of dpadmm?")
-        with durable.exclusive(self._connection):
+        with sqlite_file.exclusive(self._connection):
             self._connection.execute("INSERT OR IGNORE INTO roster VALUES (?, ?)", (agent, envelope))
         if self._roster()[agent] != envelope:
             raise PeerError(
@@ -224,19 +224,19 @@ class Coordinator:
         return [agent for agent in self.terms.asked(k) if agent not in done]
 
     def silent(self) -> list[int]:
-        """Return those who are waited for and say nothing; a silo that wants to be vouched for waits itself."""
+        """Return those who are waited for and say nothing; a silo that wants to be confirmed waits itself."""
         waiting = self.absent or self.waiting_for()
-        return [agent for agent in waiting if not self._doubts.is_asking(agent)] or waiting
+        return [agent for agent in waiting if not self._questions.is_asking(agent)] or waiting
 
     def requests(self) -> "list[Request]":
-        """Return what must be sent now: the requests of the round under way, or what lets silos go on (`vouching`)."""
+        """Return what must be sent now: requests of the round under way, or what lets silos go on."""
         waiting = self.waiting_for()
         sent = []
-        for agent, told in self._doubts.due(waiting):
+        for agent, told in self._questions.due(waiting):
             sent.append(Request.of(agent, self._sealed(told)))
-            if isinstance(told, Vouchers):
+            if isinstance(told, Confirmations):
                 self._handed.add(sent[-1].mark)
-        return sent + [self._request(agent) for agent in waiting if not self._doubts.is_asking(agent)]
+        return sent + [self._request(agent) for agent in waiting if not self._questions.is_asking(agent)]
 
     def accept(self, agent: int, envelope: bytes) -> bool:
         """Take a silo's answer; return whether the round is complete now. `PeerError` for anything unusable."""
@@ -246,7 +246,7 @@ class Coordinator:
         try:
             with refusing_unexpected():
                 told = messages.read(open_envelope(envelope, self.agreement.participants[agent].key))
-                if self._doubts.take(agent, envelope, told) or self._is_late(agent, told, k):
+                if self._questions.take(agent, envelope, told) or self._is_late(agent, told, k):
                     return False
                 if self.terms.is_masked:
                     read_summand(envelope, self.terms, agent, k)
@@ -258,7 +258,7 @@ class Coordinator:
                 return False  # a repeat
             self._note("refused", f"answer of {self.name(agent)} to round {k}: {problem}")
             raise PeerError(f"The answer of {self.name(agent)} to round {k} is unusable: {problem}") from problem
-        with durable.exclusive(self._connection):
+        with sqlite_file.exclusive(self._connection):
             self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?)", (k, agent, envelope))
         if len(self._answered(k)) < len(self.terms.asked(k)):
             return False
@@ -336,7 +336,7 @@ class Coordinator:
         """Return the public estimate after each complete round of training, (rounds, d)."""
         query = "SELECT estimate FROM rounds WHERE round > ? ORDER BY round"
         rows = self._connection.execute(query, (PROFILE_ROUND,)).fetchall()
-        return np.array([durable.unpack(row[0])[0] for row in rows]).reshape(-1, self.agreement.dimension)
+        return np.array([sqlite_file.unpack(row[0])[0] for row in rows]).reshape(-1, self.agreement.dimension)
 
     def times(self) -> list[float]:
         """Return when each round of training was complete."""
@@ -393,7 +393,7 @@ class Coordinator:
 
     def _stored_inbox(self, k: int) -> Floats:
         query = "SELECT inbox FROM rounds WHERE round = ?"
-        return durable.unpack(self._connection.execute(query, (k,)).fetchone()[0])[0]
+        return sqlite_file.unpack(self._connection.execute(query, (k,)).fetchone()[0])[0]
 
     def _inbox(self, k: int) -> Floats:
         """Return what the exchange of a round has made; before the first, what the method starts from."""
@@ -435,14 +435,14 @@ class Coordinator:
             raise FederationStopped(f"{said} The run ends here; start a new one, under new terms.") from refusal
 
     def _store_round(self, k: int, inbox: Floats, estimate: Floats) -> None:
-        with durable.exclusive(self._connection):
-            row = (k, durable.pack([inbox]), durable.pack([estimate]), self._clock())
+        with sqlite_file.exclusive(self._connection):
+            row = (k, sqlite_file.pack([inbox]), sqlite_file.pack([estimate]), self._clock())
             self._connection.execute("INSERT OR IGNORE INTO rounds VALUES (?, ?, ?, ?)", row)
         _log.info("run %r: round %d of %d is complete", self.agreement.run, k, self.agreement.rounds)
 
     def _note(self, event: str, detail: str) -> None:
         _log.log(logging.INFO if event == _ASKED else logging.WARNING, "%s: %s", event, detail)
-        with durable.exclusive(self._connection):
+        with sqlite_file.exclusive(self._connection):
             self._connection.execute("INSERT INTO log VALUES (?, ?, ?)", (self._clock(), event, detail))
             oldest = "SELECT rowid FROM log ORDER BY rowid DESC LIMIT 1 OFFSET ?"
             forgotten = f"DELETE FROM log WHERE rowid <= ({oldest}) AND event NOT IN (?, ?, ?)"

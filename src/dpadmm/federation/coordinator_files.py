@@ -9,10 +9,10 @@ from dpadmm.errors import DpadmmError, InputError
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.keys import SigningKey, need_extra
-from dpadmm.federation.new_directory import PartyFiles, complete, new_directory
+from dpadmm.federation.new_directory import PartyDirectory, complete, new_directory
 
 
-class CoordinatorFiles(PartyFiles):
+class CoordinatorFiles(PartyDirectory):
     """Where the parts of a coordinator are. key_file: its signing key."""
 
     def __init__(self, directory: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from dpadmm.errors import DpadmmError
 from dpadmm.federation.agreement import Missing
 from dpadmm.federation.coordinator import Coordinator
-from dpadmm.federation.refusal import AwaitsApproval, FederationStopped, PeerError
+from dpadmm.federation.errors import AwaitsApproval, FederationStopped, PeerError
 from dpadmm.federation.transport import Interrupted, Transport
 
 RESEND_SECONDS = 20.0

@@ -15,15 +15,15 @@ from dpadmm import checks
 from dpadmm.codec import decode, encode
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.federation import durable, messages
+from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import Agreement, is_digest, read_federation, write_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, open_envelope, split, write_private
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.names import check_distinct, check_name
 from dpadmm.federation.new_directory import new_directory
 from dpadmm.federation.policy import SiloEntry
-from dpadmm.federation.refusal import Refusal
 from dpadmm.files import parse_toml, read_text, write_atomic
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
@@ -94,7 +94,7 @@ class Invitation:
 
     def save(self, path: Path) -> None:
         """Write it as TOML, readable by its owner alone; an existing file is refused."""
-        write_private(path, durable.toml(encode(self)).encode())
+        write_private(path, sqlite_file.toml(encode(self)).encode())
 
     @classmethod
     def load(cls, path: Path) -> "Invitation":
@@ -227,7 +227,9 @@ class Studies:
 
     def keys(self) -> set[str]:
         """Return the public keys of all invitations; those that are new, or were deleted, are noticed."""
-        now = {path: durable.stamp(path) for study in self.all() for path in sorted(study.directory.glob("*.invite"))}
+        now = {
+            path: sqlite_file.stamp(path) for study in self.all() for path in sorted(study.directory.glob("*.invite"))
+        }
         if now != self._known:
             found: dict[str, tuple[Study, Invitation]] = {}
             for path in now:

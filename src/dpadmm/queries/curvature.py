@@ -74,7 +74,7 @@ class Curvature:
     def noise_plan(self, facts: ReleaseFacts, is_secure: bool) -> NoisePlan:
         """Return its one release: with one noise on the sum, the silos' shares of one, or that of the only silo."""
         planned = plan_curvature(self.run.setting, self.target, replace(facts, is_pooled=True), self.round, is_secure)
-        return planned.resting_on(self.run.declared)
+        return planned.with_declared(self.run.declared)
 
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every silo's packed curvature where the run has settled, (silos, d(d + 1)/2)."""

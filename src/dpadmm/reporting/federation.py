@@ -105,7 +105,11 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
         settings=(
             *((name, f"{value:.6g}") for name, value in terms.settings),
             ("ridge", f"{terms.mu:.3g}"),
-            *((("rows are shortened to", f"{terms.reach:g} of a usual row's norm"),) if terms.reach else ()),
+            *(
+                (("rows are shortened to", f"{terms.clip_radius:g} of a usual row's norm"),)
+                if terms.clip_radius
+                else ()
+            ),
             ("released", f"mean of the estimates of rounds {first} to {terms.rounds}"),
             *(
                 (("messages", f"masked, with up to {plural(terms.protection.n_colluders, 'colluding silo')}"),)

@@ -333,10 +333,10 @@ def _commands(model: ReleasedModel, spending: Spending | None, place: str | None
 def _own_ledger(model: ReleasedModel, place: str | None) -> tuple[str, str]:
     """Return how the owner of a silo finds the run in its own ledger; a rehearsal over machines has another one."""
     from dpadmm.federation.agreement import NoiseOrigin
-    from dpadmm.federation.silo_files import SiloFiles
+    from dpadmm.federation.silo_directory import SiloDirectory
 
     noise = NoiseOrigin.SECURE if model.guarantee.is_private_release else NoiseOrigin.TEST
-    ledger = SiloFiles(Path("SILO")).ledger(noise)
+    ledger = SiloDirectory(Path("SILO")).ledger(noise)
     where = "In each silo, with its own directory for SILO"
     if place is None:
         return f"dpadmm ledger show {ledger}", f"{where}: show what is spent and left, and what this run cost alone."

@@ -25,7 +25,7 @@ from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
 from dpadmm.federation.https.service import free_port
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.federation.silo_directory import SiloDirectory
 
 ROUNDS = 4
 CELL = "73.125"
@@ -39,7 +39,7 @@ class Federation:
     rehearsal: Rehearsal
 
     @property
-    def north(self) -> SiloFiles:
+    def north(self) -> SiloDirectory:
         return self.rehearsal.silos["north"]
 
     @property
@@ -95,7 +95,7 @@ def template(tmp_path_factory) -> Rehearsal:
 @pytest.fixture
 def federation(template, tmp_path) -> Federation:
     shutil.copytree(template.place, tmp_path, dirs_exist_ok=True)
-    silos = {name: SiloFiles(tmp_path / name) for name in template.silos}
+    silos = {name: SiloDirectory(tmp_path / name) for name in template.silos}
     for files in silos.values():
         files.policy.write_text(files.policy.read_text().replace(str(template.place), str(tmp_path)))
     return Federation(Rehearsal(tmp_path, template.agreement, CoordinatorFiles(tmp_path / "coordinator"), silos))

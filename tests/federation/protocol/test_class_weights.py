@@ -11,8 +11,8 @@ from dpadmm.data import RealLabel
 from dpadmm.data.columns import ClassLabel
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, read_federation, write_federation
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, plan, planner

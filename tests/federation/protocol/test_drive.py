@@ -14,9 +14,9 @@ from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import Missing
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
+from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import open_envelope, split
 from dpadmm.federation.messages import Answer, Step
-from dpadmm.federation.refusal import FederationStopped
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.transport import Interrupted
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dpadmm.federation.agreement import Missing
-from dpadmm.federation.refusal import FederationStopped
+from dpadmm.federation.errors import FederationStopped
 
 COMPLETE = ((0, 1), (0, 2), (1, 2))
 

@@ -8,7 +8,7 @@ from tests.contracts.certificates import changed
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.privacy.ledger.spending import admitted, gaussian_square
+from dpadmm.privacy.ledger.spending import check_covered, gaussian_square
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.releases import GaussianRelease, Origin
 
@@ -44,9 +44,9 @@ def test_a_release_certified_for_fewer_silos_is_refused():
     for agent in (-1, 0):
         release = replace(AGGREGATE, agent=agent)
         with pytest.raises(InputError, match=r"at most 1 silo, which does not cover"):
-            admitted(release, protection)
+            check_covered(release, protection)
         wide = replace(release, certificate=changed(AGGREGATE.certificate, silos_per_person=2))
-        assert admitted(wide, protection) is wide
+        assert check_covered(wide, protection) is wide
 
 
 def test_discrete_noise_counts_with_its_excess():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpadmm.codec import canonical, decode
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.entries import encode_release
-from dpadmm.privacy.protection import Certificate, Norm, Protection, Relation, Strength, Unit, View
+from dpadmm.privacy.protection import Certificate, NeighbouringRelation, Norm, Protection, Strength, Unit, View
 from dpadmm.privacy.releases import (
     KINDS,
     BareRelease,
@@ -36,7 +36,7 @@ TEXT = st.text(min_size=1, max_size=8)
 protections = st.builds(
     Protection,
     unit=st.sampled_from([Unit.RECORD, Unit.USER, Unit.FUNCTION]),
-    relation=st.sampled_from(Relation),
+    relation=st.sampled_from(NeighbouringRelation),
     view=st.sampled_from([view for view in View if view is not View.AGGREGATE]),
     records_per_person=COUNT,
     silos_per_person=COUNT,

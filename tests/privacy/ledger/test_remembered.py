@@ -9,7 +9,7 @@ import pytest
 
 from dpadmm.errors import LedgerError
 from dpadmm.privacy.ledger import Budget, Ledger, history, open_for_reading
-from dpadmm.privacy.ledger.entries import Ask
+from dpadmm.privacy.ledger.entries import Reservation
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def decoded(monkeypatch):
     found, original = [], history.read_record
 
     def read_record(kind, content):
-        if kind is Ask:
+        if kind is Reservation:
             found.append(content["seq"])
         return original(kind, content)
 

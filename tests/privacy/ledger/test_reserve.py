@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.ledger import store as ledger_store
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.privacy.releases import BareRelease, Origin
 
 
@@ -198,7 +198,7 @@ def test_noise_that_protects_nothing_is_refused(ledger, tools, name, value):
         ({}, True),
         ({"unit": Unit.USER}, True),
         ({"unit": Unit.FUNCTION}, False),
-        ({"relation": Relation.ADD_OR_REMOVE}, False),
+        ({"relation": NeighbouringRelation.ADD_OR_REMOVE}, False),
         ({"view": View.EAVESDROPPER}, True),
         ({"view": View.PUBLIC}, False),
         ({"view": View.PEER}, False),

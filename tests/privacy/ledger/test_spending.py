@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.curves import GaussianCurve, PureCurve, m_of
 from dpadmm.privacy.ledger import Budget, Ledger
-from dpadmm.privacy.ledger.spending import Mechanism, Meter, Pile, Piles, gaussian_square
-from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm, Protection, Relation, Strength, Unit
+from dpadmm.privacy.ledger.spending import Mechanism, Meter, SpentBySilo, SpentReleases, gaussian_square
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, NeighbouringRelation, Norm, Protection, Strength, Unit
 from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
     GaussianRelease,
@@ -27,7 +27,7 @@ SIZES = st.floats(0.001, 0.3)
 
 
 def piled(releases, protection=None):
-    pile = Pile(protection or Protection())
+    pile = SpentReleases(protection or Protection())
     for release in releases:
         pile.add(release)
     return pile
@@ -119,7 +119,7 @@ def test_adding_piles_leaves_both_as_they_were(tools):
 
 
 def test_people_in_one_silo_each(tools):
-    piles = Piles(Protection())
+    piles = SpentBySilo(Protection())
     for silo in ("a", "a", "b", None):
         piles.add(tools.gaussian(), silo)
     assert {silo: pile.releases for silo, pile in piles.people().items()} == {"a": 3, "b": 2}
@@ -129,7 +129,7 @@ def test_people_in_one_silo_each(tools):
 @QUICK
 @given(st.lists(st.lists(st.tuples(st.booleans(), SIZES), max_size=4), min_size=1, max_size=5), st.integers(2, 4))
 def test_people_in_several_silos_pay_at_least_what_any_of_them_released(tools, silos, s):
-    piles = Piles(Protection(silos_per_person=s))
+    piles = SpentBySilo(Protection(silos_per_person=s))
     kinds = [[tools.gaussian(ratio=r) if g else tools.pure(epsilon=r) for g, r in row] for row in silos]
     for i, releases in enumerate(kinds):
         for release in releases:
@@ -147,7 +147,7 @@ def test_people_in_several_silos_pay_at_least_what_any_of_them_released(tools, s
 
 
 def test_adding_tallies_adds_silo_by_silo(tools):
-    one, other = Piles(Protection()), Piles(Protection())
+    one, other = SpentBySilo(Protection()), SpentBySilo(Protection())
     one.add(tools.gaussian(), "a")
     other.add(tools.gaussian(), "a")
     other.add(tools.gaussian(), "b")
@@ -178,7 +178,7 @@ def test_with_the_real_accountant(path, tools):
         assert not statement.holds_adaptively
 
 
-@pytest.mark.parametrize("relation", Relation)
+@pytest.mark.parametrize("relation", NeighbouringRelation)
 def test_a_sampled_step_costs_a_person_with_several_records_what_it_costs_alone(relation):
     """A person is in a batch with a chance that grows with their records, which the ledger must not forget."""
     people = Protection(relation=relation, records_per_person=3)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpadmm.errors import BudgetError, LedgerError, ResumeError
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, entries, open_for_reading, store
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit
 from dpadmm.privacy.releases import GaussianRelease, Origin
 
 GROWN = (SiloColumns("clinic", {"x": np.arange(8.0).reshape(4, 2), "y": np.array([1, -1, 1, 1])}),)
@@ -84,11 +84,11 @@ def test_a_run_that_was_begun_with_an_earlier_version_cannot_go_on(ledger, tools
     rounds = [tools.gaussian(k) for k in range(3)]
     tools.reserve(ledger, *rounds[:recorded])
     ledger.add_version(GROWN)
-    with pytest.raises(ResumeError, match="started, as entry 2, with an earlier version"):
+    with pytest.raises(ResumeError, match="started, as entry 2, with an older version"):
         tools.reserve(ledger, rounds[0], data=GROWN)
-    with pytest.raises(ResumeError, match="earlier version"):
+    with pytest.raises(ResumeError, match="older version"):
         tools.reserve(ledger, rounds[2], data=GROWN)
-    with pytest.raises(ResumeError, match="earlier version"):
+    with pytest.raises(ResumeError, match="older version"):
         ledger.confirm(GROWN).check_room(rounds, run="run", algorithm="p-admm", origin=Origin.SECURE)
     assert (ledger.statement().releases, ledger.statement().refusals) == (recorded, 1)  # the same twice is one entry
 
@@ -100,7 +100,7 @@ def test_going_back_to_an_earlier_table_brings_nothing_back(ledger, tools):
     ledger.add_version(tools.data)
     spent = ledger.statement().spent_epsilon
     assert ledger.statement().version == 3
-    with pytest.raises(ResumeError, match="earlier version"):
+    with pytest.raises(ResumeError, match="older version"):
         tools.reserve(ledger, tools.gaussian())
     with pytest.raises(LedgerError, match="version 2, not the newest version"):
         ledger.confirm(GROWN)
@@ -162,7 +162,7 @@ def test_the_log_does_not_tell_which_columns_have_changed(ledger, tools, path):
 
 def test_a_secret_size_stays_secret(path, tools):
     """Where records may come and go, a version without rows has as many marks as any other."""
-    protection = Protection(relation=Relation.ADD_OR_REMOVE)
+    protection = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE)
     empty = [SiloColumns("clinic", {"x": np.zeros((0, 2)), "y": np.zeros(0)})]
     with Ledger.create(path, tools.data, tools.budget, protection=protection) as ledger:
         ledger.add_version(empty)
@@ -268,7 +268,7 @@ def test_counts_that_an_earlier_version_paid_for_are_not_kept_as_the_new_ones(pa
         before = counted(ledger, tools.data, "one")
         ledger.add_version(CORRECTED)
         for confirmed in (before, ledger.confirm(CORRECTED)):
-            with pytest.raises(ResumeError, match=r"earlier version|confirmed as version 1"):
+            with pytest.raises(ResumeError, match=r"older version|confirmed as version 1"):
                 confirmed.keep_profile(SUBJECT, "one", (1.0, 2.0), NOISE)
         assert not ledger.profiles()
 

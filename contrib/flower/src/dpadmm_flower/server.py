@@ -13,7 +13,7 @@ from dpadmm.errors import DpadmmError, InputError
 from dpadmm.federation.agreement import read_federation
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
-from dpadmm.federation.locks import sole
+from dpadmm.federation.process_lock import sole
 from dpadmm_flower.transport import LIVES_SECONDS, FlowerTransport
 
 app = ServerApp()

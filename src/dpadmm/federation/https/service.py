@@ -16,13 +16,13 @@ from dpadmm.errors import DpadmmError, InputError
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_files import CoordinatorFiles
 from dpadmm.federation.drive import Drive
-from dpadmm.federation.durable import now
+from dpadmm.federation.errors import refusing_unexpected
 from dpadmm.federation.https.process_status import CoordinatorProcess, publish_status
 from dpadmm.federation.https.queue import MessageQueue
 from dpadmm.federation.https.server import TlsServer
 from dpadmm.federation.https.tls import renew, server_context, trust
-from dpadmm.federation.locks import sole
-from dpadmm.federation.refusal import refusing_unexpected
+from dpadmm.federation.process_lock import sole
+from dpadmm.federation.sqlite_file import now
 from dpadmm.federation.studies import Studies
 
 LOOK_SECONDS = 0.2

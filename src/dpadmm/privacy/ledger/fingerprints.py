@@ -107,7 +107,7 @@ class SiloColumns:
 
 
 @dataclass(frozen=True)
-class KnownSilo:
+class SiloFingerprint:
     """What a ledger keeps of a silo: the name it is shown by, and keyed marks of its given name and columns."""
 
     name: str
@@ -117,7 +117,7 @@ class KnownSilo:
     @classmethod
     def of(
         cls, data: SiloColumns, key: bytes, shown_as: str | None = None, *, tells_copies_apart: bool = False
-    ) -> "KnownSilo":
+    ) -> "SiloFingerprint":
         """Return the marks of a silo's data under the ledger's key."""
         contents = _apart(data.digests) if tells_copies_apart else data.digests
         return cls(
@@ -136,7 +136,7 @@ class SiloMatch:
 
 
 @dataclass(frozen=True)
-class KnownData:
+class DatasetFingerprint:
     """What a ledger keeps of its data: its silos, and marks of the columns that go through all of them.
 
     A silo's own marks say which silo it is; the common columns say that the data are the same, also where silos are so
@@ -144,7 +144,7 @@ class KnownData:
     sizes are secret, so that the number of marks does not show a silo without rows.
     """
 
-    silos: tuple[KnownSilo, ...]
+    silos: tuple[SiloFingerprint, ...]
     common: frozenset[str]
     tells_copies_apart: bool = False
 
@@ -156,12 +156,12 @@ class KnownData:
         *,
         are_names_public: bool = True,
         tells_copies_apart: bool = False,
-    ) -> "KnownData":
+    ) -> "DatasetFingerprint":
         """Return the marks of the silos; names that are not public are replaced by numbers."""
         _check_names(data)
         shown = [None if are_names_public else f"user {i + 1}" for i in range(len(data))]
         silos = tuple(
-            KnownSilo.of(each, key, name, tells_copies_apart=tells_copies_apart)
+            SiloFingerprint.of(each, key, name, tells_copies_apart=tells_copies_apart)
             for each, name in zip(data, shown, strict=True)
         )
         common = _common(data, key, tells_copies_apart=tells_copies_apart)
@@ -198,18 +198,18 @@ class KnownData:
         given = self._marked(data, key)
         return any(2 * len(given.columns & silo.columns) >= len(given.columns) for silo in self.silos)
 
-    def _marked(self, data: SiloColumns, key: bytes) -> KnownSilo:
-        return KnownSilo.of(data, key, tells_copies_apart=self.tells_copies_apart)
+    def _marked(self, data: SiloColumns, key: bytes) -> SiloFingerprint:
+        return SiloFingerprint.of(data, key, tells_copies_apart=self.tells_copies_apart)
 
-    def _fitting(self, given: KnownSilo) -> list[KnownSilo]:
+    def _fitting(self, given: SiloFingerprint) -> list[SiloFingerprint]:
         return [silo for silo in self.silos if given.columns <= silo.columns]
 
-    def _overlap(self, place: int, given: KnownSilo) -> str:
+    def _overlap(self, place: int, given: SiloFingerprint) -> str:
         """Say how much of a silo is known, for whoever holds the data; by its place, since a name may be a person's."""
         most = max(len(given.columns & silo.columns) for silo in self.silos)
         return f"Of the {len(given.columns)} different columns of silo {place} as given, {most} are known."
 
-    def _one_of(self, given: KnownSilo) -> str:
+    def _one_of(self, given: SiloFingerprint) -> str:
         fitting = self._fitting(given)
         if len(fitting) > 1:
             fitting = [silo for silo in fitting if silo.label == given.label]
@@ -294,7 +294,7 @@ class NewVersion:
     """What the log keeps of a version after the first: its number, and what is known of its table."""
 
     version: int
-    data: KnownData
+    data: DatasetFingerprint
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ class DataVersion:
     number: int
     entry: int
     since: str
-    data: KnownData = field(repr=False)
+    data: DatasetFingerprint = field(repr=False)
 
     @property
     def when(self) -> str:
@@ -330,7 +330,9 @@ class DataVersion:
                 "version, where earlier spending would not be counted. Keep one ledger for each silo, or create a new "
                 "one and count in its budget what has already been spent on people who are in both."
             )
-        known = KnownData.of(data, _key_of(key, self.number + 1), tells_copies_apart=self.data.tells_copies_apart)
+        known = DatasetFingerprint.of(
+            data, _key_of(key, self.number + 1), tells_copies_apart=self.data.tells_copies_apart
+        )
         silos = (replace(known.silos[0], name=self.data.silos[0].name),)
         return NewVersion(self.number + 1, replace(known, silos=silos))
 
@@ -347,9 +349,9 @@ class DataVersion:
         """Return whether half of a table's columns or more are those of one of this version's silos."""
         return self.data.is_like(data, _key_of(key, self.number))
 
-    def _marked(self, data: SiloColumns, key: bytes) -> KnownSilo:
+    def _marked(self, data: SiloColumns, key: bytes) -> SiloFingerprint:
         apart = self.data.tells_copies_apart
-        return KnownSilo.of(data, _key_of(key, self.number), tells_copies_apart=apart)
+        return SiloFingerprint.of(data, _key_of(key, self.number), tells_copies_apart=apart)
 
 
 def match_newest(versions: Sequence[DataVersion], data: Sequence[SiloColumns], key: bytes) -> SiloMatch:

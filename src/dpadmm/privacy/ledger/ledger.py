@@ -19,7 +19,7 @@ from dpadmm.checks import plural
 from dpadmm.codec import decode, encode
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import history, store
-from dpadmm.privacy.ledger.entries import Ask, Entry, Kind, Writer, check_text, encode_release
+from dpadmm.privacy.ledger.entries import Entry, Kind, Reservation, Writer, check_text, encode_release
 from dpadmm.privacy.ledger.fingerprints import SiloColumns, SiloMatch, match_newest
 from dpadmm.privacy.ledger.history import AnsweredRound, BudgetChange, LedgerState, OpenHistory
 from dpadmm.privacy.ledger.profiles import (
@@ -37,12 +37,12 @@ from dpadmm.privacy.ledger.spending import (
     Meter,
     Receipt,
     RunSpending,
-    admitted,
     below_spent,
+    check_covered,
     draw_statement,
     overspend,
 )
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit
 from dpadmm.privacy.releases import GaussianRelease, NoisyRelease, Origin, Release
 
 _OTHER_PERSONS = (
@@ -229,7 +229,7 @@ class Ledger(OpenHistory):
     def add_version(self, data: Sequence[SiloColumns]) -> None:
         """Continue with a new version of the data: rows added or removed, cells corrected.
 
-        What was spent on earlier versions still counts. From now on `confirm` takes this version only; runs that were
+        What was spent on older versions still counts. From now on `confirm` takes this version only; runs that were
         begun and profiles that were kept with earlier ones cannot be used. Data that are the newest version already
         record nothing. `LedgerError` for a ledger that tells silos apart.
         """
@@ -306,7 +306,7 @@ class Ledger(OpenHistory):
         with store.clear_errors(self._path):
             return store.execute_beside(self._connection, sql, parameters, is_reading=True)
 
-    def _check_room(self, asks: Sequence[Ask], version: int) -> None:
+    def _check_room(self, asks: Sequence[Reservation], version: int) -> None:
         self._refresh()
         with store.clear_errors(self._path):
             found = store.find_keys(self._connection, [ask.key for ask in asks])
@@ -418,7 +418,7 @@ class Ledger(OpenHistory):
         text = json.dumps(statement.document(entries), indent=1, sort_keys=True, allow_nan=False)
         store.write_new(Path(path), text.encode() + b"\n")
 
-    def _overspend(self, asks: list[Ask]) -> BudgetError | None:
+    def _overspend(self, asks: list[Reservation]) -> BudgetError | None:
         state = self._state
         return overspend(state.piles, asks, state.budget, self._meter(), n_silos=len(self.silos))
 
@@ -467,7 +467,9 @@ class ConfirmedLedger:
         """The silos as the ledger knows them, in the order in which the data came."""
         return self.match.names
 
-    def for_run(self, sizes: Sequence[int], relation: Relation = Relation.REPLACE_ONE) -> "ConfirmedLedger":
+    def for_run(
+        self, sizes: Sequence[int], relation: NeighbouringRelation = NeighbouringRelation.REPLACE_ONE
+    ) -> "ConfirmedLedger":
         """Return what reserves for a run over agents with so many records; they must be the confirmed silos.
 
         A single silo may be split between several agents. Where records are added or removed, the sizes are nominal:
@@ -512,7 +514,7 @@ class ConfirmedLedger:
         Asking again for the same returns the same receipt and spends nothing.
 
         Raises `BudgetError` if the budget would be exceeded, `ResumeError` if something else is recorded under the same
-        key, or if the run was started with an earlier version of the data (all logged); `InputError` for simulated
+        key, or if the run was started with an older version of the data (all logged); `InputError` for simulated
         noise or a certificate for other terms, `LedgerError` if the file cannot be written.
         """
         asks = self._asks(releases, run, algorithm, origin, slot)
@@ -610,7 +612,7 @@ class ConfirmedLedger:
                 f"{release.round} is certified for a person in {plural(silos, 'silo')}. Certify "
                 f"it for {records} silos per person, or create the ledger with separate silos."
             )
-        return admitted(release, self.ledger.protection)
+        return check_covered(release, self.ledger.protection)
 
     def _silo_of(self, agent: int) -> str | None:
         """Return whose data the releases of an agent are about; None, below zero, for those of all."""
@@ -625,7 +627,9 @@ class ConfirmedLedger:
             )
         return self.names[agent]
 
-    def _asks(self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin, slot: int) -> list[Ask]:
+    def _asks(
+        self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin, slot: int
+    ) -> list[Reservation]:
         if Origin(origin) is not Origin.SECURE:
             raise InputError(
                 "Simulated noise is reproducible, so it protects nobody and cannot be recorded as a release. Use the "
@@ -641,7 +645,7 @@ class ConfirmedLedger:
             release = self._admitted(decode(Release, encode_release(given)))
             place = release.round, release.agent
             nth = checks.count("slot", slot, least=0) + next_slot[place]
-            asks.append(Ask(run, algorithm, nth, release, self._silo_of(release.agent)))
+            asks.append(Reservation(run, algorithm, nth, release, self._silo_of(release.agent)))
             next_slot[place] += 1
         if not asks:
             raise InputError("reserve needs at least one release, got none.")
@@ -656,7 +660,7 @@ class Transaction:
     ) -> None:
         """Not for callers."""
         self._ledger, self._connection, self._writer, self._data = ledger, connection, writer, data
-        self.recorded: list[tuple[Ask, Entry]] = []
+        self.recorded: list[tuple[Reservation, Entry]] = []
         self.refused: dict[str, Any] | None = None
         self.failure: BaseException | None = None
         self.is_open = True
@@ -670,7 +674,7 @@ class Transaction:
                 raise InputError("Only a transaction of confirmed data can reserve: use ledger.confirm(data).")
             return self.reserve_asks(self._data._asks(releases, run, algorithm, origin, slot))
 
-    def reserve_asks(self, asks: Sequence[Ask]) -> Receipt:
+    def reserve_asks(self, asks: Sequence[Reservation]) -> Receipt:
         """Record what was checked against the ledger's terms."""
         with self._ending_at_errors():
             ledger, version = self._ledger, self._data.version if self._data is not None else 0

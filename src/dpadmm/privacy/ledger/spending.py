@@ -16,7 +16,7 @@ from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.codec import canonical, encode
 from dpadmm.errors import BudgetError, InputError
-from dpadmm.privacy.ledger.entries import Ask, encode_release
+from dpadmm.privacy.ledger.entries import Reservation, encode_release
 from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Certificate, Norm, Protection, Strength, View, standing
 from dpadmm.privacy.releases import GaussianRelease, NoisyRelease, Release
 
@@ -59,7 +59,7 @@ class Budget:
         return curve.delta(self.epsilon) <= self.delta
 
 
-def admitted(release: Release, asked: Protection) -> Release:
+def check_covered(release: Release, asked: Protection) -> Release:
     """Return `release`, or raise `InputError` if its certificate says less than the ledger's budget asks for."""
     if isinstance(release, NoisyRelease) and not asked.is_covered_by(release.certificate.protection):
         raise InputError(
@@ -71,7 +71,7 @@ def admitted(release: Release, asked: Protection) -> Release:
 
 
 def _as_asked(certificate: Certificate, asked: Protection) -> Certificate:
-    """Return an admitted certificate as one for exactly what is asked, so that what costs the same is the same."""
+    """Return a covering certificate as one for exactly what is asked, so that what costs the same is the same."""
     return replace(
         certificate,
         protection=replace(asked, silos_per_person=1),  # the pile has added up a person's silos
@@ -91,7 +91,7 @@ class Mechanism:
 
     @classmethod
     def of(cls, release: Release, protection: Protection) -> "Mechanism":
-        """Return the mechanism of an admitted release under `protection`."""
+        """Return the mechanism of a covered release under `protection`."""
         once = replace(release, agent=0, round=0, count=1)
         if isinstance(once, NoisyRelease):
             once = replace(once, certificate=_as_asked(once.certificate, protection))
@@ -120,13 +120,13 @@ def gaussian_square(release: Release) -> Fraction | None:
 
 
 def share_of(release: Release, protection: Protection) -> Fraction | Mechanism:
-    """Return what an admitted release puts on a pile: its square where C0 applies, otherwise its mechanism."""
+    """Return what a covered release puts on a pile: its square where C0 applies, otherwise its mechanism."""
     square = gaussian_square(release)
     return Mechanism.of(release, protection) if square is None else square
 
 
 @dataclass
-class Pile:
+class SpentReleases:
     """Releases that one person's change can reach, merged: m^2 of the Gaussian ones, and how often each other was."""
 
     protection: Protection
@@ -143,11 +143,11 @@ class Pile:
             self.squares += square
         self.releases += 1
 
-    def __add__(self, other: "Pile") -> "Pile":
+    def __add__(self, other: "SpentReleases") -> "SpentReleases":
         """Return both piles as one."""
         others = self.others.copy()
         others.update(other.others)
-        return Pile(self.protection, self.releases + other.releases, self.squares + other.squares, others)
+        return SpentReleases(self.protection, self.releases + other.releases, self.squares + other.squares, others)
 
     def merged(self) -> list[Release]:
         """Return few releases that together are as private as all that were added."""
@@ -169,7 +169,7 @@ class Pile:
 
 
 @dataclass
-class Piles:
+class SpentBySilo:
     """All releases of a data set, silo by silo.
 
     `everyone` holds what reaches the data of all silos: a coordinator's aggregate, or a release of which it is not
@@ -177,32 +177,32 @@ class Piles:
     """
 
     protection: Protection
-    everyone: Pile = field(init=False)
-    silos: dict[str, Pile] = field(default_factory=dict)
+    everyone: SpentReleases = field(init=False)
+    silos: dict[str, SpentReleases] = field(default_factory=dict)
     strengths: Counter[Strength] = field(default_factory=Counter)
     declared: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         """Start empty."""
-        self.everyone = Pile(self.protection)
+        self.everyone = SpentReleases(self.protection)
 
     def add(self, release: Release, silo: str | None, share: Fraction | Mechanism | None = None) -> None:
-        """Count one more release of the silo; `share` as in `Pile.add`."""
+        """Count one more release of the silo; `share` as in `SpentReleases.add`."""
         if silo is not None and silo not in self.silos:
-            self.silos[silo] = Pile(self.protection)
+            self.silos[silo] = SpentReleases(self.protection)
         pile = self.everyone if silo is None else self.silos[silo]
         pile.add(release, share)
         if isinstance(release, NoisyRelease):
             self.strengths[release.certificate.strength] += 1
             self.declared.update(release.certificate.declared)
 
-    def __add__(self, other: "Piles") -> "Piles":
+    def __add__(self, other: "SpentBySilo") -> "SpentBySilo":
         """Return both as one."""
-        both = Piles(
+        both = SpentBySilo(
             self.protection, strengths=self.strengths + other.strengths, declared=self.declared + other.declared
         )
         both.everyone = self.everyone + other.everyone
-        empty = Pile(self.protection)
+        empty = SpentReleases(self.protection)
         both.silos = {
             silo: self.silos.get(silo, empty) + other.silos.get(silo, empty) for silo in {**self.silos, **other.silos}
         }
@@ -217,7 +217,7 @@ class Piles:
         """Return whether C0 covers everything, so that the figure holds however the noise was chosen."""
         return not self.everyone.others and not any(pile.others for pile in self.silos.values())
 
-    def people(self) -> dict[str | None, Pile]:
+    def people(self) -> dict[str | None, SpentReleases]:
         """Return the piles that must each stay within the budget: what reaches each kind of person.
 
         With one silo per person there is one kind per silo, by its name. With s silos per person there is one pile for
@@ -228,9 +228,9 @@ class Piles:
             return {silo: pile + self.everyone for silo, pile in self.silos.items()}
         return {None: self._dearest(self.protection.silos_per_person) + self.everyone}
 
-    def _dearest(self, number: int) -> Pile:
+    def _dearest(self, number: int) -> SpentReleases:
         piles = list(self.silos.values())
-        counts = Pile(self.protection, releases=sum(pile.releases for pile in piles))
+        counts = SpentReleases(self.protection, releases=sum(pile.releases for pile in piles))
         counts.squares = sum(sorted((pile.squares for pile in piles), reverse=True)[:number], Fraction(0))
         for kind in {kind for pile in piles for kind in pile.others}:
             counts.others[kind] = sum(sorted((pile.others[kind] for pile in piles), reverse=True)[:number])
@@ -245,19 +245,19 @@ class Meter:
         self._compose = compose
         self._pure_epsilons: dict[Mechanism, float] = {}
 
-    def is_within(self, pile: Pile, budget: Budget) -> bool:
+    def is_within(self, pile: SpentReleases, budget: Budget) -> bool:
         """Return whether all of `pile` together stays within `budget`."""
         if self._is_clearly_within(pile, budget):
             return True
         merged = pile.merged()
         return not merged or budget.allows(self._compose(merged))
 
-    def epsilon(self, pile: Pile, budget: Budget) -> float:
+    def epsilon(self, pile: SpentReleases, budget: Budget) -> float:
         """Return the epsilon of `pile` at the budget's delta; 0 if nothing in it depends on the data."""
         merged = pile.merged()
         return self._compose(merged).epsilon(budget.delta) if merged else 0.0
 
-    def _is_clearly_within(self, pile: Pile, budget: Budget) -> bool:
+    def _is_clearly_within(self, pile: SpentReleases, budget: Budget) -> bool:
         """Return True only if a bound that needs no composition of its own says so.
 
         With E the sum of pure epsilons and m^2 that of the Gaussian squares, `delta(eps) <= delta_m(eps - E)`.
@@ -279,11 +279,13 @@ class Meter:
         return self._pure_epsilons[kind]
 
 
-def overspend(spent: Piles, asks: Sequence[Ask], budget: Budget, meter: Meter, *, n_silos: int) -> BudgetError | None:
+def overspend(
+    spent: SpentBySilo, asks: Sequence[Reservation], budget: Budget, meter: Meter, *, n_silos: int
+) -> BudgetError | None:
     """Return the refusal if `asks` on top of what is spent would pass the budget of a data set of `n_silos` silos."""
     if not asks:
         return None
-    asked = Piles(spent.protection)
+    asked = SpentBySilo(spent.protection)
     for ask in asks:
         asked.add(ask.release, ask.silo)
     after = (spent + asked).people()
@@ -296,13 +298,13 @@ def overspend(spent: Piles, asks: Sequence[Ask], budget: Budget, meter: Meter, *
                 f"Refused: epsilon {so_far:.6g} of {budget.epsilon:.6g} is spent at delta {budget.delta:.3g}, "
                 f"{max(0.0, budget.epsilon - so_far):.6g} is left; the {plural(added.releases, 'requested release')} "
                 f"would cost {alone:.6g} alone and bring the total to {total:.6g}. Nothing was spent, so nothing may "
-                "be released. Ask for a smaller epsilon, or raise the budget and give a reason (`dpadmm ledger "
+                "be released. Reservation for a smaller epsilon, or raise the budget and give a reason (`dpadmm ledger "
                 f"budget`, or Ledger.set_budget).{_pooled_words(asks, n_silos)}"
             )
     return None
 
 
-def below_spent(spent: Piles, budget: Budget, meter: Meter) -> BudgetError | None:
+def below_spent(spent: SpentBySilo, budget: Budget, meter: Meter) -> BudgetError | None:
     """Return the refusal if more than a new budget is spent already."""
     for pile in spent.people().values():
         if not meter.is_within(pile, budget):
@@ -313,7 +315,7 @@ def below_spent(spent: Piles, budget: Budget, meter: Meter) -> BudgetError | Non
     return None
 
 
-def _pooled_words(asks: Sequence[Ask], n_silos: int) -> str:
+def _pooled_words(asks: Sequence[Reservation], n_silos: int) -> str:
     """Say so where the refusal comes from adding up silos that the ledger cannot tell apart."""
     agents = {ask.release.agent for ask in asks if ask.release.agent >= 0}
     if n_silos > 1 or len(agents) < 2:
@@ -506,14 +508,14 @@ class RunAccount:
 
     run: str
     algorithm: str
-    piles: Piles
-    profile: Piles
+    piles: SpentBySilo
+    profile: SpentBySilo
     version: int
     first_time: str
     last_time: str = ""
     drawn: tuple[Meter, float, RunSpending] | None = None
 
-    def add(self, ask: Ask, share: Fraction | Mechanism, time: str) -> None:
+    def add(self, ask: Reservation, share: Fraction | Mechanism, time: str) -> None:
         """Count one more release, whose share is known."""
         self.piles.add(ask.release, ask.silo, share)
         if is_profile(ask.release):
@@ -541,6 +543,6 @@ class RunAccount:
         )
 
 
-def _worst(piles: Piles, meter: Meter, budget: Budget) -> float:
+def _worst(piles: SpentBySilo, meter: Meter, budget: Budget) -> float:
     """Return the epsilon of the person who is reached most."""
     return max(meter.epsilon(pile, budget) for pile in piles.people().values())
