@@ -319,7 +319,7 @@ class ReleasedModel:
         return plain_pipeline(self, Screening.of(missing, unlisted, out_of_range))
 
     def to_plain_json(self) -> str:
-        """Return all that predictions take as JSON for readers in any language, see `docs/leaving.md`."""
+        """Return all that predictions take as JSON for readers in any language, see `docs/export.md`."""
         from dpadmm.reporting.plain_json import plain_json
 
         return plain_json(self)
