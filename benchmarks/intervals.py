@@ -29,13 +29,14 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
+from dpadmm.inference.intervals import contrasts, estimate, interval_rows
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner.planner import plan
 from dpadmm.planner.task import Aim, TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 from dpadmm.problems.losses import Logistic
-from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate, interval_rows
+from dpadmm.queries.curvature import CurvatureFacts
 from dpadmm.testing import run_plan
 
 DELTA, FIRST_SEED, CHUNK = 1e-5, 70_000, 250_000

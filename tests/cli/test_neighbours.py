@@ -6,9 +6,9 @@ import re
 import pandas as pd
 import pytest
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import NeighbouringRelation
-from dpadmm.reporting.model import ReleasedModel
 
 ADDED = ("--neighbours", "add-remove", "--nominal-records", "640", "--view", "public")
 

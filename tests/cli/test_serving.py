@@ -13,6 +13,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
+
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.reading import read_file
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
@@ -20,7 +22,6 @@ from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, r
 from dpadmm.federation.https.client import SiloClient
 from dpadmm.federation.https.service import free_port, listen
 from dpadmm.federation.process_lock import sole
-from dpadmm.reporting.model import ReleasedModel
 
 NOWHERE = "127.0.0.1:9"
 

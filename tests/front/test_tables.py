@@ -16,12 +16,12 @@ from tests.grouped import grouped
 import dpadmm
 from dpadmm import api
 from dpadmm.codec import encode
+from dpadmm.core.model import ReleasedModel
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import tables, train
 from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import FitSettings, OutputFiles, TrainingOptions, by_name
 
 with warnings.catch_warnings():

@@ -9,10 +9,10 @@ pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 
 from tests.contracts.in_memory import InMemory
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy
 from dpadmm.federation.drive import Drive
 from dpadmm.federation.silo import Silo
-from dpadmm.reporting.model import ReleasedModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower")]
 

@@ -61,9 +61,9 @@ def draft(
         from dpadmm.federation.agreement import write_federation
         from dpadmm.federation.coordinator_files import CoordinatorFiles
         from dpadmm.federation.policy import SiloEntry
+        from dpadmm.models.files import check_apart, check_writable
         from dpadmm.planner.drafting import draft as make_draft
         from dpadmm.privacy.accounting import Target
-        from dpadmm.reporting.files import check_apart, check_writable
 
         check_apart({"--out": out}, [*entries, schema])
         check_writable(out, may_replace=force)
@@ -122,7 +122,7 @@ def run(
         from dpadmm.data.schema import Screening
         from dpadmm.errors import InputError
         from dpadmm.federation.admin.rehearsal import rehearsal_tables
-        from dpadmm.reporting.files import check_apart, check_writable, checked_suffix
+        from dpadmm.models.files import check_apart, check_writable, checked_suffix
 
         if [local, federation, study].count(None) != 2:
             raise InputError("Give a FEDERATION.toml, a --study, or --local N for a rehearsal on this machine.")
@@ -160,7 +160,7 @@ def _run(federation: Path, coordinator: Path, schema: Path | None) -> "tuple[Fed
     from dpadmm.federation.admin.requested_run import request_run
     from dpadmm.federation.agreement import read_federation
     from dpadmm.federation.coordinator_files import CoordinatorFiles
-    from dpadmm.reporting.federation import check_schema
+    from dpadmm.models.federated import check_schema
 
     public = None if schema is None else Schema.load(schema)
     terms = read_federation(federation)
@@ -280,10 +280,10 @@ def _show_outcome(outcome: "FederationOutcome") -> None:
 def _write(
     outcome: "FederationOutcome", schema: "Schema", out: Path | None, page: Path | None, *, is_rehearsal: bool
 ) -> None:
-    from dpadmm.reporting.federation import federation_model
-    from dpadmm.reporting.statement import Custody
+    from dpadmm.core.model import DataLocation
+    from dpadmm.models.federated import federation_model
 
-    model = federation_model(outcome, schema, Custody.ONE_PLACE if is_rehearsal else Custody.FEDERATED)
+    model = federation_model(outcome, schema, DataLocation.ONE_PLACE if is_rehearsal else DataLocation.FEDERATED)
     place = None if out is None else model.save(out)
     if place is not None:
         print_line(f"Wrote the model to {place}.")

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import setting, shown
+from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import ReleaseFacts, plan_sum
 from dpadmm.errors import InputError
@@ -30,8 +31,6 @@ from dpadmm.privacy.certificates.sums import bounded_sum, cell_counts, masked_su
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Guarantee
 from dpadmm.settings import Privacy
 
 _KIND = MessageKind("metric")

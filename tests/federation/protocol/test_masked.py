@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import PlannedNoise, masks_of, noisy_values
 from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
@@ -25,14 +26,13 @@ from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory
 from dpadmm.federation.terms import MOST_SUMMED, agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.noise.masks import MOST_MULTIPLE
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.protection import View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import ElasticNet
-from dpadmm.reporting.federation import federation_model
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.testing import LocalEngine, Stopping
 
 METHODS = {

@@ -15,10 +15,10 @@ from dpadmm.federation.messages import Answer, Joined
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.terms import agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import NeighbouringRelation
-from dpadmm.reporting.federation import federation_model
 
 
 def change(world, place, *, may_close=False, **rules):

@@ -15,6 +15,7 @@ from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, rea
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.terms import agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.networks import path
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, plan, planner
@@ -26,7 +27,6 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import Box, ElasticNet
-from dpadmm.reporting.federation import federation_model
 from dpadmm.testing import run_plan
 
 SIZES = (60, 40, 50)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.federation import messages
@@ -18,6 +19,7 @@ from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import counted_columns
 from dpadmm.federation.silo_store import SiloStore
 from dpadmm.federation.terms import agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Budget
@@ -25,8 +27,6 @@ from dpadmm.privacy.protection import View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.federation import federation_model
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.testing import LocalEngine, Stopping
 
 NOTHING = np.zeros((0, 3))

@@ -16,6 +16,7 @@ from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.terms import agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.drafting import federation_terms
@@ -26,7 +27,6 @@ from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.federation import federation_model
 from dpadmm.testing import LocalEngine, Stopping
 
 SIZES = (67, 0, 53)  # true ones
