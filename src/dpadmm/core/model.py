@@ -474,7 +474,7 @@ class ReleasedModel:
         return plain_pipeline(self, CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range))
 
     def to_plain_json(self) -> str:
-        """Return all that predictions take as JSON for readers in any language, see `docs/leaving.md`."""
+        """Return all that predictions take as JSON for readers in any language, see `docs/export.md`."""
         from dpadmm.export.plain_json import model_as_json
 
         return model_as_json(self)

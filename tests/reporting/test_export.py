@@ -22,7 +22,7 @@ from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.silos import dense
 from dpadmm.settings import CellRules
 
-PAGE = Path(__file__).parents[2] / "docs" / "leaving.md"
+PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 COLUMNS = (
     Numeric("age", 0, 100),
     Categorical("sex", ("F", "M")),
