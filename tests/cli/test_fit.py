@@ -63,9 +63,9 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     assert whom in html.unescape(page.read_text())
     assert "<dd>a study</dd>" in page.read_text()
     assert page.read_text().count("of what can be learned without noise</title>") == 5  # 0.1 to 10
-    assert ReleasedModel.load(place).custody is DataLocation.ONE_PLACE
+    assert ReleasedModel.load(place).location is DataLocation.ONE_PLACE
     facts = cli.ask("report", str(place), "--contact", "an officer", "--out", str(tmp_path / "later.html"))
-    assert facts["custody"] == "simulated in one place"
+    assert facts["location"] == "simulated in one place"
     later = (tmp_path / "later.html").read_text()
     assert "<dd>a study</dd>" in later
     assert "<dd>an officer</dd>" in later
