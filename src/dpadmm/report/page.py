@@ -15,6 +15,7 @@ from markupsafe import Markup, escape
 
 from dpadmm.checks import plural
 from dpadmm.core.model import Accountability, DataLocation, Place, ReleasedModel, RoundFacts, SiloFacts, Spending
+from dpadmm.core.task import Aim
 from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
 from dpadmm.inference.intervals import INTERCEPT, CoefficientTable
 from dpadmm.methods.base import Topology, by_name
@@ -32,7 +33,6 @@ from dpadmm.models.statement import (
     merged,
     records_text,
 )
-from dpadmm.planner.task import Aim
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.ledger.spending import version_words
 from dpadmm.privacy.protection import Strength, View
