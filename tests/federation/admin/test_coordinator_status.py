@@ -9,7 +9,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.status import RunState, coordinator_status
-from dpadmm.federation.coordinator import MOST_NOTES, Coordinator
+from dpadmm.federation.coordinator import MOST_NOTES, Coordinator, open_run
 from dpadmm.federation.https.process_status import CoordinatorProcess, read_status
 from dpadmm.federation.locks import is_held
 
@@ -24,7 +24,7 @@ def the_run(federation):
 
 
 def opened(federation) -> Coordinator:
-    return federation.rehearsal.coordinator.open_run(federation.rehearsal.agreement)
+    return open_run(federation.rehearsal.coordinator, federation.rehearsal.agreement)
 
 
 def test_before_and_after_it_is_asked_for(federation, unchanged):
@@ -157,8 +157,8 @@ def test_the_log_of_a_run_keeps_its_latest_lines(federation, monkeypatch):
         assert [detail for _, event, detail in run.log() if event == "refused"] == [
             f"number {n}" for n in range(15, 20)
         ]
-        assert run.is_wanted  # that is kept, however much comes after it
+        assert run.stored.state()[0] == "wanted"  # that is kept, however much comes after it
         run.end("over")
         for number in range(20):
             run._note("refused", f"number {number}")
-        assert run.is_ended
+        assert run.stored.state()[0] == "ended"

@@ -23,7 +23,8 @@ from dpadmm.federation.admin.doctor import examine_coordinator, examine_silo
 from dpadmm.federation.admin.finding import Level
 from dpadmm.federation.admin.rehearsal import serve_in_thread
 from dpadmm.federation.admin.status import silo_status
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator import open_run
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https import tls
 from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.locks import sole
@@ -334,7 +335,7 @@ def test_the_right_coordinator_without_a_run_is_fine(federation, host):
 
 
 def asked(federation):
-    with closing(federation.rehearsal.coordinator.open_run(federation.rehearsal.agreement)) as run:
+    with closing(open_run(federation.rehearsal.coordinator, federation.rehearsal.agreement)) as run:
         run.ask()
 
 

@@ -22,7 +22,7 @@ from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.admin.joining import InvitedSilo, OwnerRules, check_silo, create_silo
 from dpadmm.federation.agreement import read_federation, write_federation
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https import server
 from dpadmm.federation.https.client import Address, open_client
 from dpadmm.federation.https.connection_errors import CoordinatorUnavailable

@@ -16,7 +16,7 @@ from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.joining import InvitedSilo
 from dpadmm.federation.agreement import Agreement, Participant
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.silo import Silo
