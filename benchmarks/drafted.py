@@ -16,18 +16,18 @@ from pathlib import Path
 
 import pandas as pd
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.schema import Screening
 from dpadmm.federation.admin.rehearsal import Rehearsal, run_rehearsal
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.federation.silo_directory import SiloDirectory
+from dpadmm.models.federated import federation_model
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
-from dpadmm.reporting.federation import federation_model
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm_research.datasets import heart
 
 TARGET = Target(2.0, 1e-5)
@@ -70,7 +70,7 @@ def federated(place: Path, tables: dict[str, Path], view: str) -> float:
     coordinator = CoordinatorFiles(place / "coordinator")
     key = coordinator.create()
     for name, data in tables.items():
-        files = silos[name] = SiloFiles(place / name)
+        files = silos[name] = SiloDirectory(place / name)
         methods = FULLY_CERTIFIED + SUMMED * is_summed
         protection = Protection(view=View(view))
         policy = Policy(

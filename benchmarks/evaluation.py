@@ -20,10 +20,10 @@ from sklearn.metrics import roc_auc_score
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.evaluation import PrivateEvaluation, private_evaluation
 from dpadmm.evaluation.score_bins import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
+from dpadmm.models.measurement import EvaluatedFigure
 from dpadmm.privacy.accounting import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.measurement import EvaluatedFigure
 from dpadmm_research.datasets import adult
 from table import Row
 

@@ -29,13 +29,14 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
+from dpadmm.inference.intervals import contrasts, estimate, interval_rows
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner.planner import plan
 from dpadmm.planner.task import Aim, TableShape, Task
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.protection import Protection, Relation, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 from dpadmm.problems.losses import Logistic
-from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate, interval_rows
+from dpadmm.queries.curvature import CurvatureFacts
 from dpadmm.testing import run_plan
 
 DELTA, FIRST_SEED, CHUNK = 1e-5, 70_000, 250_000
@@ -229,7 +230,7 @@ class Cell:
     epsilon: float
     silos: int = 1
     view: View = View.EAVESDROPPER
-    relation: Relation = Relation.REPLACE_ONE
+    relation: NeighbouringRelation = NeighbouringRelation.REPLACE_ONE
 
     @property
     def who(self) -> Protection:
@@ -331,7 +332,7 @@ def _public(columns: tuple[Column, ...]) -> dict[str, tuple[float, ...]]:
 def cells() -> list[Cell]:
     """Return the cells of the table; none of these designs served to choose the rule."""
     masked, public = {"silos": 5, "view": View.AGGREGATE}, {"silos": 4, "view": View.PUBLIC}
-    added = {"relation": Relation.ADD_OR_REMOVE}
+    added = {"relation": NeighbouringRelation.ADD_OR_REMOVE}
     found = [
         Cell(Design(3, "unrelated"), 3_000, 5.0),
         Cell(Design(3, "unrelated", link="cloglog"), 8_000, 1.0),

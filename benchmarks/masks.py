@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from dpadmm.noise import Draw, MessageKind, SecureSampler, grid_for
-from dpadmm.noise.masks import MaskKey, PairwiseMasks, masked, to_words
+from dpadmm.noise.masks import MaskKey, PairwiseMasks, add_masks, to_words
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.releases import SummedGaussianRelease
@@ -30,7 +30,7 @@ def rows() -> list[Row]:
         masks = PairwiseMasks.of(0, keys[0], publics, b"benchmark")
         for dimension, times in DIMENSIONS.items():
             words = np.zeros(dimension, dtype=np.uint64)
-            spent = _best(partial(masked, words, masks, "broadcast", 1), times)
+            spent = _best(partial(add_masks, words, masks, "broadcast", 1), times)
             table.append(_row(f"masks of a round, {n_silos} silos, d = {dimension:,}", spent))
     for dimension, times in DIMENSIONS.items():
         table.append(_row(f"share of the noise, exact, d = {dimension:,}", _best(_share(dimension), times)))

@@ -164,7 +164,7 @@ STAGES = (
     Stage(
         "Outcome",
         "",
-        "reporting",
+        "core/model models inference report export",
         ("The released model, its statement, file and report: post-processing.",),
     ),
 )

@@ -254,7 +254,8 @@ def arrays_of_every_label(folder: Path) -> Any:
 def array_predictions(folder: Path) -> Any:
     """What estimators and their saved models predict for arrays and for tables of the same columns, by every label."""
     from dpadmm import PrivateLinearRegression
-    from dpadmm.reporting.model import ReleasedModel
+    from dpadmm.core.model import ReleasedModel
+    from dpadmm.models.predict import score_rows
 
     X, y, silos = rows(3000, classes=3)
     far = np.vstack([X[:4], [[9.0, -9.0, 0.5], [0.0, 0.0, 0.0]]])
@@ -280,7 +281,7 @@ def array_predictions(folder: Path) -> Any:
         made = {"own": estimator.predict(far), "of arrays": model.predict(far), "of tables": model.predict(table)}
         made["blanked"] = model.predict(table.mask(table > 5), missing="blank")
         found[kind] = {name: [each.tolist(), each.dtype.kind] for name, each in made.items()}
-        found[kind]["scores"] = [model.scores(far), model.scores(table)]
+        found[kind]["scores"] = [score_rows(model, far), score_rows(model, table)]
         found[kind]["coef"] = [estimator.coef_, estimator.intercept_]
         found[kind]["plain"] = json.loads(model.to_plain_json())
         if not model.schema.label.is_real:

@@ -440,7 +440,7 @@ def test_a_silo_whose_table_is_changed_tells_nothing(ear: Ear) -> None:
 
 def test_a_silo_tells_nothing_of_a_step_that_failed() -> None:
     pytest.importorskip("cryptography")
-    from dpadmm.federation.refusal import reason_of
+    from dpadmm.federation.errors import reason_of
 
     assert "ValueError" in reason_of(ValueError(SAID))
     assert marks_in(reason_of(ValueError(SAID))) == []

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import as_parameter, nearest, settings_called, shown
+from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import PublicRound
 from dpadmm.core.spec import RunSpec, TrainingSpec, mechanisms_of
 from dpadmm.core.training import Problems, run_training
@@ -44,7 +45,6 @@ from dpadmm.problems.losses import LOSS_KINDS, Loss
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import Silos, dense
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules, FitSettings, OutputFiles, Privacy, TableOptions, TrainingOptions
 
 _SIMULATED = "seed is set, so the noise is simulated: the result is NOT a private release. Leave out seed to make one."

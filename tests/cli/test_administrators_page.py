@@ -18,10 +18,10 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.federation.https.service import free_port
 from dpadmm.privacy.ledger import open_for_reading
-from dpadmm.reporting.model import ReleasedModel
 
 CLINICS = ("clinic", "north", "south")
 PAGE = Path(__file__).parents[2] / "docs" / "administrators.md"

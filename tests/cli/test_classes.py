@@ -8,8 +8,8 @@ import pytest
 from sklearn.metrics import confusion_matrix
 from tests.cli.conftest import STUDY_SCHEMA, study_tables
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.schema import Schema
-from dpadmm.reporting.model import ReleasedModel
 
 
 @pytest.fixture(scope="module")

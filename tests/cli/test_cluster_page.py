@@ -20,10 +20,10 @@ import pytest
 
 pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data import BinaryLabel, Numeric, Schema
 from dpadmm.errors import DpadmmError
 from dpadmm.privacy.ledger import open_for_reading
-from dpadmm.reporting.model import ReleasedModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
 

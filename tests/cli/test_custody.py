@@ -12,11 +12,11 @@ from dpadmm.federation.agreement import Agreement, Participant, write_federation
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.keys import SigningKey, fingerprint
-from dpadmm.federation.locks import sole
 from dpadmm.federation.messages import Join
 from dpadmm.federation.policy import Policy, SiloEntry
+from dpadmm.federation.process_lock import sole
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles, schema_digest
+from dpadmm.federation.silo_directory import SiloDirectory, schema_digest
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_run_under_way_must_be_given_up_by_name(cli, place, terms):
 )
 def test_a_silo_that_serves_is_left_alone(cli, place, terms, words):
     before = (place / "north" / "silo.key").read_bytes()
-    with sole(SiloFiles(place / "north").lock, "test"):
+    with sole(SiloDirectory(place / "north").lock, "test"):
         refused = cli.run("silo", *words)
     assert refused.exit_code == 2
     assert "This silo is already running" in refused.stderr

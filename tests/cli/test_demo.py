@@ -2,8 +2,8 @@
 
 import json
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.reporting.model import ReleasedModel
 
 
 def test_the_demonstration_ends_in_a_report(cli, study, tmp_path, monkeypatch):

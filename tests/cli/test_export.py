@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpadmm.reporting.model import ReleasedModel
+from dpadmm.core.model import ReleasedModel
 
 
 def test_both_files_are_those_of_the_model(cli, study, trained, tmp_path):

@@ -24,7 +24,7 @@ from dpadmm.federation.agreement import (
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.policy import MOST_ROUNDS
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import schema_digest
+from dpadmm.federation.silo_directory import schema_digest
 from dpadmm.privacy.protection import Protection, View
 
 
@@ -103,9 +103,9 @@ def test_terms_are_shown_as_stated_before_anything_is_computed_from_them(cli, pl
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"reach": 0.6}, "Rows are encoded by public bounds and categories alone"),
+        ({"clip_radius": 0.6}, "Rows are encoded by public bounds and categories alone"),
         (
-            {"reach": 0.6, "profile": CountedColumns(share=0.1, n_numeric=2, n_categorical=0, size=42)},
+            {"clip_radius": 0.6, "profile": CountedColumns(share=0.1, n_numeric=2, n_categorical=0, size=42)},
             "Round 0 releases a column profile (noisy counts), which alone costs epsilon 0.285;",
         ),
         ({"class_weights": (0.5, 1.0)}, "Records are weighted by their class (at most 0: 0.5, above 0: 1); these"),
@@ -139,7 +139,7 @@ def test_a_rehearsal_encodes_as_the_planner_would(cli, place, monkeypatch):
     assert built.pop().class_weights == (0.5, 1.0)
     assert built[0].class_weights == ()
     small, large = built
-    assert small.reach == large.reach > 0
+    assert small.clip_radius == large.clip_radius > 0
     counted = large.profile
     assert small.profile is None
     assert 0 < counted.share <= 0.1

@@ -13,10 +13,11 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
+
+from dpadmm.core.model import ReleasedModel
 from dpadmm.federation.agreement import read_federation
 from dpadmm.federation.https.service import free_port
-from dpadmm.federation.silo_files import schema_digest
-from dpadmm.reporting.model import ReleasedModel
+from dpadmm.federation.silo_directory import schema_digest
 
 CLINICS = ("clinic", "north", "south")
 

@@ -15,12 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpadmm.cli.terminal import CLOSED, ELSEWHERE
+from dpadmm.core.model import DataLocation, ReleasedModel
 from dpadmm.errors import LedgerError
+from dpadmm.models import files
 from dpadmm.privacy.ledger import Ledger, open_for_reading
 from dpadmm.privacy.protection import Protection, Strength
-from dpadmm.reporting import files
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Custody
 
 
 def outputs(folder: Path) -> list[str]:
@@ -64,7 +63,7 @@ def test_the_terminal_and_the_file_say_what_is_true(cli, study, tmp_path):
     assert whom in html.unescape(page.read_text())
     assert "<dd>a study</dd>" in page.read_text()
     assert page.read_text().count("of what can be learned without noise</title>") == 5  # 0.1 to 10
-    assert ReleasedModel.load(place).custody is Custody.ONE_PLACE
+    assert ReleasedModel.load(place).custody is DataLocation.ONE_PLACE
     facts = cli.ask("report", str(place), "--contact", "an officer", "--out", str(tmp_path / "later.html"))
     assert facts["custody"] == "simulated in one place"
     later = (tmp_path / "later.html").read_text()

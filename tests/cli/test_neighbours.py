@@ -6,9 +6,9 @@ import re
 import pandas as pd
 import pytest
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.privacy.ledger import open_for_reading
-from dpadmm.privacy.protection import Relation
-from dpadmm.reporting.model import ReleasedModel
+from dpadmm.privacy.protection import NeighbouringRelation
 
 ADDED = ("--neighbours", "add-remove", "--nominal-records", "640", "--view", "public")
 
@@ -45,7 +45,7 @@ def test_the_model_and_its_ledger_name_the_relation_and_tell_no_size(cli, done):
     assert "add-or-remove" in shown
     assert not is_told(shown)
     with open_for_reading(place / "l") as ledger:
-        assert ledger.protection.relation is Relation.ADD_OR_REMOVE
+        assert ledger.protection.relation is NeighbouringRelation.ADD_OR_REMOVE
 
 
 def test_a_second_fit_takes_the_relation_from_the_ledger_but_needs_the_number(cli, done):

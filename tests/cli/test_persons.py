@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError
@@ -15,7 +16,6 @@ from dpadmm.evaluation import private_evaluation
 from dpadmm.evaluation.evaluate import TableEvaluation
 from dpadmm.evaluation.scored_rows import ScoredRows
 from dpadmm.privacy.ledger import open_for_reading
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy
 
 SCHEMA = {

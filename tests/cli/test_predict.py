@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import RealLabel, ThresholdLabel
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table
-from dpadmm.reporting.model import ReleasedModel
 
 
 def test_predictions_are_those_of_the_coefficients(cli, study, trained, tmp_path):

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.reporting.model import ReleasedModel
 
 
 def test_the_page_is_written_once(cli, trained, tmp_path):

@@ -13,14 +13,15 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
+
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.reading import read_file
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy, wait_until
 from dpadmm.federation.https.client import SiloClient
 from dpadmm.federation.https.service import free_port, listen
-from dpadmm.federation.locks import sole
-from dpadmm.reporting.model import ReleasedModel
+from dpadmm.federation.process_lock import sole
 
 NOWHERE = "127.0.0.1:9"
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Protection, View
-from dpadmm.reporting.model import ReleasedModel
 
 
 @pytest.fixture(scope="module")

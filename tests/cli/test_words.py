@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.releases import Origin
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm_research.accounting.public_facts import one_agent
 
 BAD = os.fsdecode(b"\xff")

@@ -19,7 +19,7 @@ from dpadmm.noise.mechanisms import Constant
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, View
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions
 from dpadmm.problems.silos import Silos
@@ -103,7 +103,7 @@ class TestPlan:
             ((100, 200), Protection(view=View.PUBLIC), math.sqrt(2) / 4),
             ((100, 200), Protection(view=View.PUBLIC, records_per_person=2, silos_per_person=2), math.sqrt(2)),
             ((100, 100, 100), Protection(view=View.AGGREGATE, colluders=1), math.sqrt(2) / 4),
-            ((300,), Protection(relation=Relation.ADD_OR_REMOVE), 1 / 4),
+            ((300,), Protection(relation=NeighbouringRelation.ADD_OR_REMOVE), 1 / 4),
         ],
     )
     def test_costs_add_up_in_squares(self, sizes, who, gap):

@@ -27,11 +27,11 @@ from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete, path, ring
 from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
-from dpadmm.noise.plan import calibrated, check_reach
+from dpadmm.noise.plan import calibrate, check_grids
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, Weighting
@@ -112,7 +112,7 @@ def planned_once(monkeypatch):
     def remembered(mechanisms, *more, **options):
         key = repr((mechanisms, more, options))
         if key not in known:
-            known[key] = calibrated(mechanisms, *more, **options)
+            known[key] = calibrate(mechanisms, *more, **options)
         return known[key]
 
     monkeypatch.setattr(spec_module, "calibrated", remembered)
@@ -235,7 +235,7 @@ def test_noise_without_a_grid_is_refused_before_it_is_paid_for(problem, tmp_path
 class TestWhatASpecIsFor:
     """The certificates are about the run's own public problem: no other one may be run under them."""
 
-    HIDDEN = Protection(relation=Relation.ADD_OR_REMOVE, view=View.AGGREGATE)
+    HIDDEN = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE, view=View.AGGREGATE)
 
     def silos(self, n, nominal=None, row_norm=1.0):
         rng = np.random.default_rng(n)
@@ -317,7 +317,7 @@ class TestWhatASpecIsFor:
         sharp = replace(spec, target=Target(1e6, 1e-5))
         with pytest.raises(InputError, match=f"so little noise compared with up to {MOST_PER_NOMINAL * 300} records"):
             sharp.noise_plan()
-        check_reach(sharp.noise_plan(is_secure=False), 300)  # as many as are named would do
+        check_grids(sharp.noise_plan(is_secure=False), 300)  # as many as are named would do
 
 
 @dataclass(frozen=True)

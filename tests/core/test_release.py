@@ -120,19 +120,19 @@ class TestNothingButWhatWasReserved:
     def test_more_than_was_reserved_is_refused(self, sampler):
         plan = planned(is_secure=sampler.is_secure)
         with pytest.raises(InputError, match="not reserved"), opened(plan, sampler) as release:
-            release.noise(plan.repeated(2))
+            release.noise(plan.repeat(2))
 
     def test_what_was_reserved_several_times_is_lent_as_often(self, sampler):
         plan = planned(is_secure=sampler.is_secure)
-        with opened(plan.repeated(2), sampler) as release:
+        with opened(plan.repeat(2), sampler) as release:
             first, second = draw(release, plan, times=2)
         assert sampler.is_secure is not np.array_equal(first, second)
-        with pytest.raises(InputError, match="lent before"), opened(plan.repeated(2), sampler) as release:
+        with pytest.raises(InputError, match="lent before"), opened(plan.repeat(2), sampler) as release:
             draw(release, plan, times=3)
 
     def test_a_prefix_is_part_of_the_place(self, sampler):
         plan = planned(is_secure=sampler.is_secure)
-        with opened(plan.prefixed("a: "), sampler) as release:
+        with opened(plan.with_prefix("a: "), sampler) as release:
             with pytest.raises(InputError, match="not reserved"):
                 release.noise(plan)
             release.noise(plan, prefix="a: ").total(MessageKind("count"), 7, np.zeros((1, 2, 1)))
@@ -143,10 +143,10 @@ class TestNothingButWhatWasReserved:
             pass
         with pytest.raises(InputError, match="drew noise for 0"), opened(plan, sampler) as release:
             release.noise(plan)
-        with pytest.raises(InputError, match="drew noise for 0"), opened(plan.repeated(2), sampler) as release:
+        with pytest.raises(InputError, match="drew noise for 0"), opened(plan.repeat(2), sampler) as release:
             _ = draw(release, plan), release.noise(plan)
-        with pytest.raises(InputError, match="drew noise for 1"), opened(plan.repeated(2), sampler) as release:
-            draw(release, plan.repeated(2))
+        with pytest.raises(InputError, match="drew noise for 1"), opened(plan.repeat(2), sampler) as release:
+            draw(release, plan.repeat(2))
 
 
 class TestTheLedger:

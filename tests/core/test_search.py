@@ -23,7 +23,7 @@ from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
-from dpadmm.queries.candidate_scores import CandidateScores, score_sums, shortened
+from dpadmm.queries.candidate_scores import CandidateScores, score_sums, shorten
 
 DELTA = 1e-5
 SCORE = Target(0.3, DELTA)
@@ -75,7 +75,9 @@ def search_of(n_silos=1, view=View.EAVESDROPPER, mus=MUS, target=SCORE, scorer=N
         name = f"candidate {place}"
         runs.append(RunSpec(NoisyGradients(step=1.0), setting, Target(0.4, DELTA), name=name, prefix=f"{name}: "))
     zeros = scorer or (lambda models: np.zeros((n_silos, len(models))))
-    scores = GivenScores(runs=tuple(runs), losses=(Logistic(),) * len(runs), reach=0.5, target=target, scorer=zeros)
+    scores = GivenScores(
+        runs=tuple(runs), losses=(Logistic(),) * len(runs), score_bound=0.5, target=target, scorer=zeros
+    )
     return TrainingSpec.of(*runs, scores)
 
 
@@ -270,8 +272,8 @@ def test_every_candidate_has_noise_of_its_own():
 
 
 @pytest.mark.parametrize("loss", [np.nan, np.inf, -np.inf, 1e308, 0.7])
-@pytest.mark.parametrize("reach", [1e-3, 0.5, 2.0])
-def test_no_record_reaches_further_than_is_certified(loss, reach):
+@pytest.mark.parametrize("score_bound", [1e-3, 0.5, 2.0])
+def test_no_record_reaches_further_than_is_certified(loss, score_bound):
     """Whatever a model makes of a record: a difference that is no number would be a whole number of any size."""
-    found = shortened(np.array([[loss, 1.0, 0.0], [loss, loss, 2.0], [0.0, 3.0, 9.0]]), reach)
-    assert np.all(np.linalg.norm(found, axis=1) <= reach)
+    found = shorten(np.array([[loss, 1.0, 0.0], [loss, loss, 2.0], [0.0, 3.0, 9.0]]), score_bound)
+    assert np.all(np.linalg.norm(found, axis=1) <= score_bound)

@@ -66,7 +66,9 @@ def test_decoded_weights_score_rows_that_are_not_shortened_like_encoded_ones(X, 
 )
 def test_sparse_rows_are_encoded_as_dense_ones_and_stay_sparse(X, bounds, is_usual):
     if bounds is not None and is_usual:
-        rows = RowEncoding.of([Numeric(f"x{j}", *bounds).usual_scale() for j in range(3)], reach=0.6, constant=0.3)
+        rows = RowEncoding.of(
+            [Numeric(f"x{j}", *bounds).usual_scale() for j in range(3)], clip_radius=0.6, constant=0.3
+        )
     else:
         rows = RowEncoding.of_numbers(3, bounds, 1.5)
     got = rows.encode(sparse.csr_array(X))
@@ -139,12 +141,12 @@ def by_hand(schema, encoding, row, is_blank):
     st.sampled_from(["fill", "blank"]),
     st.booleans(),
 )
-def test_a_table_is_encoded_cell_by_cell(rows, reach, norms, missing, is_wide):
+def test_a_table_is_encoded_cell_by_cell(rows, clip_radius, norms, missing, is_wide):
     schema = replace(TABLE, row_norm=norms[0], constant=norms[1])
     if is_wide:  # wide tables stay sparse, centred ones as well
         country = Categorical("country", tuple(f"c{i}" for i in range(60)))
         schema, rows = replace(schema, columns=(*schema.columns, country)), [{**row, "country": "c7"} for row in rows]
-    encoding = schema.by_bounds() if reach is None else schema.encoding(reach)
+    encoding = schema.by_bounds() if clip_radius is None else schema.encoding(clip_radius)
     frame = pd.DataFrame([{**row, "sick": "yes"} for row in rows], dtype=object)
     screening = Screening.of(missing, "zero")
     if missing == "blank" and all(None in row.values() for row in rows):
@@ -219,7 +221,7 @@ def test_sparse_rows_far_from_the_origin_are_stored_as_they_are():
     """A public choice: by the encoding alone, whatever the rows are."""
     column = Numeric("year", 0, 1e6).scale_at(9e5, 1.0)
     for scale in (column, Numeric("year", 0, 1e6).usual_scale()):
-        rows = RowEncoding.of([scale], reach=0.6, constant=0.3)
+        rows = RowEncoding.of([scale], clip_radius=0.6, constant=0.3)
         X = np.array([[9e5], [0.0], [1e6]])
         got = rows.encode(sparse.csr_array(X))
         assert isinstance(got, np.ndarray) is (scale is column)

@@ -9,6 +9,7 @@ import pytest
 from tests.grouped import grouped
 
 from dpadmm.core import training
+from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import OpenRelease, PlannedNoise
 from dpadmm.data.columns import BinaryLabel, Numeric
 from dpadmm.data.schema import Schema
@@ -17,7 +18,6 @@ from dpadmm.estimators import PrivateLogisticRegression, ledger_data
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.reporting.model import ReleasedModel
 
 DELTA = 1e-5
 SHARE = 0.1

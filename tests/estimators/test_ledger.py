@@ -20,7 +20,6 @@ from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import PrivateLinearRegression, PrivateLogisticRegression, ledger_data
 from dpadmm.evaluation import private_score
 from dpadmm.noise.sampler import SecureSampler
-from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -102,19 +101,6 @@ def test_no_copy_loses_its_ledger(make, tmp_path, way):
     with pytest.raises(LedgerError, match="does not exist"):
         copied.fit(X, y)
     assert pickle.loads(pickle.dumps(copied)).predict(X[:3]).shape == (3,)  # a model travels without its ledger
-
-
-def test_a_copy_keeps_the_ledgers_own_accountant(make, tmp_path):
-    build, X, y = make
-    with Ledger.create(tmp_path / "b", ledger_data(X, y), Budget(epsilon=1.0, delta=1e-5), compose=compose) as book:
-        copied = pickle.loads(pickle.dumps(build(ledger=book)))
-        assert copied.ledger.has_own_accountant
-        copied.fit(X, y)
-        copied.ledger.close()
-        again = pickle.loads(pickle.dumps(book))
-        assert again.path == book.path
-        assert again.statement() == book.statement()
-        again.close()
 
 
 def test_a_fit_in_another_thread_opens_the_ledger_there(make, tmp_path):

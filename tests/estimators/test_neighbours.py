@@ -25,12 +25,12 @@ from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import TableShape, nominal_sizes
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Budget, Ledger
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import run_plan
 
-ADDED = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
+ADDED = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE, view=View.PUBLIC)
 NOMINAL = 1200
 SIZES = ((457, 881), (1319, 509))  # true ones, of two data sets
 
@@ -198,7 +198,7 @@ def test_one_silo_hides_alone_and_may_have_few_records():
         warnings.simplefilter("ignore")
         model = estimator(random_state=0).fit(X, y)
     assert model.plan_.method == "noisy-gradients"
-    assert model.privacy_.protection.relation is Relation.ADD_OR_REMOVE
+    assert model.privacy_.protection.relation is NeighbouringRelation.ADD_OR_REMOVE
     assert model.privacy_.protection.view is View.EAVESDROPPER
 
 

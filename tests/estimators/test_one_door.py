@@ -22,6 +22,7 @@ with warnings.catch_warnings():
 from tests.grouped import grouped
 
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data import BinaryLabel, Categorical, Numeric, RealLabel, Schema, Screening, ThresholdLabel
 from dpadmm.data.tables import read_silos
 from dpadmm.errors import InputError, LedgerError
@@ -29,9 +30,9 @@ from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, Private
 from dpadmm.estimators.data import labelled, table_dataset
 from dpadmm.estimators.owners import Owners
 from dpadmm.evaluation import private_score
-from dpadmm.federation.silo_files import read_records
+from dpadmm.federation.silo_directory import read_records
+from dpadmm.models.predict import predict_from_scores, read_rows, score_rows
 from dpadmm.privacy.ledger import Budget, Ledger
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules
 
 COLUMNS = (Numeric("age", 0, 120, typical=50), Categorical("ward", ("01", "02")), Numeric("dose", 0, 10))
@@ -109,9 +110,9 @@ def test_the_shell_and_python_make_the_same_model(shell, hospital, kind, words, 
     assert ours.released_.coefficients == theirs.coefficients
     assert ours.released_.loss == theirs.loss
     policies = Screening.of(**AWKWARD)
-    scores = theirs.scores(table, screening=policies)
+    scores = score_rows(theirs, table, screening=policies)
     np.testing.assert_array_equal(ours._scores(X), scores)
-    np.testing.assert_array_equal(ours.predict(X), theirs.answers(scores))
+    np.testing.assert_array_equal(ours.predict(X), predict_from_scores(theirs, scores))
     # A constant column is the intercept; the rest are the encoded features.
     assert np.atleast_2d(ours.coef_).shape == (1, schema.dimension - (schema.constant is not None))
     assert list(ours.feature_names_in_) == ["age", "ward", "dose"]
@@ -312,7 +313,9 @@ def test_numbers_are_in_the_units_of_the_table(hospital):
     private = private_score(model, X, y, epsilon=50.0, largest=1000.0)
     assert private.value == pytest.approx(error, abs=2.0)
     within = (found > 0) & (found < 1000)
-    rows = model.released_.read_rows(X.reset_index(drop=True), "X", Screening.of(**AWKWARD), is_labelled=False).features
+    rows = read_rows(
+        model.released_, X.reset_index(drop=True), "X", Screening.of(**AWKWARD), is_labelled=False
+    ).features
     scores = RealLabel("cost", 0, 1000).decode(rows @ model.released_.weights[0])
     np.testing.assert_allclose(scores[within], found[within], rtol=1e-9)
 

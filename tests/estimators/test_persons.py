@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from tests.grouped import grouped
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data import BinaryLabel, Categorical, Numeric, Schema
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators import PrivateLogisticRegression, ledger_data
@@ -14,7 +15,6 @@ from dpadmm.evaluation import private_evaluation, private_score
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection, Unit
-from dpadmm.reporting.model import ReleasedModel
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning"),

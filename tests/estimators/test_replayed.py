@@ -13,9 +13,9 @@ import pytest
 from tests.grouped import grouped
 
 from dpadmm import PrivateLogisticRegression, PrivateSearchCV
+from dpadmm.models import build
 from dpadmm.noise.sampler import SecureSampler, check_draw, noise_scales
 from dpadmm.privacy.curves import m_of
-from dpadmm.reporting import outcome
 
 N, DELTA = 6000, 1e-5
 SILOS = np.arange(N) % 3
@@ -29,7 +29,7 @@ class Replay:
         self.draw, self.left, self.changes, self.is_second = SecureSampler.perturb, [], [], False
         monkeypatch.setattr(SecureSampler, "perturb", lambda own, *given, **words: self.perturb(own, *given, **words))
         monkeypatch.setattr(uuid, "uuid4", lambda: "one-name")
-        monkeypatch.setattr(outcome, "now", lambda: "one time")
+        monkeypatch.setattr(build, "now", lambda: "one time")
 
     def perturb(self, sampler, values, releases, draw):
         scales = noise_scales(check_draw(values, releases, draw)[2], len(values))

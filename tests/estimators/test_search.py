@@ -263,8 +263,8 @@ def test_what_was_not_chosen_and_no_exact_score_can_be_reached(rows, monkeypatch
     secrets = []
     real = candidate_scores.score_sums
 
-    def spy(losses, silos, models, reach):
-        sums = real(losses, silos, models, reach)
+    def spy(losses, silos, models, score_bound):
+        sums = real(losses, silos, models, score_bound)
         secrets.append((models, sums))
         return sums
 

@@ -11,9 +11,9 @@ import pytest
 from tests.cli.conftest import STUDY_SCHEMA, study_tables
 
 import dpadmm
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.tables import read_silos
 from dpadmm.evaluation.evaluate import Evaluation, TableEvaluation
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy
 
 

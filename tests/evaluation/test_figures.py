@@ -10,18 +10,18 @@ from scipy import stats
 from scipy.special import expit
 from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
+from dpadmm.core.model import Guarantee, NoiseSummary
 from dpadmm.errors import InputError
 from dpadmm.evaluation import PrivateEvaluation
 from dpadmm.evaluation.evaluate import Evaluation, accuracy_of
 from dpadmm.evaluation.plot import draw_evaluation
 from dpadmm.evaluation.score_bins import BINS, RESOLUTIONS, WIDTH, ScoreBins, counts_of, least_squares
 from dpadmm.evaluation.text import text_of
+from dpadmm.models.measurement import DEVIATIONS
 from dpadmm.privacy.accounting import Target, calibrate_gaussian
 from dpadmm.privacy.certificates.sums import cell_counts
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.releases import Origin
-from dpadmm.reporting.measurement import DEVIATIONS
-from dpadmm.reporting.statement import Guarantee, NoiseSummary
 
 STATEMENT = Guarantee(
     epsilon=0.2,

@@ -11,12 +11,12 @@ from dpadmm.core.dataset import ledger_columns
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import encode_table, read_silos
 from dpadmm.errors import BudgetError, DpadmmError, InputError
-from dpadmm.evaluation import evaluate
+from dpadmm.evaluation import evaluate, scored_rows
 from dpadmm.evaluation.text import json_of, text_of
+from dpadmm.models import predict
+from dpadmm.models.measurement import Basis
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import Protection
-from dpadmm.reporting.measurement import Basis
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import EvaluationSettings, Privacy
 
 COST = {"epsilon": 1.0, "delta": 1e-5}
@@ -64,13 +64,14 @@ def test_private_data_are_measured_with_noise_and_recorded(study):
 
 def test_rows_that_are_stored_centred(study, monkeypatch):
     """Both kinds of figures, of the rows of several tables."""
-    read = ReleasedModel.read_rows
+    read = predict.read_rows
 
     def read_centred(*arguments, **words):
         found = read(*arguments, **words)
         return replace(found, features=centred(as_array(found.features)))
 
-    monkeypatch.setattr(ReleasedModel, "read_rows", read_centred)
+    for module in (evaluate, scored_rows):
+        monkeypatch.setattr(module, "read_rows", read_centred)
     accuracy, _ = true_accuracy(study)
     assert study.measure(**PUBLISHED, record=False).measurement.value == pytest.approx(accuracy)
     said = study.measure(**COST, record=False).measurement

@@ -16,12 +16,12 @@ from tests.grouped import grouped
 import dpadmm
 from dpadmm import api
 from dpadmm.codec import encode
+from dpadmm.core.model import ReleasedModel
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.estimators import tables, train
 from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
 from dpadmm.privacy.ledger import open_for_reading
-from dpadmm.privacy.protection import Protection, Relation, View
-from dpadmm.reporting.model import ReleasedModel
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 from dpadmm.settings import FitSettings, OutputFiles, TrainingOptions, by_name
 
 with warnings.catch_warnings():
@@ -163,7 +163,7 @@ def test_every_word_about_people_reaches_what_is_trained_or_planned(monkeypatch:
     dpadmm.fit(table(9, 0), "sick", **grouped(schema=KNOWN, **words, **COST))
     dpadmm.plan(sizes=(14,) * 5, dimension=3, **grouped(**words, **COST))
     hidden = Protection(view=View.AGGREGATE, colluders=2, records_per_person=3, silos_per_person=4)
-    assert seen == [replace(hidden, relation=Relation.ADD_OR_REMOVE)] * 2
+    assert seen == [replace(hidden, relation=NeighbouringRelation.ADD_OR_REMOVE)] * 2
 
 
 @pytest.mark.parametrize("door", [dpadmm.fit, dpadmm.plan])

@@ -141,7 +141,7 @@ def test_a_silo_sends_nothing_whose_noise_was_not_drawn(package):
     from tests.federation.protocol import worlds
 
     from dpadmm.federation.columns import encoding_of
-    from dpadmm.federation.step import make_step, seat
+    from dpadmm.federation.silo_round import make_step, seat
     from dpadmm.federation.terms import agreed_run
 
     drawn = "noise.perturb(MESSAGE, k, agents.index, whole_gradients(agents, x))"

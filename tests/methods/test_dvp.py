@@ -13,7 +13,7 @@ from dpadmm.methods.dvp import DVP, OBJECTIVE, SMOOTHING
 from dpadmm.networks import ring
 from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Custom, MechanismSpec
-from dpadmm.noise.plan import calibrated
+from dpadmm.noise.plan import calibrate
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import objective_epsilon
@@ -137,4 +137,4 @@ def test_slots_of_two_families_must_share_epsilon_out():
             MechanismSpec(p.kind, p.family, p.rows, share=share) for p, share in zip((main, extra), shares, strict=True)
         ]
         with pytest.raises(InputError, match="sum to 1"):
-            calibrated(parts, PureTarget(1.0))
+            calibrate(parts, PureTarget(1.0))

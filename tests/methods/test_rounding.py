@@ -24,7 +24,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.mechanisms import Family
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Strength, Unit
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Strength, Unit
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Huber, Logistic, Softmax
 from dpadmm.problems.problem import EmpiricalRisk, Problem, PublicFunctions, risk_of
@@ -211,7 +211,7 @@ class TestWhatIsCounted:
         assert self.counted(100, d=5) < 1e-10  # far below the 0.04 that one of these records moves the gradient
 
     def test_where_sizes_are_secret_all_the_rows_that_there_may_be_count(self):
-        added = {"relation": Relation.ADD_OR_REMOVE}
+        added = {"relation": NeighbouringRelation.ADD_OR_REMOVE}
         assert self.counted(10**5, **added) > MOST_PER_NOMINAL * 0.9 * self.counted(10**5)
         assert self.counted(10, unit=Unit.PERSON) == pytest.approx(self.counted(10**6), rel=0.5)  # any number of rows
 

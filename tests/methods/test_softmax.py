@@ -16,7 +16,7 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.problems.losses import Softmax
 from dpadmm.problems.problem import Problem, PublicFunctions, SoftmaxRisk
 from dpadmm.problems.silos import PersonRows, Silos
@@ -60,12 +60,12 @@ def pair(rng, loss, unit, relation):
     worlds = []
     for sign in (1.0, -1.0):
         number = 1 if unit is Unit.RECORD else (3 if sign > 0 else 2)
-        number = number if sign > 0 or relation is Relation.REPLACE_ONE else 0
+        number = number if sign > 0 or relation is NeighbouringRelation.REPLACE_ONE else 0
         mine = np.vstack([np.tile([-0.2, sign * np.sqrt(0.96), 0.0], (number, 1)), shared])
         y = np.concatenate([np.zeros(number), labels])
         whose = np.concatenate([np.zeros(number), 1 + np.arange(4)]).astype(np.intp)
         people = [PersonRows.of(whose).people] if unit is Unit.PERSON else None
-        nominal = None if relation is Relation.REPLACE_ONE else [5]
+        nominal = None if relation is NeighbouringRelation.REPLACE_ONE else [5]
         silos = Silos.from_parts([mine], [y], row_norm=1.0, people=people, nominal=nominal)
         worlds.append(Problem.of(SoftmaxRisk(silos, loss, mu=0.05)))
     return worlds
@@ -73,7 +73,7 @@ def pair(rng, loss, unit, relation):
 
 @pytest.mark.parametrize("cap", [1.0, 0.7, 0.3])
 @pytest.mark.parametrize("unit", [Unit.RECORD, Unit.PERSON])
-@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("relation", list(NeighbouringRelation))
 def test_gradients_of_neighbours_stay_within_the_certificate(cap, unit, relation):
     """Realised over certified: never above 1, and above 0.9 at the worst public point."""
     rng, loss, reached = np.random.default_rng(1), Softmax(3, cap), 0.0

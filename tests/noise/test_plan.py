@@ -9,7 +9,7 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.noise import Constant, Geometric, MessageKind, SecureSampler, SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
-from dpadmm.noise.plan import calibrated
+from dpadmm.noise.plan import calibrate
 from dpadmm.privacy.accounting import PureTarget, Target, compose
 from dpadmm.privacy.certificates.gradients import full_gradient
 from dpadmm.privacy.certificates.local import p_admm
@@ -43,7 +43,7 @@ def message_mechanism(sizes=(100, 400, 1000), **kwargs):
 class TestGaussian:
     @pytest.mark.parametrize("schedule", [None, Constant(), Geometric(0.8)])
     def test_every_agent_spends_exactly_the_budget(self, schedule):
-        plan = calibrated([message_mechanism()], TARGET, schedule)
+        plan = calibrate([message_mechanism()], TARGET, schedule)
         for curve in by_agent(plan).values():
             assert TARGET.epsilon * (1 - 1e-6) <= curve.epsilon(TARGET.delta) <= TARGET.epsilon
         stds = [[plan.of(MESSAGE, k, np.array([i]))[0].noise_std for k in (1, 2, 3)] for i in range(3)]
@@ -53,7 +53,7 @@ class TestGaussian:
 
     def test_two_slots_share_the_budget(self):
         second = MechanismSpec(OTHER, Family.GAUSSIAN, gaussian_rows((100, 400, 1000), rounds=(2,)), relative=3.0)
-        plan = calibrated([message_mechanism(), second], TARGET)
+        plan = calibrate([message_mechanism(), second], TARGET)
         for curve in by_agent(plan).values():
             assert curve.epsilon(TARGET.delta) == pytest.approx(1.0, rel=1e-6)
         one, other = plan.of(MESSAGE, 2, np.array([0]))[0], plan.of(OTHER, 2, np.array([0]))[0]
@@ -61,8 +61,8 @@ class TestGaussian:
 
     def test_agents_who_release_less_often_spend_no_more(self):
         rows = (gaussian_rows((100,))[0], AgentReleases(1, (2,), gaussian_rows((100,))[0].certificates[:1]))
-        alone = calibrated([MechanismSpec(MESSAGE, Family.GAUSSIAN, rows)], TARGET)
-        shared = calibrated([MechanismSpec(MESSAGE, Family.GAUSSIAN, rows, is_noise_shared=True)], TARGET)
+        alone = calibrate([MechanismSpec(MESSAGE, Family.GAUSSIAN, rows)], TARGET)
+        shared = calibrate([MechanismSpec(MESSAGE, Family.GAUSSIAN, rows, is_noise_shared=True)], TARGET)
         assert by_agent(alone)[1].epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
         assert by_agent(shared)[1].epsilon(1e-5) < 0.7
         assert by_agent(shared)[0].epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
@@ -70,33 +70,33 @@ class TestGaussian:
         assert pair[0].noise_std == pair[1].noise_std
 
     def test_a_person_in_two_silos(self):
-        plan = calibrated([message_mechanism(sizes=(50, 50, 50), silos=2)], TARGET, silos_per_person=2)
+        plan = calibrate([message_mechanism(sizes=(50, 50, 50), silos=2)], TARGET, silos_per_person=2)
         assert plan.account().curve.epsilon(TARGET.delta) == pytest.approx(1.0, rel=1e-6)
         assert by_agent(plan)[0].epsilon(TARGET.delta) < 0.75
 
     @pytest.mark.parametrize(("certified", "stated"), [(2, 1), (1, 2), (2, 2)])
     def test_the_larger_number_of_silos_counts_whoever_states_it(self, certified, stated):
         """Two silos of a person see independent noise: each may spend half of m^2."""
-        one = calibrated([message_mechanism(sizes=(50, 50, 50))], TARGET)
-        two = calibrated([message_mechanism(sizes=(50, 50, 50), silos=certified)], TARGET, silos_per_person=stated)
+        one = calibrate([message_mechanism(sizes=(50, 50, 50))], TARGET)
+        two = calibrate([message_mechanism(sizes=(50, 50, 50), silos=certified)], TARGET, silos_per_person=stated)
         stds = [plan.of(MESSAGE, 1, np.array([0]))[0].noise_std for plan in (one, two)]
         assert stds[1] / stds[0] == pytest.approx(np.sqrt(2), rel=1e-6)
 
     def test_one_row_for_a_million_users(self):
         row = gaussian_rows((10,))[0]
-        plan = calibrated([MechanismSpec(MESSAGE, Family.GAUSSIAN, (row,), is_common=True)], TARGET)
+        plan = calibrate([MechanismSpec(MESSAGE, Family.GAUSSIAN, (row,), is_common=True)], TARGET)
         assert len(list(plan)) == 3
         assert plan.of(MESSAGE, 1, np.array([999_999, 3])).agent == 999_999
         assert plan.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
 
     def test_through_counts_rounds(self):
-        plan = calibrated([message_mechanism()], TARGET)
+        plan = calibrate([message_mechanism()], TARGET)
         assert len(plan.through(2)) == 6
         spent = [compose([r for r in plan.through(k) if r.agent == 0]).epsilon(1e-5) for k in (1, 2, 3)]
         assert spent[0] < spent[1] < spent[2] <= 1.0
 
     def test_secure_plans_pay_for_the_grid_and_can_be_drawn(self):
-        plan = calibrated([message_mechanism()], TARGET, secure_dimension=4)
+        plan = calibrate([message_mechanism()], TARGET, secure_dimension=4)
         for release in plan:
             assert release.certificate.grid is not None
             assert release.certificate.grid_dimension == 4
@@ -111,7 +111,7 @@ class TestPure:
     def test_spherical(self):
         certificate = of(full_gradient, gradient_bound=1, n_records=10, solver_tolerance=0.0)
         rows = (AgentReleases(COORDINATOR, (1, 2), (certificate, certificate)),)
-        plan = calibrated([MechanismSpec(MESSAGE, Family.SPHERICAL, rows)], PureTarget(0.5), Geometric(0.25))
+        plan = calibrate([MechanismSpec(MESSAGE, Family.SPHERICAL, rows)], PureTarget(0.5), Geometric(0.25))
         assert compose(plan).epsilon(0.0) == pytest.approx(0.5, rel=1e-6)
         rates = [release.rate for release in plan]
         assert rates[1] / rates[0] == pytest.approx(2.0)
@@ -120,7 +120,7 @@ class TestPure:
         certificate = of(
             dvp, gradient_bound=1, curvature_bound=0.25, n_records=100, edge_penalty=0.5, degree=2, is_logistic=True
         )
-        plan = calibrated(
+        plan = calibrate(
             [MechanismSpec(OTHER, Family.OBJECTIVE, (AgentReleases(0, (1, 3), (certificate,) * 2),))], PureTarget(1.0)
         )
         assert compose(plan).epsilon(0.0) == pytest.approx(1.0, rel=1e-6)
@@ -128,15 +128,15 @@ class TestPure:
 
     def test_targets_and_families_must_match(self):
         with pytest.raises(InputError, match="delta"):
-            calibrated([message_mechanism()], PureTarget(1.0))
+            calibrate([message_mechanism()], PureTarget(1.0))
         certificate = of(full_gradient, gradient_bound=1, n_records=10)
         spherical = MechanismSpec(MESSAGE, Family.SPHERICAL, (AgentReleases(0, (1,), (certificate,)),))
         with pytest.raises(InputError, match="PureTarget"):
-            calibrated([spherical], TARGET)
+            calibrate([spherical], TARGET)
         with pytest.raises(InputError, match="no exact sampler"):
-            calibrated([spherical], PureTarget(1.0), secure_dimension=3)
+            calibrate([spherical], PureTarget(1.0), secure_dimension=3)
         with pytest.raises(InputError):
-            calibrated([spherical, message_mechanism()], PureTarget(1.0))
+            calibrate([spherical, message_mechanism()], PureTarget(1.0))
 
 
 class TestSampled:
@@ -145,7 +145,7 @@ class TestSampled:
         rows = tuple(AgentReleases(i, (1, 2), (certificate,) * 2) for i in range(3))
         sampled = MechanismSpec(OTHER, Family.SAMPLED, rows, relative=2.0, sampling=PoissonSampling(rate=0.1), count=5)
         plain = MechanismSpec(MESSAGE, Family.GAUSSIAN, rows)
-        plan = calibrated([plain, sampled], TARGET)
+        plan = calibrate([plain, sampled], TARGET)
         for curve in by_agent(plan).values():
             assert TARGET.epsilon * (1 - 1e-3) <= curve.epsilon(TARGET.delta) <= TARGET.epsilon
         stds = {r.noise_std for r in plan if r.agent == 0}
@@ -154,7 +154,7 @@ class TestSampled:
 
 class TestDrawing:
     def test_what_is_not_planned_is_refused(self):
-        hook = PlannedNoise(calibrated([message_mechanism()], TARGET), SimulatedSampler(seed=0))
+        hook = PlannedNoise(calibrate([message_mechanism()], TARGET), SimulatedSampler(seed=0))
         values = np.zeros((3, 2, 1))
         with pytest.raises(InputError, match="No noise was planned"):
             hook.perturb(OTHER, 1, np.arange(3), values)
@@ -164,7 +164,7 @@ class TestDrawing:
             hook.perturb(MESSAGE, 1, np.array([0, 7]), values[:2])
 
     def test_budgets_side_by_side_equal_budgets_apart(self):
-        plans = [calibrated([message_mechanism()], Target(e, 1e-5)) for e in (0.5, 2.0)]
+        plans = [calibrate([message_mechanism()], Target(e, 1e-5)) for e in (0.5, 2.0)]
         values, sampler = np.zeros((3, 5, 4)), SimulatedSampler(seed=3)
         groups = zip(plans, (range(4), range(4, 8)), strict=True)
         hooks = [PlannedNoise(plan, sampler, replicas) for plan, replicas in groups]
@@ -175,7 +175,7 @@ class TestDrawing:
         assert not np.allclose(one / other, one[0, 0, 0] / other[0, 0, 0])
 
     def test_scale_is_the_planned_one(self):
-        plan = calibrated([message_mechanism()], TARGET)
+        plan = calibrate([message_mechanism()], TARGET)
         noise = PlannedNoise(plan, SimulatedSampler(seed=1), replicas=20_000).perturb(
             MESSAGE, 1, np.arange(3), np.zeros((3, 2, 20_000))
         )
@@ -184,7 +184,7 @@ class TestDrawing:
             assert noise[i].std() == pytest.approx(release.noise_std, rel=0.03)
 
     def test_steps_of_a_round_share_the_plan_but_not_the_noise(self):
-        hook = PlannedNoise(calibrated([message_mechanism()], TARGET), SimulatedSampler(seed=0))
+        hook = PlannedNoise(calibrate([message_mechanism()], TARGET), SimulatedSampler(seed=0))
         values = np.zeros((3, 2, 1))
         first = hook.perturb(MessageKind("message", 0), 1, np.arange(3), values)
         second = hook.perturb(MessageKind("message", 1), 1, np.arange(3), values)

@@ -12,7 +12,7 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
-from dpadmm.noise.plan import at_levels, calibrated
+from dpadmm.noise.plan import at_levels, calibrate
 from dpadmm.privacy.accounting import PureTarget, Target, calibrate_gaussian, compose
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.certificates.local import p_admm
@@ -46,28 +46,28 @@ def mechanism(kind, sizes, agents=None, rounds=(1,), silos=1, **kwargs):
 
 class TestRowsThatStandForAll:
     def test_a_common_slot_has_the_noise_that_the_neediest_agent_needs(self):
-        plan = calibrated([mechanism(MESSAGE, (1000,), is_common=True), mechanism(OTHER, (1000, 10))], TARGET)
+        plan = calibrate([mechanism(MESSAGE, (1000,), is_common=True), mechanism(OTHER, (1000, 10))], TARGET)
         common = plan.releases[MESSAGE, 1][None]
         for own in plan.releases[OTHER, 1].values():
             assert compose([common, own]).epsilon(TARGET.delta) <= TARGET.epsilon
 
     def test_the_same_on_a_grid_and_beside_a_sampled_slot(self):
         pair = [mechanism(MESSAGE, (1000,), is_common=True), mechanism(OTHER, (1000, 10))]
-        plan = calibrated(pair, TARGET, secure_dimension=4)
+        plan = calibrate(pair, TARGET, secure_dimension=4)
         common = plan.releases[MESSAGE, 1][None]
         assert all(2**24 <= r.noise_std / r.certificate.grid < 2**26 for r in plan)
         for own in plan.releases[OTHER, 1].values():
             assert compose([common, own]).epsilon(TARGET.delta) <= TARGET.epsilon
         small, large = (of(sampled_gradient, batch_size=b, gradient_bound=1.0) for b in (200, 2))
         rows = tuple(AgentReleases(i, (1,), (c,), PoissonSampling(rate=0.1)) for i, c in enumerate((small, large)))
-        plan = calibrated([pair[0], MechanismSpec(OTHER, Family.SAMPLED, rows)], TARGET)
+        plan = calibrate([pair[0], MechanismSpec(OTHER, Family.SAMPLED, rows)], TARGET)
         common = plan.releases[MESSAGE, 1][None]
         for own in plan.releases[OTHER, 1].values():
             assert compose([common, own]).epsilon(TARGET.delta) <= TARGET.epsilon
 
     @pytest.mark.parametrize("silos", [1, 2, 5])
     def test_the_statement_counts_it_in_every_silo_of_a_person(self, silos):
-        plan = calibrated([mechanism(MESSAGE, (100,), silos=silos, is_common=True)], TARGET, silos_per_person=silos)
+        plan = calibrate([mechanism(MESSAGE, (100,), silos=silos, is_common=True)], TARGET, silos_per_person=silos)
         release = plan.releases[MESSAGE, 1][None]
         m = math.sqrt(silos) * release.certificate.bound / release.noise_std
         assert plan.account().curve.epsilon(1e-5) == pytest.approx(GaussianCurve(m).epsilon(1e-5), rel=1e-9)
@@ -81,23 +81,23 @@ class TestRowsThatStandForAll:
 
     def test_of_pure_families_too_the_neediest_agent_decides(self):
         pair = [mechanism(MESSAGE, (1000,), is_common=True), mechanism(OTHER, (1000, 10))]
-        plan = calibrated([replace(each, family=Family.SPHERICAL) for each in pair], PureTarget(1.0))
+        plan = calibrate([replace(each, family=Family.SPHERICAL) for each in pair], PureTarget(1.0))
         for own in plan.releases[OTHER, 1].values():
             assert compose([plan.releases[MESSAGE, 1][None], own]).epsilon(0.0) <= 1.0
 
     def test_every_silo_pays_for_it_and_for_what_the_coordinator_releases(self):
         both = [mechanism(MESSAGE, (100,), is_common=True), mechanism(OTHER, (100,), agents=(COORDINATOR,))]
-        plan = calibrated(both, TARGET)
+        plan = calibrate(both, TARGET)
         assert [release.agent for release in plan.by(range(3))] == [0, 1, 2, COORDINATOR]
         assert [release.agent for release in plan.by(range(2, 3))] == [2, COORDINATOR]
 
     def test_beside_a_coordinators_release_people_still_have_several_silos(self):
         both = [mechanism(MESSAGE, (100, 100), silos=2), mechanism(OTHER, (100,), agents=(COORDINATOR,), silos=2)]
-        assert calibrated(both, TARGET, silos_per_person=2).account().curve.epsilon(1e-5) <= 1.0
+        assert calibrate(both, TARGET, silos_per_person=2).account().curve.epsilon(1e-5) <= 1.0
 
     def test_a_coordinators_release_counts_for_the_agents_too(self):
         both = [mechanism(MESSAGE, (100, 100)), mechanism(OTHER, (100,), agents=(COORDINATOR,))]
-        plan = calibrated(both, TARGET)
+        plan = calibrate(both, TARGET)
         assert plan.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
         assert by_agent(plan)[1].epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
 
@@ -106,11 +106,11 @@ class TestRowsThatDoNotLineUp:
     def test_other_agents_or_another_order_are_refused(self):
         for agents in ((1, 0), (0, 2), (0, 0)):
             with pytest.raises(InputError, match="same order"):
-                calibrated([mechanism(MESSAGE, (1000, 10)), mechanism(OTHER, (10, 1000), agents=agents)], TARGET)
+                calibrate([mechanism(MESSAGE, (1000, 10)), mechanism(OTHER, (10, 1000), agents=agents)], TARGET)
 
     def test_a_slot_promised_twice_is_refused(self):
         with pytest.raises(InputError, match="same kind"):
-            calibrated([mechanism(MESSAGE, (100,)), mechanism(MESSAGE, (100,))], TARGET)
+            calibrate([mechanism(MESSAGE, (100,)), mechanism(MESSAGE, (100,))], TARGET)
         with pytest.raises(InputError, match="same kind"):
             at_levels([mechanism(MESSAGE, (100,)), mechanism(MESSAGE, (100,))], [[1.0], [1.0]])
 
@@ -124,7 +124,7 @@ class TestCalibration:
     @pytest.mark.parametrize("count", [1, 3])
     def test_objective_noise_drawn_several_times_a_round(self, count):
         c = of(dvp, gradient_bound=1, curvature_bound=0.25, n_records=100, edge_penalty=0.1, degree=2, is_logistic=True)
-        plan = calibrated(
+        plan = calibrate(
             [MechanismSpec(MESSAGE, Family.OBJECTIVE, (AgentReleases(0, (1, 2), (c, c)),), count=count)],
             PureTarget(1.0),
         )
@@ -134,10 +134,10 @@ class TestCalibration:
     @pytest.mark.parametrize("count", [1, 3])
     def test_spherical_noise_drawn_several_times_a_round(self, count):
         each = replace(mechanism(MESSAGE, (100,), rounds=(1, 2), count=count), family=Family.SPHERICAL)
-        assert compose(calibrated([each], PureTarget(1.0))).epsilon(0.0) == pytest.approx(1.0, rel=1e-6)
+        assert compose(calibrate([each], PureTarget(1.0))).epsilon(0.0) == pytest.approx(1.0, rel=1e-6)
 
     def test_the_certificates_silos_count_even_if_the_caller_forgets_them(self):
-        plan = calibrated([mechanism(MESSAGE, (100, 100, 100), silos=2)], TARGET)
+        plan = calibrate([mechanism(MESSAGE, (100, 100, 100), silos=2)], TARGET)
         assert plan.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
 
     @pytest.mark.parametrize("bound", [1e-300, 1e-170, 1e-161, 1.0, 1e160, 1e300])
@@ -153,7 +153,7 @@ class TestCalibration:
 
 class TestSecureNoiseIsDrawnOnce:
     def hook(self, sampler, count=1):
-        plan = calibrated([mechanism(MESSAGE, (100, 100), count=count)], TARGET, secure_dimension=3)
+        plan = calibrate([mechanism(MESSAGE, (100, 100), count=count)], TARGET, secure_dimension=3)
         return plan, PlannedNoise(plan, sampler)
 
     def test_a_second_value_under_the_same_name_is_refused(self):

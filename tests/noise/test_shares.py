@@ -14,7 +14,7 @@ from dpadmm.methods.base import BROADCAST
 from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
 from dpadmm.noise.masks import from_words, pairwise_masks, sum_words
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
-from dpadmm.noise.plan import NoisePlan, calibrated, check_reach
+from dpadmm.noise.plan import NoisePlan, calibrate, check_grids
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.curves import m_of
@@ -30,7 +30,7 @@ D = 6
 def plan_of(silos=5, colluders=1, rounds=2, dimension=D, certificate=PLAIN):
     when = tuple(range(1, rounds + 1))
     mechanism = MechanismSpec(BROADCAST, Family.GAUSSIAN, (AgentReleases(COORDINATOR, when, (certificate,) * rounds),))
-    return calibrated([mechanism], ONE, secure_dimension=dimension, shares=Shares(silos, colluders))
+    return calibrate([mechanism], ONE, secure_dimension=dimension, shares=Shares(silos, colluders))
 
 
 def the_release(plan, k=1):
@@ -61,17 +61,17 @@ class TestPlan:
     def test_only_gaussian_noise_is_shared_out(self):
         mechanism = MechanismSpec(BROADCAST, Family.SPHERICAL, (AgentReleases(COORDINATOR, (1,), (PLAIN,)),))
         with pytest.raises(InputError, match="Only Gaussian noise"):
-            calibrated([mechanism], PureTarget(1.0), shares=Shares(5))
+            calibrate([mechanism], PureTarget(1.0), shares=Shares(5))
 
     def test_only_sums_are_masked(self):
         rows = tuple(AgentReleases(agent, (1,), (PLAIN,)) for agent in range(3))
         with pytest.raises(InputError, match="through their sum"):
-            calibrated([MechanismSpec(BROADCAST, Family.GAUSSIAN, rows)], ONE, secure_dimension=D, shares=Shares(3))
+            calibrate([MechanismSpec(BROADCAST, Family.GAUSSIAN, rows)], ONE, secure_dimension=D, shares=Shares(3))
 
     def test_sums_that_words_cannot_hold_are_refused_before_the_run(self):
-        check_reach(plan_of(), n_records=10**6)
+        check_grids(plan_of(), n_records=10**6)
         with pytest.raises(InputError, match="Nothing was spent"):
-            check_reach(plan_of(), n_records=10**9)
+            check_grids(plan_of(), n_records=10**9)
 
 
 class TestTotal:
@@ -160,7 +160,7 @@ class TestPaidOnce:
 
     def test_one_vector_under_one_mask(self):
         """Several values of a round, or steps within it, would leave under the same masks."""
-        hook = PlannedNoise(plan_of().repeated(2), SimulatedSampler(1))
+        hook = PlannedNoise(plan_of().repeat(2), SimulatedSampler(1))
         with pytest.raises(InputError, match="one vector each"):
             hook.total(BROADCAST, 1, messages_of())
         with pytest.raises(InputError, match="one vector each"):

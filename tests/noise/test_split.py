@@ -10,7 +10,7 @@ from tests.contracts.local_facts import of
 from dpadmm.errors import InputError
 from dpadmm.noise import MessageKind
 from dpadmm.noise.mechanisms import AgentReleases, Family, Geometric, MechanismSpec
-from dpadmm.noise.plan import calibrated
+from dpadmm.noise.plan import calibrate
 from dpadmm.noise.split import best_split, is_free_split
 from dpadmm.privacy.accounting import PureTarget, Target, calibrate_scale
 from dpadmm.privacy.certificates.gradients import ps_admm_correction, ps_admm_full_gradient
@@ -67,7 +67,7 @@ def test_agents_of_different_size_get_their_own_split_and_spend_the_budget():
     for one, two in zip(small, large, strict=True):
         rows = (one.rows[0], AgentReleases(1, two.rows[0].rounds, two.rows[0].certificates, two.rows[0].sampling))
         merged.append(MechanismSpec(one.kind, one.family, rows, count=one.count, variance_weight=1.0))
-    plan = calibrated(merged, Target(2.0, DELTA), Geometric(0.8))
+    plan = calibrate(merged, Target(2.0, DELTA), Geometric(0.8))
     for curve in by_agent(plan).values():
         assert 2.0 * (1 - 1.001e-3) <= curve.epsilon(DELTA) <= 2.0
     agents = np.array([0, 1])
@@ -83,7 +83,7 @@ def test_a_fixed_ratio_is_kept():
     fixed = [MechanismSpec(p.kind, p.family, p.rows, count=5, relative=r) for p, r in ((full, 1.0), (part, 3.0))]
     assert not is_free_split(fixed)
     assert is_free_split((full, part))
-    plan = calibrated(fixed, Target(1.0, DELTA))
+    plan = calibrate(fixed, Target(1.0, DELTA))
     stds = [plan.of(MessageKind(name), 1, np.array([0]))[0].noise_std for name in ("full", "part")]
     assert stds[1] / stds[0] == pytest.approx(3.0)
 
@@ -92,13 +92,13 @@ def test_laplace_on_coordinates_is_planned_with_its_own_schedule():
     certificate = in_l1_norm(of(ps_admm_full_gradient, gradient_bound=1.0, n_records=10), dimension=4)
     rows = (AgentReleases(0, (1, 2), (certificate,) * 2),)
     mechanism = MechanismSpec(MessageKind("message"), Family.COORDINATE, rows, schedule=Geometric(0.25))
-    releases = list(calibrated([mechanism], PureTarget(1.0)))
+    releases = list(calibrate([mechanism], PureTarget(1.0)))
     assert all(isinstance(release, CoordinateLaplaceRelease) for release in releases)
     scales = [release.scale for release in releases]
     assert scales[1] / scales[0] == pytest.approx(0.5)
     assert sum(certificate.bound / scale for scale in scales) == pytest.approx(1.0, rel=1e-9)
     with pytest.raises(InputError, match="delta"):
-        calibrated([mechanism], Target(1.0, DELTA))
+        calibrate([mechanism], Target(1.0, DELTA))
 
 
 def test_sampled_rows_must_say_how_records_are_drawn():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dpadmm.errors import InputError
-from dpadmm.noise.masks import MOST_MULTIPLE, from_words, masked, sum_words, to_words
+from dpadmm.noise.masks import MOST_MULTIPLE, add_masks, from_words, sum_words, to_words
 
 quick = settings(deadline=None, derandomize=True, max_examples=100)
 multiples = st.integers(-(2**52), 2**52)
@@ -72,7 +72,7 @@ class TestSums:
         assert sum_words([as_words([value]), *parts]).tolist() == [value % 2**64]
 
     def test_a_masked_vector_is_the_sum_of_both(self):
-        sent = masked(as_words([5, -5]), Constant([2**64 - 1, 7]), "slot", 1)
+        sent = add_masks(as_words([5, -5]), Constant([2**64 - 1, 7]), "slot", 1)
         assert sent.tolist() == [4, 2]
 
     def test_nothing_is_changed_in_place(self):

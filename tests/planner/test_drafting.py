@@ -11,7 +11,7 @@ from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, SiloEntry
 from dpadmm.federation.terms import agreed_run
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.protection import Protection, Relation, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 from dpadmm_research.datasets.heart import SCHEMA
 
 SIZES = (303, 261, 46, 130)
@@ -57,7 +57,9 @@ def test_silos_that_let_sums_alone_be_seen_send_under_masks():
 
 
 def test_secret_sizes_have_one_nominal_number():
-    entries = [changed(each, relation=Relation.ADD_OR_REMOVE, records=None, view=View.PUBLIC) for each in ENTRIES]
+    entries = [
+        changed(each, relation=NeighbouringRelation.ADD_OR_REMOVE, records=None, view=View.PUBLIC) for each in ENTRIES
+    ]
     with pytest.raises(InputError, match="give one nominal number"):
         draft(entries, SCHEMA, TARGET)
     terms = draft(entries, SCHEMA, TARGET, nominal_records=802).terms("heart", KEY)

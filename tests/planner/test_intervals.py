@@ -13,7 +13,7 @@ from dpadmm.planner.planner import plan
 from dpadmm.planner.task import Aim, TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import ElasticNet
 
@@ -31,7 +31,7 @@ def task_of(sizes=(20_000,), who=ONE_RECORD, **more):
         ((20_000,), ONE_RECORD),
         ((5000,) * 4, Protection(view=View.PUBLIC)),
         ((5000,) * 4, Protection(view=View.AGGREGATE, colluders=1)),
-        ((20_000,), Protection(relation=Relation.ADD_OR_REMOVE)),
+        ((20_000,), Protection(relation=NeighbouringRelation.ADD_OR_REMOVE)),
     ],
 )
 def test_a_tenth_of_the_squared_budget_buys_the_curvature(sizes, who):
@@ -41,7 +41,7 @@ def test_a_tenth_of_the_squared_budget_buys_the_curvature(sizes, who):
     assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert made.spec.noise_plan().account().curve.epsilon(1e-5) <= 1.0
     assert made.profile is not None
-    assert (made.method, made.reach, made.task.loss) == ("noisy-gradients", 2.0, Logistic())
+    assert (made.method, made.clip_radius, made.task.loss) == ("noisy-gradients", 2.0, Logistic())
     assert "Intervals" in made.describe()
     assert made.as_json()["curvature_epsilon"] == made.curvature.target.epsilon
     assert made.as_json()["task"]["aim"] == "inference"

@@ -98,7 +98,7 @@ def test_rows_have_the_form_that_the_plan_gives_them():
     assert form_of(TASK, PADMM, 0.04).noise == pytest.approx(profile_noise(TASK, PADMM) / 0.2)
     earlier = ProfileRule(earlier_run="run", earlier_m=0.3 * float(m_of(1.0, 1e-5)))
     assert form_of(replace(TASK, profile=earlier), PADMM, 0.0).noise == pytest.approx(form_of(TASK, PADMM, 0.09).noise)
-    assert form_of(TASK, PADMM, 0.1).reach == 0.6
+    assert form_of(TASK, PADMM, 0.1).clip_radius == 0.6
 
 
 @pytest.mark.parametrize(("without", "is_released"), [(0.45, True), (0.395, True), (0.37, False)])

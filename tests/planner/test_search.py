@@ -11,7 +11,7 @@ from dpadmm.errors import InputError
 from dpadmm.planner import planner
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.planner import plan
-from dpadmm.planner.search import plan_search, reach_of_scores, score_share, shortlist
+from dpadmm.planner.search import plan_search, score_bound_of, score_share, shortlist
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.accounting import Target
@@ -78,7 +78,7 @@ def test_few_records_are_left_to_simulations():
 def test_many_records_are_asked():
     found = planned(tasks())
     assert len(found.trained) == 2
-    assert found.spec.sums[-1].reach == reach_of_scores(Logistic()) == 0.5
+    assert found.spec.sums[-1].score_bound == score_bound_of(Logistic()) == 0.5
     assert found.trained[0] == int(np.argmax(found.simulated))
 
 
@@ -115,7 +115,7 @@ def test_scores_get_as_much_as_they_need_and_no_more():
 
 
 def test_losses_have_scales_of_their_own():
-    assert reach_of_scores(SmoothedHinge(0.5)) == reach_of_scores(Huber(0.5)) == 1.0
+    assert score_bound_of(SmoothedHinge(0.5)) == score_bound_of(Huber(0.5)) == 1.0
 
 
 @pytest.mark.usefixtures("instant")

@@ -18,7 +18,16 @@ from dpadmm.privacy.accounting import (
     worst_person,
 )
 from dpadmm.privacy.curves import GaussianCurve, InfiniteCurve, PureCurve
-from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm, Protection, Relation, Strength, Unit, View
+from dpadmm.privacy.protection import (
+    ONE_RECORD,
+    Certificate,
+    NeighbouringRelation,
+    Norm,
+    Protection,
+    Strength,
+    Unit,
+    View,
+)
 from dpadmm.privacy.releases import (
     BareRelease,
     CoordinateLaplaceRelease,
@@ -123,7 +132,7 @@ def test_sampling_amplifies_and_never_hurts():
     fixed = replace(sampled(count=10), sampling=FixedSizeSampling(size=10, population=100))
     poisson, fixed = compose([sampled(count=10)]).epsilon(1e-5), compose([fixed]).epsilon(1e-5)
     assert poisson < fixed < full.epsilon(1e-5)
-    add = compose([sampled(count=10, relation=Relation.ADD_OR_REMOVE)]).epsilon(1e-5)
+    add = compose([sampled(count=10, relation=NeighbouringRelation.ADD_OR_REMOVE)]).epsilon(1e-5)
     assert add < poisson
 
 
@@ -157,7 +166,7 @@ class _Unknown:
         ([_Unknown()], "no accounting rule for _Unknown"),
         ([gaussian(), gaussian(unit=Unit.USER)], "unit"),
         ([gaussian(), gaussian(view=View.PUBLIC)], "view"),
-        ([gaussian(), gaussian(relation=Relation.ADD_OR_REMOVE)], "relation"),
+        ([gaussian(), gaussian(relation=NeighbouringRelation.ADD_OR_REMOVE)], "relation"),
         ([gaussian(), gaussian(silos_per_person=2)], "silos_per_person"),
         ([gaussian(std=-1.0)], "noise_std"),
         ([gaussian(std=math.nan)], "noise_std"),

@@ -24,7 +24,7 @@ from dpadmm.privacy.accounting import (
     optimal_pure_rates,
     worst_person,
 )
-from dpadmm.privacy.protection import Certificate, Norm, Protection, Relation, Unit, View
+from dpadmm.privacy.protection import Certificate, NeighbouringRelation, Norm, Protection, Unit, View
 from dpadmm.privacy.releases import (
     BareRelease,
     CoordinateLaplaceRelease,
@@ -146,10 +146,10 @@ def test_objective_rounds_spend_exactly():
 @pytest.mark.parametrize(
     ("sampling", "relation", "rounds", "target"),
     [
-        (PoissonSampling(rate=0.01), Relation.REPLACE_ONE, 1000, Target(1.0, 1e-5)),
-        (PoissonSampling(rate=0.1), Relation.ADD_OR_REMOVE, 50, Target(0.3, 1e-6)),
-        (FixedSizeSampling(size=50, population=1000), Relation.REPLACE_ONE, 200, Target(4.0, 1e-5)),
-        (PoissonSampling(rate=1.0), Relation.REPLACE_ONE, 10, Target(1.0, 1e-5)),
+        (PoissonSampling(rate=0.01), NeighbouringRelation.REPLACE_ONE, 1000, Target(1.0, 1e-5)),
+        (PoissonSampling(rate=0.1), NeighbouringRelation.ADD_OR_REMOVE, 50, Target(0.3, 1e-6)),
+        (FixedSizeSampling(size=50, population=1000), NeighbouringRelation.REPLACE_ONE, 200, Target(4.0, 1e-5)),
+        (PoissonSampling(rate=1.0), NeighbouringRelation.REPLACE_ONE, 10, Target(1.0, 1e-5)),
     ],
     ids=["poisson", "add-or-remove", "fixed", "everyone"],
 )
@@ -160,7 +160,7 @@ def test_sampled_spends_within_a_thousandth(sampling, relation, rounds, target):
         for k in range(rounds)
     ]
     factor = calibrate_scale(target, loud)
-    releases = [release.louder(factor) for release in loud]
+    releases = [release.scale_noise(factor) for release in loud]
     assert target.epsilon * (1 - 1e-3) <= compose(releases).epsilon(target.delta) <= target.epsilon
 
 

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
-from dpadmm.data.schema import Schema
-from dpadmm.methods.base import Topology
-from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
-from dpadmm.privacy.protection import Protection, Strength
-from dpadmm.privacy.releases import Origin
-from dpadmm.problems.losses import Logistic
-from dpadmm.reporting.measurement import Basis, Measurement
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import (
+from dpadmm.core.model import (
     Guarantee,
     MethodChoice,
     NoiseSummary,
+    ReleasedModel,
     RoundFacts,
     SiloFacts,
     Spending,
 )
+from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
+from dpadmm.data.schema import Schema
+from dpadmm.methods.base import Topology
+from dpadmm.models.measurement import Basis, Measurement
+from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
+from dpadmm.privacy.protection import Protection, Strength
+from dpadmm.privacy.releases import Origin
+from dpadmm.problems.losses import Logistic
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpadmm.core.model import SiloFacts
 from dpadmm.data.columns import Categorical, Numeric
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.planner.task import Aim
-from dpadmm.queries.curvature import ReleasedCurvature
-from dpadmm.reporting.intervals import CurvatureFacts
-from dpadmm.reporting.page import report_page
-from dpadmm.reporting.statement import SiloFacts
+from dpadmm.queries.curvature import CurvatureFacts, ReleasedCurvature
+from dpadmm.report.page import report_page
 
 LEAST_CONTRAST = """() => {
           const light = (colour) => { const c = colour.match(/[\\d.]+/g).slice(0, 3).map((v) => { v /= 255;

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.reporting.column_charts import percent
-from dpadmm.reporting.figures import forest_plot, line_chart
-from dpadmm.reporting.page import Mark, RoundCurve, environment
+from dpadmm.report.columns import percent
+from dpadmm.report.figures import forest_plot, line_chart
+from dpadmm.report.page import Mark, RoundCurve, environment
 
 NASTY = "<script>alert(1)</script> & \"quotes\" 'x'"
 positive = st.floats(1e-12, 1e12)

@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpadmm.core.model import ProfileCost
 from dpadmm.data.columns import Categorical, Numeric
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
+from dpadmm.models.predict import coefficients_in_units, score_rows
 from dpadmm.privacy.releases import Origin
-from dpadmm.reporting.column_charts import FIRST_SHOWN, category_bars, column_panel, number_bars, percent
-from dpadmm.reporting.page import environment, largest_effects, report_page
-from dpadmm.reporting.statement import ProfileCost
+from dpadmm.report.columns import FIRST_SHOWN, category_bars, column_panel, number_bars, percent
+from dpadmm.report.page import environment, largest_effects, report_page
 
 N = 1000
 NASTY = "<script>alert(1)</script> & \"quotes\" 'x'"
@@ -190,14 +191,14 @@ def test_many_columns_are_folded_away(model):
 def test_effects_are_differences_of_scores(model):
     """What a step adds is what the model's own scores differ by, for rows short enough not to be shortened."""
     effects = {effect.name: effect for effect in largest_effects(model)}
-    slopes, _ = model.table_coefficients()
+    slopes, _ = coefficients_in_units(model)
     assert effects["age"].change == pytest.approx(slopes[0, 0] * model.encoding.scale[0])
     assert effects["age"].step == f"+{model.encoding.scale[0]:g}"
     centre = dict(zip(model.schema.feature_names, model.encoding.centre, strict=False))["age"]
     step = model.encoding.scale[0] / 1e3
     rows = pd.DataFrame({"age": [centre, centre + step], "sex": ["F", "F"]})
     wide = replace(model, encoding=replace(model.encoding, radius=1e3))
-    scores = wide.scores(rows)[:, 0]
+    scores = score_rows(wide, rows)[:, 0]
     wanted = {effect.name: effect.change for effect in largest_effects(wide)}["age"]
     assert 1e3 * (scores[1] - scores[0]) == pytest.approx(wanted, rel=1e-6)
     assert effects["sex=F"].step == ""

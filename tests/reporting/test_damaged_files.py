@@ -7,14 +7,13 @@ import pandas as pd
 import pytest
 from tests.contracts import damage
 
+from dpadmm.core.model import Guarantee, NoiseSummary, ReleasedModel
 from dpadmm.data.schema import Schema
 from dpadmm.evaluation import PrivateEvaluation
 from dpadmm.evaluation.score_bins import WIDTH
+from dpadmm.models.files import digest_of
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.releases import Origin
-from dpadmm.reporting.files import digest_of
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Guarantee, NoiseSummary
 
 CELL = 73.125
 FRAME = pd.DataFrame({"age": [10, CELL], "sex": ["F", "M"]})

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpadmm.codec import decode, encode
+from dpadmm.core.model import ReleasedModel
 from dpadmm.errors import InputError
-from dpadmm.reporting import files
-from dpadmm.reporting.files import check_writable
-from dpadmm.reporting.model import ReleasedModel
+from dpadmm.models import files
+from dpadmm.models.files import check_writable
 
 
 @pytest.mark.parametrize("name", ["m.json", "m.npz"])

@@ -16,6 +16,7 @@ from dpadmm.data.columns import ArrayLabel, BinaryLabel, Categorical, Numeric, R
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
+from dpadmm.models.predict import read_rows
 from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.silos import dense
@@ -118,7 +119,7 @@ def test_rows_are_really_shortened_and_clipped(base):
     inside = rows.assign(age=rows["age"].clip(0, 100), pay=rows["pay"].clip(-5, 1e6))
     assert (rows["age"] > 100).sum() > 20
     agree(model.to_sklearn().decision_function(rows), model.to_sklearn().decision_function(inside))
-    encoded = dense(model.read_rows(rows, "X", Screening(), is_labelled=False).features)
+    encoded = dense(read_rows(model, rows, "X", Screening(), is_labelled=False).features)
     lengths = np.linalg.norm(encoded, axis=1)
     assert (lengths > 1 - 1e-9).mean() > 0.5
 

@@ -7,12 +7,12 @@ import pytest
 
 from dpadmm.codec import encode
 from dpadmm.methods.base import Topology
+from dpadmm.models.build import choice_of, guarantee_of, history_of
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner import Task, plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.outcome import choice_of, guarantee_of, history_of
 from dpadmm.testing import run_plan
 
 

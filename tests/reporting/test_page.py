@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpadmm.core.model import Accountability, Collusion, DataLocation
+from dpadmm.models.measurement import Basis, OtherFigure
+from dpadmm.models.statement import merged
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planner.utility import UtilityPoint
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.privacy.releases import Origin
-from dpadmm.reporting.measurement import Basis, OtherFigure
-from dpadmm.reporting.page import best_guess, observers, report_page
-from dpadmm.reporting.statement import Accountability, Collusion, Custody, merged
+from dpadmm.report.page import best_guess, observers, report_page
 
 
 def text(page: str) -> str:
@@ -63,7 +64,7 @@ def test_the_page_says_where_the_records_were(model):
     assert "456 in 3 silos; simulated in one place: all tables were on one machine" in said
     assert "The machine that ran the training all records of all silos in the clear" in said
     assert "the silos were simulated on one machine" in said
-    apart = text(report_page(replace(model, custody=Custody.FEDERATED)))
+    apart = text(report_page(replace(model, custody=DataLocation.FEDERATED)))
     assert "456 in 3 silos; federated: every silo's own process kept its records" in apart
     assert "Records stayed inside the circles" in apart
     assert "The machine that ran the training" not in apart
@@ -104,7 +105,9 @@ def test_the_headline_counts_a_persons_records(model, facts, headline, unit):
 
 
 def test_where_records_are_added_or_removed_their_number_is_nominal(model):
-    added = replace(model, guarantee=replace(model.guarantee, protection=Protection(relation=Relation.ADD_OR_REMOVE)))
+    added = replace(
+        model, guarantee=replace(model.guarantee, protection=Protection(relation=NeighbouringRelation.ADD_OR_REMOVE))
+    )
     said = text(report_page(added))
     assert "Protected: one record (add-or-remove)" in said
     assert "adding or removing it changes its probability" in said
@@ -118,7 +121,7 @@ def test_simulated_noise_is_called_by_its_name(model):
     assert "Not a private release" in said
     assert "protects nobody" in said
     assert "Protected:" not in said
-    rows = observers(Protection(), has_coordinator=True, is_release=False, custody=Custody.FEDERATED)
+    rows = observers(Protection(), has_coordinator=True, is_release=False, location=DataLocation.FEDERATED)
     assert not any(row.is_covered for row in rows)
 
 
@@ -215,7 +218,9 @@ def test_assumptions_with_braces_and_no_numbers_stay_as_they_are():
 
 
 def test_the_page_names_whom_a_view_covers():
-    listed = observers(Protection(view=View.PUBLIC), has_coordinator=True, is_release=True, custody=Custody.FEDERATED)
+    listed = observers(
+        Protection(view=View.PUBLIC), has_coordinator=True, is_release=True, location=DataLocation.FEDERATED
+    )
     assert {row.name: row.is_covered for row in listed} == {
         "Someone on the network": False,
         "The coordinator": False,
@@ -241,7 +246,7 @@ def test_the_picture_shows_who_looks_and_all_silos_are_listed(model, view):
 
 def covered(colluders: int, n_silos: int) -> dict[str, bool]:
     sums = Protection(view=View.AGGREGATE, colluders=colluders)
-    rows = observers(sums, has_coordinator=True, is_release=True, custody=Custody.FEDERATED, n_silos=n_silos)
+    rows = observers(sums, has_coordinator=True, is_release=True, location=DataLocation.FEDERATED, n_silos=n_silos)
     assert all("sum" in row.sees for row in rows if row.name not in ("Whoever receives the model", rows[-1].name))
     return {row.name: row.is_covered for row in rows[:-1]}
 
@@ -256,7 +261,7 @@ def test_of_sums_the_page_names_the_silos_that_are_counted_and_those_that_are_no
     }
 
 
-def summed(model, colluders: int, collusion: Collusion, custody: Custody):
+def summed(model, colluders: int, collusion: Collusion, custody: DataLocation):
     sums = Protection(view=View.AGGREGATE, colluders=colluders)
     guarantee = replace(model.guarantee, protection=sums, collusion=collusion)
     return replace(model, guarantee=guarantee, custody=custody)
@@ -264,7 +269,7 @@ def summed(model, colluders: int, collusion: Collusion, custody: Custody):
 
 def test_the_page_has_every_caveat_of_sums(model):
     counted = Collusion(if_all=2.1547)
-    said = text(report_page(summed(model, 1, counted, Custody.FEDERATED)))
+    said = text(report_page(summed(model, 1, counted, DataLocation.FEDERATED)))
     for words in (
         "from the coordinator with up to 1 silo, who see sums, and from outsiders",
         "up to 1: every curious silo counts",
@@ -276,14 +281,14 @@ def test_the_page_has_every_caveat_of_sums(model):
         assert words in said, words
     assert "hide nothing from that machine" not in said
     assert "from the aggregate" not in said
-    alone = text(report_page(summed(model, 0, Collusion(if_all=2.4, if_one=1.1305), Custody.ONE_PLACE)))
+    alone = text(report_page(summed(model, 0, Collusion(if_all=2.4, if_one=1.1305), DataLocation.ONE_PLACE)))
     assert "a curious silo knows its own share of the noise, and against it epsilon would be 1.13" in alone
     assert "but not from a curious silo" in alone
     assert "all silos were simulated in one process, which had all records: masks hide nothing" in alone
 
 
 def test_what_is_said_of_sums_survives_a_file(model, tmp_path):
-    made = summed(model, 2, Collusion(if_all=2.4, if_one=None), Custody.FEDERATED)
+    made = summed(model, 2, Collusion(if_all=2.4, if_one=None), DataLocation.FEDERATED)
     for suffix in ("json", "npz"):
         read = type(model).load(made.save(tmp_path / f"model.{suffix}"))
         assert read.guarantee == made.guarantee

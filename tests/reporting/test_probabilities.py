@@ -8,13 +8,14 @@ import pytest
 from scipy.special import expit
 
 from dpadmm.codec import encode
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import ArrayLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema, numbered_names
 from dpadmm.errors import InputError
+from dpadmm.models.files import signed
+from dpadmm.models.predict import probabilities_from_scores
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
-from dpadmm.reporting.files import signed
-from dpadmm.reporting.model import ReleasedModel
 
 ROWS = np.array([[9.0, -8.0], [-0.1, 0.2], [50.0, 7.0], [-30.0, 4.0]])
 
@@ -53,7 +54,7 @@ def test_several_classes_follow_the_link_and_sum_to_one(model, tmp_path):
     again = ReleasedModel.load(made.save(tmp_path / "m.json"))
     np.testing.assert_allclose(again.predict_proba(ROWS), alone / alone.sum(axis=1, keepdims=True), rtol=1e-12)
     np.testing.assert_array_equal(made.predict_proba(ROWS).argmax(axis=1), made.decision_function(ROWS).argmax(axis=1))
-    far = made.probabilities(np.array([[-1e4] * 3, [1e300, -1e300, 0.0], [np.nan] * 3]))
+    far = probabilities_from_scores(made, np.array([[-1e4] * 3, [1e300, -1e300, 0.0], [np.nan] * 3]))
     np.testing.assert_allclose(far[:2].sum(axis=1), 1.0)
     assert np.isnan(far[2]).all()
 
@@ -69,7 +70,7 @@ def test_the_file_holds_the_record_and_the_description_changes_nothing(model, tm
     """The regular expression that once read the sentence back would have fallen back to log-odds here."""
     made = of_array(model, ("no", "yes"), (700.0, 300.0, 0.5), Logistic(0.7))
     wanted = made.predict_proba(ROWS).tolist()
-    monkeypatch.setattr("dpadmm.reporting.model.loss_description", lambda _: "logistic something else")
+    monkeypatch.setattr("dpadmm.core.model.loss_description", lambda _: "logistic something else")
     place = made.save(tmp_path / "m.json")
     assert json.loads(place.read_text())["model"]["loss"] == {"kind": "Logistic", "cap": 0.7}
     again = ReleasedModel.load(place)

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from dpadmm import PrivateLogisticRegression
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.data.schema import Schema
-from dpadmm.reporting.model import ReleasedModel
 
 N = 3000
 SCHEMA = Schema(

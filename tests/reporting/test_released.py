@@ -12,15 +12,16 @@ from scipy import sparse
 from scipy.special import expit, softmax
 
 from dpadmm.codec import encode
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import ArrayLabel, Categorical, RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema, Screening, numbered_names
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
+from dpadmm.models import files
+from dpadmm.models.predict import predict_from_scores, probabilities_from_scores, read_rows, score_rows
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.problems.losses import Huber, SmoothedHinge, Softmax
-from dpadmm.reporting import files
-from dpadmm.reporting.model import ReleasedModel
 
 BOUNDS = ((0.0, -1.0), (10.0, 3.0))
 BOUNDED = RowEncoding.of_numbers(2, BOUNDS, 1.5)
@@ -107,7 +108,8 @@ def test_a_number_comes_in_its_own_units(model, tmp_path):
     encoded = BOUNDED.encode(ROWS) @ np.array([0.5, -0.25, 0.1])
     for again in kept(made, tmp_path):
         np.testing.assert_allclose(again.predict(ROWS), 200 + 100 * encoded, rtol=1e-12)
-        read = again.read_rows(
+        read = read_rows(
+            again,
             pd.DataFrame(ROWS, columns=["column1", "column2"]).assign(cost=[100, "200", 999, 300]),
             "t.csv",
             Screening(),
@@ -125,20 +127,20 @@ def test_awkward_cells_of_plain_columns_follow_the_policies(model):
     with pytest.raises(InputError, match="row 2, column 'column1': the cell is empty"):
         made.predict(table)
     with pytest.raises(InputError, match="column 'column2': the cell is not a finite number"):
-        made.scores(table, screening=Screening.of("fill"))
+        score_rows(made, table, screening=Screening.of("fill"))
     rows = table.head(2)
-    filled = made.scores(rows, screening=Screening.of("fill"))
-    assert filled.tolist() == made.scores(np.array([[5.0, 1.0], [5.0, 1.0]])).tolist()
-    blanked = made.scores(rows, screening=Screening.of("blank"))
-    assert made.answers(blanked).tolist() == ["yes" if blanked[0, 0] > 0 else "no", None]
-    assert np.isnan(made.probabilities(blanked)[1]).all()
-    assert made.predict(rows, missing="blank").tolist() == made.answers(blanked).tolist()
-    assert made.predict_proba(rows, missing="fill").tolist() == made.probabilities(filled).tolist()
+    filled = score_rows(made, rows, screening=Screening.of("fill"))
+    assert filled.tolist() == score_rows(made, np.array([[5.0, 1.0], [5.0, 1.0]])).tolist()
+    blanked = score_rows(made, rows, screening=Screening.of("blank"))
+    assert predict_from_scores(made, blanked).tolist() == ["yes" if blanked[0, 0] > 0 else "no", None]
+    assert np.isnan(probabilities_from_scores(made, blanked)[1]).all()
+    assert made.predict(rows, missing="blank").tolist() == predict_from_scores(made, blanked).tolist()
+    assert made.predict_proba(rows, missing="fill").tolist() == probabilities_from_scores(made, filled).tolist()
     assert made.decision_function(rows, missing="fill").tolist() == filled[:, 0].tolist()
     with pytest.raises(InputError, match="missing must be one of"):
         made.predict(rows, missing="drop")
     with pytest.raises(InputError, match="outside the public bounds"):
-        made.scores(table.iloc[[2]].assign(column2="1"), screening=Screening.of(out_of_range="error"))
+        score_rows(made, table.iloc[[2]].assign(column2="1"), screening=Screening.of(out_of_range="error"))
 
 
 @pytest.mark.parametrize(

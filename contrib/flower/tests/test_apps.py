@@ -21,10 +21,10 @@ from dpadmm.federation.agreement import write_federation
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.coordinator_store import CoordinatorFiles
+from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SIGNATURE_BYTES
-from dpadmm.federation.locks import sole
 from dpadmm.federation.messages import Refused
-from dpadmm.federation.refusal import FederationStopped
+from dpadmm.federation.process_lock import sole
 from dpadmm.federation.silo import Silo
 from dpadmm_flower import server
 from dpadmm_flower.transport import ASKED, FlowerTransport, content, envelope
@@ -131,7 +131,7 @@ def test_a_ledger_that_disagrees_is_refused_before_anything_is_served(nodes, wor
 
 
 def test_a_directory_put_back_under_a_running_supernode_is_refused(nodes, world, calm):
-    """The SuperNode's memory says that others have vouched; it also knows which answers have left."""
+    """The SuperNode's memory says that others have confirmed; it also knows which answers have left."""
     run, place = world.coordinator(), world.place / "s0"
     transport, kept = FlowerTransport(nodes, run.invitation, tuple(world.keys)), world.place / "kept"
 

@@ -9,11 +9,11 @@ pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 
 from tests.contracts.in_memory import InMemory
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.silo import Silo
-from dpadmm.reporting.model import ReleasedModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower")]
 
@@ -26,7 +26,7 @@ def federated(worlds, tmp_path):
 
     def make(names, rounds):
         tables = dict(zip(names, worlds.tables((40, 30, 50)).values(), strict=False))
-        build = p_admm_terms(worlds.SCHEMA, rounds, 1.0, reach=0.6, profile_share=0.2)
+        build = p_admm_terms(worlds.SCHEMA, rounds, 1.0, clip_radius=0.6, profile_share=0.2)
         made = prepare_rehearsal(tmp_path, tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
         copy = shutil.copytree(tmp_path, tmp_path / "copy")
         silos = {name: Silo(copy / name) for name in names}

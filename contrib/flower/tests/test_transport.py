@@ -9,7 +9,7 @@ pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 from tests.contracts.transport_contract import TransportContract
 
 from dpadmm.federation.coordinator_loop import drive
-from dpadmm.federation.vouching import Session
+from dpadmm.federation.rollback_detection import Session
 from dpadmm_flower import transport
 from dpadmm_flower.transport import FlowerTransport
 
@@ -41,7 +41,7 @@ class TestFlower(TransportContract):
 
 @pytest.mark.parametrize("has_key", [False, True], ids=["as another node", "as the same node"])
 def test_a_supernode_that_was_killed_comes_back_and_the_run_goes_on(world, nodes, calm, monkeypatch, has_key):
-    """It ends while it is asked, in two rounds. Its memory is gone, so that the others vouch over a new nonce."""
+    """It ends while it is asked, in two rounds. Its memory is gone, so that the others confirm over a new nonce."""
     run, rounds, nonces, pull = world.coordinator(), [1, 3], [], nodes.pull_messages
     silo = nodes.contexts[100].node_config["silo"]
 
@@ -63,7 +63,7 @@ def test_a_supernode_that_was_killed_comes_back_and_the_run_goes_on(world, nodes
 
 
 def nonce_of(nodes, number) -> str:
-    """Return what others vouch over, as a SuperNode remembers it."""
+    """Return what others confirm over, as a SuperNode remembers it."""
     return Session.from_json(nodes.contexts[number].state.config_records["dpadmm"]["session"]).nonce
 
 

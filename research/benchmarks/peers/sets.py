@@ -147,7 +147,7 @@ def by_bounds(data: Loaded, epsilon: float) -> PublicRows:
         else each.scale_by_bounds()
         for each in data.schema.columns
     ]
-    made = RowEncoding.of(scales, reach=1.0, constant=None)
+    made = RowEncoding.of(scales, clip_radius=1.0, constant=None)
     return PublicRows(_record(replace(made, radius=math.sqrt(len(scales)))), epsilon, DELTA)
 
 
@@ -164,13 +164,13 @@ def by_profile(data: Loaded, epsilon: float, split: int, seed: int, *, is_pooled
     ).bound
     senders = 1 if is_pooled else len(np.unique(data.silo[train]))
     noise_std = bound / float(m_of(own, DELTA / 2)) * math.sqrt(senders)
-    reach = 1.0 if epsilon <= 0.1 else 0.6
+    clip_radius = 1.0 if epsilon <= 0.1 else 0.6
     if noise_std / len(train) > HOPELESS:
-        return PublicRows(_record(data.schema.encoding(reach)), epsilon, DELTA)
+        return PublicRows(_record(data.schema.encoding(clip_radius)), epsilon, DELTA)
     cells = screen_cells(data.schema, data.table.iloc[train], "rows", Screening(), is_labelled=False)
     noise = np.random.default_rng(seed).normal(0.0, noise_std, form.size)
     profile = ReleasedProfile.of(form, cells.counts(form) + noise, noise_std, len(train))
-    return PublicRows(_record(data.schema.encoding(reach, profile)), epsilon - own, DELTA / 2)
+    return PublicRows(_record(data.schema.encoding(clip_radius, profile)), epsilon - own, DELTA / 2)
 
 
 def _record(made: RowEncoding) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-from dpadmm.reporting.figures import BLACK, BLUE, GREEN, GREY, ORANGE, SETTINGS, blank
+from dpadmm.report.figures import BLACK, BLUE, GREEN, GREY, ORANGE, SETTINGS, blank
 from dpadmm_research.audit.reconstruction_by_epsilon import Decline
 
 

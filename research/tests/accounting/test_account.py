@@ -13,7 +13,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.pld import PLDAccountant
 from scipy.stats import norm
 
-from dpadmm.privacy.protection import Protection, Relation, Unit
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit
 
 GOLDEN = Path(__file__).parents[3] / "tests" / "golden" / "c3.json"
 
@@ -130,7 +130,7 @@ def test_table_shows_what_json_says(cli, case):
     facts = said["certified"]
     hidden = Protection(
         unit=Unit(facts["unit"]),
-        relation=Relation(facts["relation"]),
+        relation=NeighbouringRelation(facts["relation"]),
         records_per_person=facts["records_per_person"],
         silos_per_person=facts["silos_per_person"],
     )

@@ -157,5 +157,5 @@ def _encoding_words(terms: "AgreedRun", agent: int) -> str:
     if terms.has_profile:
         alone = f"which alone costs epsilon {terms.epsilon(agent, 0):.3g}"
         return f"Round 0 releases a column profile (noisy counts), {alone}; rows are encoded by it"
-    how = "public bounds and categories" if terms.agreement.reach else "public bounds"
+    how = "public bounds and categories" if terms.agreement.clip_radius else "public bounds"
     return f"Rows are encoded by {how} alone"

@@ -152,7 +152,7 @@ def rotate_key(
     with clear_federation_failures():
         from dpadmm.federation.admin.maintenance import rotate_coordinator_key
         from dpadmm.federation.coordinator_store import CoordinatorFiles
-        from dpadmm.federation.locks import sole
+        from dpadmm.federation.process_lock import sole
 
         files = CoordinatorFiles(directory)
         files.check()

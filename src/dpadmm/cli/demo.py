@@ -13,7 +13,7 @@ from dpadmm.settings import FitSettings, OutputFiles, TrainingOptions
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpadmm.reporting.model import ReleasedModel
+    from dpadmm.core.model import ReleasedModel
 
 PUBLISHED_AUC = 0.99
 """What models without privacy reach on this data set; it is published, so that the signal may be stated."""

@@ -34,8 +34,8 @@ def export(
         import io
 
         from dpadmm.cli.terminal import print_json, print_line
-        from dpadmm.reporting.files import check_apart, check_writable, write_file
-        from dpadmm.reporting.model import ReleasedModel
+        from dpadmm.core.model import ReleasedModel
+        from dpadmm.models.files import check_apart, check_writable, write_file
 
         if to.suffix not in (".joblib", ".json"):
             raise InputError(f"--to must end in .joblib (a scikit-learn pipeline) or .json, got {str(to)!r}.")

@@ -63,9 +63,9 @@ def draft(
         from dpadmm.federation.agreement import write_federation
         from dpadmm.federation.coordinator_store import CoordinatorFiles
         from dpadmm.federation.policy import SiloEntry
+        from dpadmm.models.files import check_apart, check_writable
         from dpadmm.planner.drafting import draft as make_draft
         from dpadmm.privacy.accounting import Target
-        from dpadmm.reporting.files import check_apart, check_writable
 
         check_apart({"--out": out}, [*entries, schema])
         check_writable(out, may_replace=force)
@@ -125,7 +125,7 @@ def run(
         from dpadmm.errors import InputError
         from dpadmm.federation.admin.rehearsal import rehearsal_tables
         from dpadmm.federation.agreement import read_federation
-        from dpadmm.reporting.files import check_apart, check_writable, checked_suffix
+        from dpadmm.models.files import check_apart, check_writable, checked_suffix
 
         if [local, federation, study].count(None) != 2:
             raise InputError("Give a FEDERATION.toml, a --study, or --local N for a rehearsal on this machine.")
@@ -163,7 +163,7 @@ def run(
 def _run(terms: "Agreement", coordinator: Path, schema: "Schema | None") -> "FederationOutcome":
     from dpadmm.federation.admin.requested_run import request_run
     from dpadmm.federation.coordinator_store import CoordinatorFiles
-    from dpadmm.reporting.federation import check_schema
+    from dpadmm.models.federated import check_schema
 
     if schema is not None:
         check_schema(terms, schema)  # before the run, which is paid for
@@ -212,7 +212,7 @@ def _study_terms(
 
 
 def _wait_for_silos(studies: "Studies", name: str, files: "CoordinatorFiles") -> None:
-    from dpadmm.federation.locks import is_held
+    from dpadmm.federation.process_lock import is_held
 
     printed: list[str] | None = None
     if not is_held(files.lock):
@@ -251,8 +251,10 @@ def _rehearse(
         target = Target(epsilon, rehearsal.DELTA)
         task = Task(sizes=sizes, dimension=schema.dimension, loss=Logistic(), target=target, table=shape)
         share = profile_share(task, PADMM)
-        reach = form_of(task, PADMM, share).reach or 0.0
-        terms = rehearsal.p_admm_terms(schema, rounds, epsilon, reach=reach, profile_share=share, class_weights=shares)
+        clip_radius = form_of(task, PADMM, share).clip_radius or 0.0
+        terms = rehearsal.p_admm_terms(
+            schema, rounds, epsilon, clip_radius=clip_radius, profile_share=share, class_weights=shares
+        )
         made = rehearsal.prepare_rehearsal(Path(place), tables, schema, terms, policy, (2 * epsilon, rehearsal.DELTA))
         with rehearsal.run_rehearsal(made):
             return made.federate(_show), schema
@@ -284,10 +286,10 @@ def _show_outcome(outcome: "FederationOutcome") -> None:
 def _write(
     outcome: "FederationOutcome", schema: "Schema", out: Path | None, page: Path | None, *, is_rehearsal: bool
 ) -> None:
-    from dpadmm.reporting.federation import federation_model
-    from dpadmm.reporting.statement import Custody
+    from dpadmm.core.model import DataLocation
+    from dpadmm.models.federated import federation_model
 
-    model = federation_model(outcome, schema, Custody.ONE_PLACE if is_rehearsal else Custody.FEDERATED)
+    model = federation_model(outcome, schema, DataLocation.ONE_PLACE if is_rehearsal else DataLocation.FEDERATED)
     place = None if out is None else model.save(out)
     if place is not None:
         print_line(f"Wrote the model to {place}.")

@@ -26,10 +26,10 @@ from dpadmm.errors import InputError
 from dpadmm.settings import FitSettings
 
 if TYPE_CHECKING:
+    from dpadmm.core.model import ReleasedModel
     from dpadmm.data.sources import AnyTables
     from dpadmm.estimators.tables import Saved, TableFit
     from dpadmm.planner.planner import Plan
-    from dpadmm.reporting.model import ReleasedModel
 
 
 @takes(settings=FitSettings)
@@ -127,6 +127,14 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     from rich.table import Table
 
     from dpadmm.checks import plural
+    from dpadmm.core.model import DataLocation
+    from dpadmm.models.statement import (
+        collusion_lines,
+        connections_text,
+        location_text,
+        profile_text,
+        records_text,
+    )
     from dpadmm.privacy.protection import covers
 
     said = model.guarantee
@@ -137,13 +145,15 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     table.add_row("Model", cell(place))
     table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.standing})")
     table.add_row("Protects", f"{said.protection} from {said.protection.observer}")
-    for heading, words in model.collusion_lines:
+    for heading, words in collusion_lines(said, in_one_process=model.custody is DataLocation.ONE_PLACE):
         table.add_row(heading, words)
     table.add_row("Covers", covers("the model"))
-    table.add_row("Trained on", f"{model.records_words} in {plural(len(model.silos), 'silo')}, {model.connections}")
+    table.add_row(
+        "Trained on", f"{records_text(model)} in {plural(len(model.silos), 'silo')}, {connections_text(model)}"
+    )
     if said.profile is not None:
-        table.add_row("Profile", cell(said.profile))
-    table.add_row("Tables", model.custody.words(len(model.silos)))
+        table.add_row("Profile", profile_text(said.profile))
+    table.add_row("Tables", location_text(model))
     if model.spending is not None:
         spent = model.spending
         words = f"epsilon {spent.spent_epsilon:.4g} of {spent.budget_epsilon:.4g} spent in {spent.ledger}"

@@ -54,7 +54,7 @@ def export(
     Example: dpadmm ledger export study.ledger study.json
     """
     with clear_failures():
-        from dpadmm.reporting.files import check_apart
+        from dpadmm.models.files import check_apart
 
         check_apart({"OUT.json": out}, [], file)
     with clear_failures(), _open(file, expected_head) as ledger:

@@ -78,14 +78,14 @@ def plan(
         if curve or plot is not None:
             points = facts.curve(made, all_signals=plot is not None)
         if plot is not None:
-            from dpadmm.reporting.figures import draw_utility
+            from dpadmm.report.figures import draw_utility
 
             draw_utility(points, epsilon, plot)
         _show(made, points, plot, epsilon, is_json=json)
 
 
 def _check_plot(place: Path, force: bool) -> None:
-    from dpadmm.reporting.files import check_writable
+    from dpadmm.models.files import check_writable
 
     if place.suffix not in (".svg", ".png"):
         raise InputError(f"--plot must end in .svg or .png, got {str(place)!r}.")

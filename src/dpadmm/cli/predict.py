@@ -48,10 +48,11 @@ def predict(
         import pandas as pd
 
         from dpadmm.cli.terminal import print_json, print_line
+        from dpadmm.core.model import ReleasedModel
         from dpadmm.data.reading import read_file
         from dpadmm.data.schema import Screening
-        from dpadmm.reporting.files import check_apart, check_writable, write_file
-        from dpadmm.reporting.model import ReleasedModel
+        from dpadmm.models.files import check_apart, check_writable, write_file
+        from dpadmm.models.predict import predict_from_scores, probabilities_from_scores, score_rows
 
         check_apart({"--out": out}, [model, file])
         released = ReleasedModel.load(model)
@@ -63,10 +64,10 @@ def predict(
         if not json:
             print_reading({str(file): read.written})
         kept = _kept(file, read.written, own)
-        scores = released.scores(read.frame, where=str(file), screening=policies)
-        table = pd.DataFrame({label.name: released.answers(scores, threshold)})
+        scores = score_rows(released, read.frame, where=str(file), screening=policies)
+        table = pd.DataFrame({label.name: predict_from_scores(released, scores, threshold)})
         if released.has_probabilities:
-            chances, classes = released.probabilities(scores), label.classes
+            chances, classes = probabilities_from_scores(released, scores), label.classes
             names = ["probability"] if len(classes) == 2 else [f"probability of {name}" for name in classes]
             table[names] = chances[:, -len(names) :]
         if set(own) & set(table.columns):

@@ -30,8 +30,8 @@ def report(
     with clear_failures():
         from dpadmm.cli.terminal import print_json, print_line
         from dpadmm.codec import encode
-        from dpadmm.reporting.files import check_apart, check_writable
-        from dpadmm.reporting.model import ReleasedModel
+        from dpadmm.core.model import ReleasedModel
+        from dpadmm.models.files import check_apart, check_writable
 
         place = out if out is not None or json else model.with_suffix(".html")
         check_apart({"--out": place}, [model], ledger)

@@ -52,7 +52,7 @@ def init(
     with clear_failures():
         from dpadmm.data.draft import ColumnType, TargetKind, column_types, draft_schema
         from dpadmm.data.schema import unfilled
-        from dpadmm.reporting.files import check_apart, check_writable, write_file
+        from dpadmm.models.files import check_apart, check_writable, write_file
 
         check_apart({"--out": out}, files)
         if out is not None:

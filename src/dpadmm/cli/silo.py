@@ -69,7 +69,7 @@ def init(
         from dpadmm.errors import InputError
         from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
         from dpadmm.federation.silo import Silo
-        from dpadmm.federation.silo_files import SiloFiles
+        from dpadmm.federation.silo_directory import SiloDirectory
         from dpadmm.privacy.protection import Protection, View, relation_of
 
         is_summed = view == "aggregate"
@@ -95,7 +95,7 @@ def init(
             ),
             written=written,
         )
-        files = SiloFiles(directory)
+        files = SiloDirectory(directory)
         records = files.create(policy, budget_epsilon, delta)
         print_reading({str(data): records.written})
         print_notes(records.cells.notes)
@@ -110,7 +110,7 @@ def init(
 def _print_participant(silo: "Silo") -> None:
     from dpadmm.data.schema import Schema
     from dpadmm.federation.keys import fingerprint
-    from dpadmm.federation.silo_files import counted_columns
+    from dpadmm.federation.silo_directory import counted_columns
 
     is_public, schema = silo.policy.protection.relation.has_public_sizes, Schema.load(silo.files.schema)
     records = f"records = {silo.records}" if is_public else "# records = its part of the agreed nominal number"
@@ -180,9 +180,9 @@ def run(
     """
     with clear_federation_failures():
         from dpadmm.federation.https.client import run_silo
-        from dpadmm.federation.silo_files import SiloFiles
+        from dpadmm.federation.silo_directory import SiloDirectory
 
-        files = SiloFiles(directory)
+        files = SiloDirectory(directory)
         files.check()
         address = coordinator or files.read_address()
         log_to_terminal()
@@ -222,11 +222,11 @@ def join(
         from dpadmm.federation.admin import joining
         from dpadmm.federation.keys import fingerprint
         from dpadmm.federation.silo import Silo
-        from dpadmm.federation.silo_files import SiloFiles
+        from dpadmm.federation.silo_directory import SiloDirectory
         from dpadmm.federation.studies import Invitation
 
         asked = Invitation.load(invitation)
-        files = SiloFiles(Path(asked.silo) if directory is None else directory)
+        files = SiloDirectory(Path(asked.silo) if directory is None else directory)
         _show_study(asked)
         if not files.is_made():
             rules = joining.OwnerRules(
@@ -294,10 +294,10 @@ def _approve(guest: "InvitedSilo", terms: "Agreement", told: list[str], *, is_as
 
 def _serve(directory: Path, *, is_wanted: bool) -> None:
     from dpadmm.federation.https.client import run_silo
-    from dpadmm.federation.locks import is_held
-    from dpadmm.federation.silo_files import SiloFiles
+    from dpadmm.federation.process_lock import is_held
+    from dpadmm.federation.silo_directory import SiloDirectory
 
-    files = SiloFiles(directory)
+    files = SiloDirectory(directory)
     if is_held(files.lock):
         print_line("Another process is already serving this silo and will take up the run.")
     elif not is_wanted:
@@ -328,7 +328,7 @@ def new_data(
 ) -> None:
     """Continue with a changed table: a new version of the data, under the same key, ledger and budget.
 
-    The table is read like the earlier one, unless an option says otherwise. What was spent on earlier versions still
+    The table is read like the earlier one, unless an option says otherwise. What was spent on older versions still
     counts. Stop the silo's process first. If the command is interrupted, run it again.
 
     Example: dpadmm silo new-data clinic --data patients-2027.csv
@@ -339,11 +339,11 @@ def new_data(
         from dpadmm.data.reading import is_text_file
         from dpadmm.data.schema import Screening
         from dpadmm.federation.admin.maintenance import change_data
-        from dpadmm.federation.locks import sole
         from dpadmm.federation.policy import Policy
-        from dpadmm.federation.silo_files import SiloFiles
+        from dpadmm.federation.process_lock import sole
+        from dpadmm.federation.silo_directory import SiloDirectory
 
-        files = SiloFiles(directory)
+        files = SiloDirectory(directory)
         files.check()
         with sole(files.lock, "This silo"):
             policy = Policy.load(files.policy)
@@ -381,10 +381,10 @@ def rotate_key(directory: admin.SiloDirectory, forget: admin.Forget = False, aba
     with clear_federation_failures():
         from dpadmm.federation.admin.maintenance import rotate_silo_key
         from dpadmm.federation.keys import fingerprint
-        from dpadmm.federation.locks import sole
-        from dpadmm.federation.silo_files import SiloFiles
+        from dpadmm.federation.process_lock import sole
+        from dpadmm.federation.silo_directory import SiloDirectory
 
-        files = SiloFiles(directory)
+        files = SiloDirectory(directory)
         files.check()
         with sole(files.lock, "This silo"):
             change = rotate_silo_key(files, is_old_kept=not forget, may_close=abandon)

@@ -22,7 +22,7 @@ def summary(
     """
     with clear_failures():
         from dpadmm.cli.terminal import print_json, print_line
-        from dpadmm.reporting.model import ReleasedModel
+        from dpadmm.core.model import ReleasedModel
 
         table = ReleasedModel.load(model).summary(level)
         if json:

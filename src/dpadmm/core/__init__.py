@@ -2,12 +2,17 @@
 
 `spec`: what will be released, fixed before any record is touched. `budget`: what it may spend. `release`: reserve,
 draw, account. `loop`: the one loop over rounds. `training`: the steps one after the other.
+`model`: what is released.
 """
 
 from dpadmm import _offer
 
 _NAMES = {
     "budget": "ReusedProfile reusable_profile share_out account_with",
+    "model": (
+        "Accountability Collusion DataLocation Guarantee MethodChoice NoiseSummary ProfileCost ReleasedModel "
+        "RoundFacts SearchCost SiloCost SiloFacts Spending"
+    ),
     "loop": "Round Run rounds run_rounds",
     "release": "OpenRelease open_release",
     "spec": "FinalModel ReleaseFacts RunSpec SumQuery TrainingSpec plan_sum mechanisms_of",

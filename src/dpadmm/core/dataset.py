@@ -197,12 +197,12 @@ class Dataset:
         found = np.stack([part.counts(form, own) for part, own in zip(self.rows, weights, strict=True)])
         return found / np.array(self.sizes)[:, None] if per_user else found
 
-    def encoding(self, reach: float | None, profile: ReleasedProfile | None) -> RowEncoding:
+    def encoding(self, clip_radius: float | None, profile: ReleasedProfile | None) -> RowEncoding:
         """Return the user's own encoding, or the planned one."""
         if self.own is not None:
             return self.own
-        assert reach is not None
-        return self.schema.encoding(reach, profile)
+        assert clip_radius is not None
+        return self.schema.encoding(clip_radius, profile)
 
     def silos(self, encoding: RowEncoding, n_models: int = 1) -> list[Silos | SiloStream]:
         """Return the encoded rows of all silos for each model; with several, labels are +1 for its class, else -1."""

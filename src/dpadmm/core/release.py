@@ -19,7 +19,7 @@ from dpadmm.checks import plural, shown
 from dpadmm.core.spec import SumQuery
 from dpadmm.errors import InputError, ResumeError, raise_alone
 from dpadmm.methods.base import NoiseHook
-from dpadmm.noise.masks import Masks, Words, from_words, masked, sum_words, to_words
+from dpadmm.noise.masks import Masks, Words, add_masks, from_words, sum_words, to_words
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import Draw, Releases, Sampler
@@ -121,7 +121,7 @@ class PlannedNoise:
         if self.masks is None:
             return parts
         return [
-            masked(part.ravel(), masks, kind.name, k).reshape(part.shape)
+            add_masks(part.ravel(), masks, kind.name, k).reshape(part.shape)
             for part, masks in zip(parts, self.masks, strict=True)
         ]
 
@@ -264,7 +264,7 @@ class OpenRelease:
         prefix: of the message kinds' names in the reservation.
         """
         shared: SummedGaussianRelease | None = None
-        for (kind, k), row in part.prefixed(prefix).releases.items():
+        for (kind, k), row in part.with_prefix(prefix).releases.items():
             for agent, wanted in row.items():
                 reserved, count = self._left.get(((kind, k), agent), (None, 0))
                 if reserved is None or count < wanted.count or not _is_same(reserved, wanted):

@@ -14,7 +14,7 @@ from dpadmm.checks import plural
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, check_fit
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Constant, Family, MechanismSpec, MessageKind, Schedule
-from dpadmm.noise.plan import NoisePlan, calibrated, check_reach, check_solvable
+from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, check_solvable
 from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.accounting import Account, PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
@@ -108,7 +108,7 @@ class RunSpec:
             )
         # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
         has_grid = facts.shares is not None or (is_secure and families <= {Family.GAUSSIAN, Family.SAMPLED})
-        planned = calibrated(
+        planned = calibrate(
             mechanisms,
             self.target,
             self.schedule,
@@ -117,9 +117,9 @@ class RunSpec:
             shares=facts.shares,
         )
         if is_secure:
-            check_reach(planned, facts.most_records)
+            check_grids(planned, facts.most_records)
             check_solvable(planned, setting.problem.dimension, setting.tolerance)
-        self._plans[is_secure] = planned.resting_on(self.declared)
+        self._plans[is_secure] = planned.with_declared(self.declared)
         return self._plans[is_secure]
 
     def check(self, problems: Sequence[Problem]) -> None:
@@ -273,7 +273,7 @@ class TrainingSpec:
         if (step.name, is_secure) not in self._plans:
             planned = step.noise_plan(self.facts, is_secure)
             if is_secure:
-                check_reach(planned, self.facts.most_records)
+                check_grids(planned, self.facts.most_records)
             self._plans[step.name, is_secure] = planned
         return self._plans[step.name, is_secure]
 
@@ -283,7 +283,7 @@ class TrainingSpec:
         for step in self.steps:
             part = self.part(step, is_secure)
             if isinstance(step, RunSpec):
-                part = part.repeated(step.n_models).prefixed(step.prefix)
+                part = part.repeat(step.n_models).with_prefix(step.prefix)
             if everything.keys() & part.releases.keys():
                 raise InputError(
                     f"The step {step.name!r} releases the message kind of another step in the same round, so only one "
@@ -323,7 +323,7 @@ def plan_sum(
     agents = [COORDINATOR] if facts.is_pooled else range(len(sizes))
     is_common = not facts.is_pooled and len(set(certificates)) == 1
     rows = tuple(AgentReleases(agent, (1,), (each,)) for agent, each in zip(agents, certificates, strict=True))
-    planned = calibrated(
+    planned = calibrate(
         [MechanismSpec(kind, Family.GAUSSIAN, rows[:1] if is_common else rows, is_common=is_common)],
         target,
         Constant(),

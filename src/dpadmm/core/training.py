@@ -54,10 +54,10 @@ class Source(Protocol):
 
 
 class RunPlan(Protocol):
-    """How a run reads rows: shortened to the radius `reach`, as the problem of its functions."""
+    """How a run reads rows: shortened to the radius `clip_radius`, as the problem of its functions."""
 
     @property
-    def reach(self) -> float | None:
+    def clip_radius(self) -> float | None:
         """The radius, in units of a usual row; None where the user has decided how rows are encoded."""
         ...
 
@@ -132,7 +132,7 @@ class TrainingRows:
                 assert form is not None
                 is_nominal = not self.facts.protection.relation.has_public_sizes
                 self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records, "", is_nominal)
-            self.encoding = self.dataset.encoding(plan.reach, self.profile)
+            self.encoding = self.dataset.encoding(plan.clip_radius, self.profile)
             self.silos = self.dataset.silos(self.encoding, run.n_models)
         return [plan.problem(silos) for silos in self.silos]
 

@@ -105,13 +105,13 @@ class RowEncoding:
 
     @classmethod
     def of(
-        cls, scales: Sequence[ColumnScale], *, reach: float, constant: float | None, row_norm: float = 1.0
+        cls, scales: Sequence[ColumnScale], *, clip_radius: float, constant: float | None, row_norm: float = 1.0
     ) -> "RowEncoding":
-        """Return the map with the columns' scales and the radius `R = reach sqrt(sum of their spreads)`.
+        """Return the map with the columns' scales and the radius `R = clip_radius sqrt(sum of their spreads)`.
 
-        The spread of a column is the mean square of its encoded part, so that R is `reach` times a usual row's norm.
+        The spread of a column is the mean square of its encoded part, so that R is `clip_radius` usual rows' norm.
         """
-        radius = reach * math.sqrt(max(math.fsum(map(attrgetter("spread"), scales)), _LEAST_SPREAD))
+        radius = clip_radius * math.sqrt(max(math.fsum(map(attrgetter("spread"), scales)), _LEAST_SPREAD))
         sides = {}
         for name in ("centre", "scale", "empty", "lower", "upper"):
             sides[name] = tuple(chain.from_iterable(map(attrgetter(name), scales)))

@@ -160,18 +160,18 @@ class Schema:
         """Number of encoded features d."""
         return len(self.feature_names)
 
-    def encoding(self, reach: float, profile: ReleasedProfile | None = None) -> RowEncoding:
+    def encoding(self, clip_radius: float, profile: ReleasedProfile | None = None) -> RowEncoding:
         """Return how rows are encoded: by public knowledge alone, or by a profile that was released.
 
-        reach: the radius to which rows are shortened, in units of a usual row's norm.
+        clip_radius: the radius to which rows are shortened, in units of a usual row's norm.
         """
         scales = [each.usual_scale() for each in self.columns] if profile is None else profile.scales(self.columns)
-        return RowEncoding.of(scales, reach=reach, row_norm=self.row_norm, constant=self.constant)
+        return RowEncoding.of(scales, clip_radius=clip_radius, row_norm=self.row_norm, constant=self.constant)
 
     def by_bounds(self) -> RowEncoding:
         """Return the plain encoding: numbers in [0, 1], one-hot categories, rows longer than the norm shortened."""
         scales = [column.scale_by_bounds() for column in self.columns]
-        made = RowEncoding.of(scales, reach=1.0, row_norm=self.row_norm, constant=self.constant)
+        made = RowEncoding.of(scales, clip_radius=1.0, row_norm=self.row_norm, constant=self.constant)
         return replace(made, radius=made.share)
 
     def describe(self) -> str:

@@ -6,6 +6,7 @@ Beside them: what a ledger is made for (`ledger_data`), and a check of pipelines
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dpadmm.core.model import Guarantee, NoiseSummary
 from dpadmm.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from dpadmm.estimators.data import ledger_data
 from dpadmm.estimators.notices import (
@@ -18,7 +19,6 @@ from dpadmm.estimators.notices import (
     SimulatedNoiseWarning,
 )
 from dpadmm.estimators.regression import PrivateLinearRegression
-from dpadmm.reporting.statement import Guarantee, NoiseSummary
 
 if TYPE_CHECKING:
     from dpadmm.estimators.pipelines import LearningStep, PipelineCheck, check_pipeline

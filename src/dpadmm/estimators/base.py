@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.release import PublicRound
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
@@ -32,15 +33,14 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.owners import Owners
 from dpadmm.estimators.resolved import ResolvedSettings, check_fit_arguments, seed_of
 from dpadmm.estimators.train import Trained, train
+from dpadmm.inference.intervals import CoefficientTable
+from dpadmm.models.predict import coefficients_in_units, score_rows
 from dpadmm.planner.planner import Plan, hopeless_words, large_delta_words
 from dpadmm.planner.task import Aim
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LOSS_KINDS, LabelKind, Loss
-from dpadmm.reporting.intervals import CoefficientTable
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Guarantee
 from dpadmm.settings import RECORDS, CellRules, FitSettings, Privacy, SettingsRecord, TrainingOptions, by_name, like
 
 _FROM_FIT = 7  # frames between a warning about the plan and the caller of fit
@@ -51,13 +51,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """What fits with certified privacy, and accounts for all that it learns from its rows."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Keep an open ledger as the path of its file: a copy opens that again for its next fit, or cannot fit.
-
-        One with an accountant of its own is opened again when the copy is made, since a path would lose the rules.
-        """
+        """Keep an open ledger as the path of its file: a copy opens that again for its next fit, or cannot fit."""
         state = dict(super().__getstate__())
         ledger = state.get("ledger")
-        if isinstance(ledger, Ledger) and not ledger.has_own_accountant:
+        if isinstance(ledger, Ledger):
             state["ledger"] = ledger.path
         return state
 
@@ -300,7 +297,7 @@ class PrivateLinearModel(PrivateEstimator):
     def _keep(self, model: ReleasedModel, classes: NDArray[Any]) -> None:
         """Keep the model, and what users of scikit-learn look for in it."""
         self.released_ = model
-        self.coef_, self.intercept_ = model.table_coefficients()
+        self.coef_, self.intercept_ = coefficients_in_units(model)
 
     def _warn(self, settings: ResolvedSettings, dataset: Dataset, plan: Plan) -> None:
         """Say what the user should know; every word of it is public."""
@@ -345,9 +342,9 @@ class PrivateLinearModel(PrivateEstimator):
     def _scores(self, X: Any) -> Floats:
         """Return the scores (n, problems), rows outside the public bounds brought within them first."""
         if not self.has_schema:
-            return self.released_.scores(new_data(self, X))
+            return score_rows(self.released_, new_data(self, X))
         with own_words(self):
-            return self.released_.scores(counted(X), screening=self.screening)
+            return score_rows(self.released_, counted(X), screening=self.screening)
 
     @property
     def profile_(self) -> ReleasedProfile | None:

@@ -10,13 +10,14 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dpadmm import checks
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import ArrayLabel
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import array_dataset, class_list, encoded_classes, own_words, training_data
 from dpadmm.estimators.owners import Owners
+from dpadmm.models.predict import predict_from_scores, probabilities_from_scores
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic, Loss, SmoothedHinge
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.settings import FitSettings, like
 
 _CLASSES_READ = "the set of classes was taken from y and is assumed to be public; to be safe, state it with classes="
@@ -54,7 +55,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class with the highest score; None for a blanked row of a table."""
         scores = self._scores(X)
-        found = self.released_.answers(scores, self.options.threshold)
+        found = predict_from_scores(self.released_, scores, self.options.threshold)
         return found if np.isnan(scores).any() else found.astype(self.classes_.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -175,7 +176,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class; one-vs-rest probabilities are scaled to sum to 1."""
         scores = self._scores(X)
-        return self.released_.probabilities(scores)
+        return probabilities_from_scores(self.released_, scores)
 
 
 @dataclass(eq=False, repr=False)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from dpadmm.checks import shown
 from dpadmm.core.dataset import ArrayRows, Dataset
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import Label, RealLabel
 from dpadmm.data.encoding import RowEncoding, box_of
 from dpadmm.data.schema import Schema, Screening, numbered_names
@@ -25,9 +26,9 @@ from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
 from dpadmm.estimators.ledger_file import LedgerData
 from dpadmm.estimators.owners import Layout, Owners, told_as
+from dpadmm.models.predict import encode_predictions, read_rows, shift_to_threshold
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.arrays import Floats, Matrix
-from dpadmm.reporting.model import ReleasedModel
 
 # What other packages say about data may hold a cell ("could not convert string to float: 'Meier'"), a whole table
 # ("Complex data not supported [[...]]") or names of columns, which are a record where a file has no header. So a text
@@ -246,11 +247,11 @@ def compared(
 
     Numbers are in their own units, classes -1 or +1: the label's words may have several names for one class.
     """
-    label, read = model.schema.label, model.read_rows(table, "X", screening, is_labelled=True)
+    label, read = model.schema.label, read_rows(model, table, "X", screening, is_labelled=True)
     scores = np.asarray(read.features @ model.weights.T)
     if isinstance(label, RealLabel):
         return label.decode(scores[:, 0]), label.decode(read.labels), read.blank
-    return model.encoded_answers(model.past(scores, threshold)), read.labels, read.blank
+    return encode_predictions(model, shift_to_threshold(model, scores, threshold)), read.labels, read.blank
 
 
 def counted(X: Any) -> pd.DataFrame:

@@ -167,7 +167,7 @@ def figure_without_ledger_words(
         "    from dpadmm.estimators import ledger_data",
         "    from dpadmm.privacy.ledger import Budget, Ledger",
         *(
-            ["    from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View"]
+            ["    from dpadmm.privacy.protection import ONE_RECORD, Protection, NeighbouringRelation, Unit, View"]
             if changed
             else []
         ),

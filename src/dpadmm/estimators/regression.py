@@ -9,15 +9,16 @@ from sklearn.base import RegressorMixin
 
 from dpadmm import checks
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import RealLabel
 from dpadmm.data.encoding import target_range
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.estimators.data import array_dataset, own_words, training_data
 from dpadmm.estimators.notices import AssumedBoundsWarning
 from dpadmm.estimators.owners import Owners
+from dpadmm.models.predict import predict_from_scores
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Huber, Loss
-from dpadmm.reporting.model import ReleasedModel
 
 
 @dataclass(eq=False, repr=False)
@@ -82,7 +83,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     def predict(self, X: Any) -> Floats:
         """Return `X coef + intercept`; of a table with a schema within the label's bounds, NaN for a blanked row."""
         scores = self._scores(X)
-        return self.released_.answers(scores)
+        return predict_from_scores(self.released_, scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the R^2 on these data. It has no noise: for private records there is `private_score`."""

@@ -26,7 +26,7 @@ from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View, relation_of
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit, View, relation_of
 from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Loss, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import ElasticNet, Regulariser
 from dpadmm.settings import FitSettings, TrainingOptions
@@ -37,7 +37,7 @@ _LOSSES: dict[str, Loss] = {"svm": SmoothedHinge(), "huber": Huber(0.5)}
 _NOT_WITH = {"svm": ("slope_cap",), "huber": ("slope_cap", "multi_class")}
 
 
-def nominal_number(relation: Relation, nominal_records: Any) -> int | None:
+def nominal_number(relation: NeighbouringRelation, nominal_records: Any) -> int | None:
     """Return the nominal number of records, which add-remove neighbours need and others do not take."""
     if relation.has_public_sizes:
         if nominal_records is not None:

@@ -17,13 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
+from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
 from dpadmm.estimators.resolved import check_fit_arguments
 from dpadmm.estimators.train import Trained
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Guarantee
 
 SEARCHABLE = ("alpha", "method", "hinge_width", "huber_threshold", "training__l1_ratio", "training__slope_cap")
 """What may be searched: what is fitted, and how. All else says which rows there are, who is protected, or what it

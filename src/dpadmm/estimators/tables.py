@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from dpadmm.checks import setting
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.model import Accountability, ReleasedModel
 from dpadmm.data.persons import Persons
 from dpadmm.data.schema import Schema
 from dpadmm.data.sources import AnyTables, in_memory, public_schema, read_tables
@@ -21,15 +22,13 @@ from dpadmm.errors import InputError, LedgerError, raise_alone
 from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.resolved import ResolvedSettings
 from dpadmm.estimators.train import train
+from dpadmm.models.build import public_names
+from dpadmm.models.files import check_apart, check_room, check_writable, checked_suffix
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.task import Task, nominal_sizes
 from dpadmm.planner.utility import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.privacy.protection import Protection, Unit
-from dpadmm.reporting.files import check_apart, check_room, check_writable, checked_suffix
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.outcome import public_names
-from dpadmm.reporting.statement import Accountability
 from dpadmm.settings import FitSettings
 
 

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from dpadmm.checks import plural
 from dpadmm.core.budget import ReusedProfile, reusable_profile
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.model import ReleasedModel, SearchCost
 from dpadmm.core.training import Outcome, TrainingRows, check_spec, run_training
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.resolved import ResolvedSettings
+from dpadmm.models.build import released_model, spending_of
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.search import SearchPlan, plan_search
 from dpadmm.queries.candidate_scores import CandidateScores
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.outcome import released_model, spending_of
-from dpadmm.reporting.statement import SearchCost
 
 
 @dataclass(frozen=True, eq=False)

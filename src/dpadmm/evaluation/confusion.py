@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
 from dpadmm.evaluation.release import CountedRows, FigureRequest, chosen_model, first_rows, release_counts
 from dpadmm.evaluation.score import labels_of, predictions_and_labels
+from dpadmm.models.measurement import EvaluatedFigure
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.reporting.measurement import EvaluatedFigure
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Guarantee
 from dpadmm.settings import Privacy
 
 _VISIBLE = 4.0  # deviations of noise by which what a share is divided by must exceed 0

@@ -11,6 +11,7 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.checks import setting
 from dpadmm.core.dataset import ledger_columns
+from dpadmm.core.model import DataLocation, ReleasedModel
 from dpadmm.data.persons import Persons
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import Screened, SiloTable, check_split
@@ -23,16 +24,16 @@ from dpadmm.evaluation.release import CountedRows, FigureRequest
 from dpadmm.evaluation.score import release_mean
 from dpadmm.evaluation.score_counts import PrivateEvaluation
 from dpadmm.evaluation.scored_rows import ScoredRows, group_column, release_evaluation
+from dpadmm.models.build import now
+from dpadmm.models.files import check_apart, check_writable
+from dpadmm.models.measurement import Basis, Measurement, OtherFigure
+from dpadmm.models.predict import encode_predictions, read_rows
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import Protection
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import log_loss_of
 from dpadmm.problems.silos import stack_rows
-from dpadmm.reporting.files import check_apart, check_writable
-from dpadmm.reporting.measurement import Basis, Measurement, OtherFigure
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.outcome import now
 from dpadmm.settings import CellRules, EvaluationSettings, Privacy
 
 _DECLARED = {
@@ -140,7 +141,7 @@ class TableEvaluation:
             place, found, privacy = counts.save(wanted), accuracy_of(counts), counts.privacy
         else:
             read = labelled_rows(self.model, counted, self.screening)
-            answers = self.model.encoded_answers(np.asarray(read.features @ self.model.weights.T))
+            answers = encode_predictions(self.model, np.asarray(read.features @ self.model.weights.T))
             if kind.is_real:
                 errors = np.abs(answers - read.labels)
                 error = release_mean(errors, _MOST_ERROR, request, rows, "the mean absolute error")
@@ -209,7 +210,7 @@ def public_measurement(
     rows = labelled_rows(model, tables, screening)
     kept = ~rows.blank
     scores, labels = np.asarray(rows.features @ model.weights.T)[kept], rows.labels[kept]
-    found = model.encoded_answers(scores)
+    found = encode_predictions(model, scores)
     others: tuple[OtherFigure, ...] = ()
     if model.schema.label.is_real:
         spread = float(((labels - labels.mean()) ** 2).sum())
@@ -249,7 +250,7 @@ def _ranked(model: ReleasedModel, scores: Floats, labels: Floats) -> tuple[Other
 
 def labelled_rows(model: ReleasedModel, tables: Iterable[SiloTable], screening: Screening) -> Screened:
     """Return the rows of all tables, one after the other, as the model reads them."""
-    parts = [model.read_rows(table.frame, table.where, screening, is_labelled=True) for table in tables]
+    parts = [read_rows(model, table.frame, table.where, screening, is_labelled=True) for table in tables]
     labels, blank = np.concatenate([part.labels for part in parts]), np.concatenate([part.blank for part in parts])
     return Screened(stack_rows([part.features for part in parts]), labels, blank, ())
 
@@ -299,7 +300,7 @@ def _check_not_trained_on(model: ReleasedModel, tables: Mapping[str, SiloTable],
     """Refuse tables that the training ledger knows as its own, split or not; it knows no other parts and orders."""
     if ledger is None:
         return
-    if model.has_ledgers_of_silos:
+    if model.custody is DataLocation.FEDERATED:
         model.verify(ledger=ledger)
     elif model.spending is None:
         raise InputError(

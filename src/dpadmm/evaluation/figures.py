@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpadmm.evaluation.score_bins import BINS, RESOLUTIONS, ScoreBins, least_squares
+from dpadmm.models.measurement import EvaluatedFigure
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.measurement import EvaluatedFigure
 
 _VISIBLE = 4.0  # deviations of noise by which what a figure is divided by must exceed 0
 _STEPS = 16  # per bin, where a function of the score is averaged over it

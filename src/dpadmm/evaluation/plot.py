@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from dpadmm.evaluation.score_counts import PrivateEvaluation
-from dpadmm.reporting.figures import BLUE, GREY, blank, save_figure
-from dpadmm.reporting.measurement import DEVIATIONS
+from dpadmm.models.measurement import DEVIATIONS
+from dpadmm.report.figures import BLUE, GREY, blank, save_figure
 
 _COLOURS = ("#d95f02", "#1b9e77", "#7570b3", "#e7298a", "#66a61e", "#a6761d", "#e6ab02", "#666666")
 """Of groups; after the eighth they start anew, with another dash."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import setting, shown
+from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import ReleaseFacts, plan_sum
 from dpadmm.errors import InputError
@@ -22,7 +23,7 @@ from dpadmm.estimators.notices import LargeDeltaWarning, NoLedgerWarning, Simula
 from dpadmm.estimators.owners import Layout, Owners
 from dpadmm.estimators.resolved import protection_from, seed_of
 from dpadmm.noise.mechanisms import MessageKind
-from dpadmm.noise.plan import check_reach
+from dpadmm.noise.plan import check_grids
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import large_delta_words
 from dpadmm.privacy.accounting import PureTarget, Target
@@ -30,8 +31,6 @@ from dpadmm.privacy.certificates.sums import bounded_sum, cell_counts, masked_su
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View, secure_grid
 from dpadmm.problems.arrays import Floats, Ints
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Guarantee
 from dpadmm.settings import Privacy
 
 _KIND = MessageKind("metric")
@@ -215,7 +214,7 @@ def _release(
         return masked_sum(plain, shares=facts.shares, grid=grid, dimension=parts.shape[1])
 
     plan = plan_sum(_KIND, 1, target, facts, certify, on_grid, is_secure=True)
-    check_reach(plan, rows.n)
+    check_grids(plan, rows.n)
     with (
         request.ledger.open(rows.data, delta, protection) as ledger,
         open_release(plan, request.sampler, ledger, label="metric", n_agents=len(parts)) as reserved,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from dpadmm import checks
+from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateLinearModel
@@ -17,8 +18,6 @@ from dpadmm.evaluation.release import CountedRows, FigureRequest, chosen_model, 
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Guarantee
 from dpadmm.settings import Privacy
 
 STEPS = 2**20

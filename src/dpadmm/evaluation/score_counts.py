@@ -10,14 +10,14 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.codec import decode, encode
+from dpadmm.core.model import Guarantee
 from dpadmm.errors import InputError
 from dpadmm.evaluation.figures import CalibrationPart, Confusion, RocCurve, SeenCounts
 from dpadmm.evaluation.score_bins import BINS, WIDTH, ScoreBins, least_squares
 from dpadmm.files import parse_json, read_bytes
+from dpadmm.models.files import digest_of, write_or_keep
+from dpadmm.models.measurement import EvaluatedFigure
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.files import digest_of, write_or_keep
-from dpadmm.reporting.measurement import EvaluatedFigure
-from dpadmm.reporting.statement import Guarantee
 
 FORMAT, VERSION = "dpadmm-evaluation", 1
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.checks import shown
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import Categorical
 from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
@@ -18,11 +19,11 @@ from dpadmm.evaluation.release import CountedRows, FigureRequest, chosen_model, 
 from dpadmm.evaluation.score import labels_of
 from dpadmm.evaluation.score_bins import LOG_ODDS_LIMIT, RESOLUTIONS, ScoreBins, counts_of
 from dpadmm.evaluation.score_counts import PrivateEvaluation
+from dpadmm.models.build import now
+from dpadmm.models.predict import read_rows
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.problems.arrays import Floats
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.outcome import now
 from dpadmm.settings import Privacy
 
 NONE_LISTED = "none of them"
@@ -52,7 +53,7 @@ class ScoredRows:
         """Return the rows of labelled tables, each with its name for messages, as the model reads them."""
         check_two_classes(model)
         column = None if by is None else group_column(model, by)
-        read = [model.read_rows(table, where, screening, is_labelled=True) for table, where in tables]
+        read = [read_rows(model, table, where, screening, is_labelled=True) for table, where in tables]
         scores = np.concatenate([np.asarray(part.features @ model.weights.T)[:, 0] for part in read])
         codes = None if column is None else np.concatenate([column.read(t[column.name]).codes for t, _ in tables])
         return cls(

@@ -7,7 +7,7 @@ from dpadmm.codec import encode
 from dpadmm.evaluation.confusion import PrivateConfusion
 from dpadmm.evaluation.evaluate import Evaluation
 from dpadmm.evaluation.score_counts import PrivateEvaluation
-from dpadmm.reporting.measurement import DEVIATIONS, EvaluatedFigure, Measurement, OtherFigure
+from dpadmm.models.measurement import DEVIATIONS, EvaluatedFigure, Measurement, OtherFigure
 
 _HEADER = f"{'':24}{'value':>9}  {'noise interval':>19}  {'population interval':>21}"
 _INTERVALS = (

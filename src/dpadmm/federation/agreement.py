@@ -16,9 +16,9 @@ from typing import Any, Literal
 from dpadmm import checks
 from dpadmm.codec import canonical, decode, digest, encode
 from dpadmm.errors import InputError, ResumeError
-from dpadmm.federation.durable import toml
+from dpadmm.federation.errors import printable
 from dpadmm.federation.names import check_distinct, check_name
-from dpadmm.federation.refusal import printable
+from dpadmm.federation.sqlite_file import toml
 from dpadmm.files import parse_json, parse_toml, read_text, write_atomic
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, ReleasedLoss, Softmax
@@ -135,7 +135,7 @@ class Agreement:
         model has as many coefficients for each class as rows have features, and `dimension` counts those of all.
     class_weights: what a record of each class counts, in the order of the schema's classes; at most 1, and 1 for the
         heaviest, so that noise hides it (C13). None of them: all records count the same.
-    reach: the radius to which rows are shortened, in units of a usual row (`Schema.encoding`); 0 encodes plainly by
+    clip_radius: the radius to which rows are clipped, in units of a usual row (`Schema.encoding`); 0 encodes plainly by
         bounds and categories (`Schema.by_bounds`).
     profile: the noisy counts of the columns in round 0, by which rows are then encoded; None for no round 0.
     coordinator: public key that requests are signed with.
@@ -169,7 +169,7 @@ class Agreement:
     wait_seconds: float = 120.0
     largest: float = 1e6
     tail_power: float = 0.0
-    reach: float = 0.0
+    clip_radius: float = 0.0
     profile: CountedColumns | None = None
     class_weights: tuple[float, ...] = ()
 
@@ -189,13 +189,13 @@ class Agreement:
         checks.count("seed", self.seed, least=0)
         for name in ("row_norm", "tolerance", "wait_seconds", "largest"):
             checks.positive(name, getattr(self, name))
-        for name in ("mu", "tail_power", "reach"):
+        for name in ("mu", "tail_power", "clip_radius"):
             checks.non_negative(name, getattr(self, name))
         check_key("coordinator", self.coordinator)
         if not is_digest(self.schema):
             raise InputError(f"schema must be the SHA-256 of the schema file in hex, got {checks.shown(self.schema)}.")
-        if self.profile is not None and self.reach == 0:
-            raise InputError("profile pays for an encoding of the rows, which also needs a reach above 0.")
+        if self.profile is not None and self.clip_radius == 0:
+            raise InputError("profile pays for an encoding of the rows, which also needs a clip_radius above 0.")
         if self.dimension % self.n_classes:
             raise InputError(f"dimension must be a multiple of the {self.n_classes} classes, got {self.dimension}.")
         self._check_participants()

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpadmm.core.release import noisy_values
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.inbox import checked_counts, read_step
 from dpadmm.federation.messages import Step, Vector
-from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.noise.mechanisms import COORDINATOR
 from dpadmm.problems.arrays import Floats
@@ -45,15 +45,15 @@ def released_profile(terms: AgreedRun, schema: "Schema", counts: Floats | None) 
 
 def encoding_of(terms: AgreedRun, schema: "Schema", counts: Floats | None) -> "RowEncoding":
     """Return how rows are encoded under these terms; `counts`: pooled and noisy, where there was a round 0."""
-    if terms.agreement.reach == 0:
+    if terms.agreement.clip_radius == 0:
         return schema.by_bounds()
-    return schema.encoding(terms.agreement.reach, released_profile(terms, schema, counts))
+    return schema.encoding(terms.agreement.clip_radius, released_profile(terms, schema, counts))
 
 
 def counts_to_send(terms: AgreedRun, agent: int, counts: Floats) -> Floats:
     """Return a silo's answer to round 0: its counts with its own noise, bare where the coordinator adds the noise.
 
-    Under masks they are still bare: `masking.summand` adds this silo's share of the noise.
+    Under masks they are still bare: `masked_sums.summand` adds this silo's share of the noise.
     """
     if terms.is_masked:
         return counts

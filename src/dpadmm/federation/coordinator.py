@@ -28,13 +28,13 @@ from dpadmm.federation.coordinator_store import (
     CoordinatorStore,
     StoredRun,
 )
+from dpadmm.federation.errors import FederationStopped, Refusal, printable, refusing_unexpected
 from dpadmm.federation.inbox import read_step
 from dpadmm.federation.keys import SigningKey, open_envelope, split
-from dpadmm.federation.masking import TakenSum, read_summand, total_of
-from dpadmm.federation.messages import Join, Joined, Message, Refused, Step, Vector, Vouchers
-from dpadmm.federation.refusal import FederationStopped, Refusal, printable, refusing_unexpected
+from dpadmm.federation.masked_sums import TakenSum, read_summand, total_of
+from dpadmm.federation.messages import Confirmations, Join, Joined, Message, Refused, Step, Vector
+from dpadmm.federation.rollback_detection import RollbackQuestions
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
-from dpadmm.federation.vouching import Doubts
 from dpadmm.methods.base import Agents
 from dpadmm.noise.masks import Words
 from dpadmm.noise.mechanisms import COORDINATOR
@@ -79,7 +79,7 @@ class Coordinator:
         self._agents = {person.key: agent for agent, person in enumerate(self.agreement.participants)}
         self._joined: set[int] = set()
         self._not_approved: set[int] = set()
-        self._doubts = Doubts(self.terms, time.time)
+        self._questions = RollbackQuestions(self.terms, time.time)
         self._handed: set[str] = set()
         self._made: dict[tuple[int, int], Request] = {}
 
@@ -156,17 +156,17 @@ class Coordinator:
     def requests(self) -> list[Request]:
         """Return what must be sent now: invitations, until all have joined; then the requests of the round under way.
 
-        A silo that wants to be vouched for gets what lets it go on instead (`vouching`).
+        A silo that wants to be confirmed gets what lets it go on instead (`rollback_detection`).
         """
         if self.absent:
             return [self._to(agent, self.invitation) for agent in self.absent]
         waiting = self.waiting_for()
         sent = []
-        for agent, message in self._doubts.due(waiting):
+        for agent, message in self._questions.due(waiting):
             sent.append(self._to(agent, self._seal(message)))
-            if isinstance(message, Vouchers):
+            if isinstance(message, Confirmations):
                 self._handed.add(sent[-1].mark)
-        return sent + [self._request(agent) for agent in waiting if not self._doubts.is_asking(agent)]
+        return sent + [self._request(agent) for agent in waiting if not self._questions.is_asking(agent)]
 
     def _request(self, agent: int) -> Request:
         """Return the signed request of the round under way for one silo; made once."""
@@ -209,7 +209,7 @@ class Coordinator:
         try:
             with refusing_unexpected():
                 message = messages.read(open_envelope(envelope, key))
-                if self._doubts.take(agent, envelope, message) or self._is_late(agent, message, k):
+                if self._questions.take(agent, envelope, message) or self._is_late(agent, message, k):
                     return False
                 if self.terms.is_masked:
                     read_summand(envelope, self.terms, agent, k)
@@ -284,8 +284,8 @@ class Coordinator:
     def apply_missing_rule(self) -> None:
         """Wait on for silos that do not answer in time, or stop the run, as the terms say."""
         waiting = self.absent or self.waiting_for()
-        # A silo that wants to be vouched for waits itself.
-        silent = [agent for agent in waiting if not self._doubts.is_asking(agent)] or waiting
+        # A silo that wants to be confirmed waits itself.
+        silent = [agent for agent in waiting if not self._questions.is_asking(agent)] or waiting
         if not silent:  # another process has just completed the last round
             return
         names = ", ".join(map(self.name, silent))

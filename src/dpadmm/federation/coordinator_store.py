@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm.errors import InputError
-from dpadmm.federation import durable
+from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SigningKey, need_extra
-from dpadmm.federation.new_directory import PartyFiles, complete, new_directory
-from dpadmm.federation.refusal import FederationStopped
+from dpadmm.federation.new_directory import PartyDirectory, complete, new_directory
 from dpadmm.federation.terms import PROFILE_ROUND
 from dpadmm.privacy.ledger.store import identity
 from dpadmm.problems.arrays import Floats
@@ -44,15 +44,15 @@ class CoordinatorStore:
     def __init__(self, path: Path, *, for_reading: bool = False, any_thread: bool = False) -> None:
         """Open it; `any_thread`: whether it is used in another thread than this one, in one at a time."""
         if for_reading:
-            self._connection = durable.connect_for_reading(path, APPLICATION, _TABLES)
+            self._connection = sqlite_file.connect_for_reading(path, APPLICATION, _TABLES)
         else:
-            self._connection = durable.connect(path, APPLICATION, _TABLES, any_thread=any_thread)
+            self._connection = sqlite_file.connect(path, APPLICATION, _TABLES, any_thread=any_thread)
         self.path, self._identity = path, identity(path)
 
     @classmethod
     def create(cls, path: Path) -> None:
         """Make an empty file."""
-        durable.create(path, APPLICATION, _TABLES)
+        sqlite_file.create(path, APPLICATION, _TABLES)
 
     def close(self) -> None:
         """Close the file."""
@@ -77,7 +77,7 @@ class CoordinatorStore:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Hold the file alone; everything inside becomes durable together, or not at all."""
-        with durable.exclusive(self._connection):
+        with sqlite_file.exclusive(self._connection):
             yield
 
     def write(self, *statements: tuple[Any, ...]) -> None:
@@ -153,23 +153,23 @@ class StoredRun:
 
     def add_round(self, k: int, inbox: Floats, estimate: Floats, *, is_last: bool) -> None:
         """Keep what the exchange of a round has made; the first one stays: its noise may have left."""
-        row = (self.digest, k, durable.pack([inbox]), durable.pack([estimate]), time.time())
+        row = (self.digest, k, sqlite_file.pack([inbox]), sqlite_file.pack([estimate]), time.time())
         done = ("UPDATE run SET state = ?, reason = NULL WHERE digest = ?", DONE, self.digest)
         self.store.write(("INSERT OR IGNORE INTO round VALUES (?, ?, ?, ?, ?)", *row), *([done] if is_last else []))
 
     def inbox(self, k: int) -> Floats:
         """Return what the exchange of a round has made."""
         ((found,),) = self.store.rows("SELECT inbox FROM round WHERE run = ? AND round = ?", self.digest, k)
-        return durable.unpack(found)[0]
+        return sqlite_file.unpack(found)[0]
 
     def estimates(self) -> list[tuple[Floats, float]]:
         """Return the public estimate after each complete round of training, and when it was complete."""
         query = "SELECT estimate, time FROM round WHERE run = ? AND round > ? ORDER BY round"
         found = self.store.rows(query, self.digest, PROFILE_ROUND)
-        return [(durable.unpack(estimate)[0], float(at)) for estimate, at in found]
+        return [(sqlite_file.unpack(estimate)[0], float(at)) for estimate, at in found]
 
 
-class CoordinatorFiles(PartyFiles):
+class CoordinatorFiles(PartyDirectory):
     """The directory of a coordinator. key_file: its signing key. database: everything else that lasts."""
 
     def __init__(self, directory: Path) -> None:

@@ -7,9 +7,9 @@ import numpy as np
 
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.errors import MessageError, Refusal
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Step
-from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.problems.arrays import Floats

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.errors import InputError
-from dpadmm.federation.refusal import MessageError
+from dpadmm.federation.errors import MessageError
 from dpadmm.files import write_atomic
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def check_private(path: Path) -> None:
 
 def need_extra() -> None:
     """Raise `InputError` if the packages of the extra are not installed, or this is neither Linux nor macOS."""
-    from dpadmm.federation import locks  # noqa: F401 - refuses where it cannot lock
+    from dpadmm.federation import process_lock  # noqa: F401 - refuses where it cannot lock
 
     _tools()
     if find_spec("httpx") is None or find_spec("uvicorn") is None:

@@ -19,8 +19,8 @@ from dpadmm.checks import shown
 from dpadmm.codec import canonical, decode, encode, register_union
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.errors import MessageError
 from dpadmm.federation.policy import SiloEntry
-from dpadmm.federation.refusal import MessageError
 from dpadmm.files import parse_json
 
 VERSION = 3
@@ -149,7 +149,7 @@ class _Relay(Message):
 
 
 @dataclass(frozen=True)
-class Unsure(Message):
+class ConfirmationRequest(Message):
     """A silo that was started anew asks what the others have seen of it, before it draws anything for these terms."""
 
     digest: str
@@ -163,17 +163,17 @@ class Unsure(Message):
 
 
 @dataclass(frozen=True)
-class Vouch(_Relay):
-    """The coordinator asks a silo to vouch for others; `relay` holds their `Unsure` messages, signed by them."""
+class ConfirmPeers(_Relay):
+    """The coordinator asks a silo what it has seen of others; `relay` holds the signed requests of these."""
 
 
 @dataclass(frozen=True)
-class Vouched(_Relay):
-    """A silo's answer: one `Voucher` for each, in envelopes of their own."""
+class PeersConfirmed(_Relay):
+    """A silo's answer: one `Confirmation` for each, in envelopes of their own."""
 
 
 @dataclass(frozen=True)
-class Voucher(Message):
+class Confirmation(Message):
     """What silo `agent` has seen of silo `about`, in all runs of both: in `seen`, by the digests of their terms.
 
     It is one more than the last round that silo `about` has answered; runs of which nothing was seen are left out.
@@ -194,13 +194,13 @@ class Voucher(Message):
 
 
 @dataclass(frozen=True)
-class Vouchers(_Relay):
-    """The coordinator hands a silo the vouchers of the others."""
+class Confirmations(_Relay):
+    """The coordinator hands a silo the confirmations of the others."""
 
 
 @dataclass(frozen=True)
-class Assured(Message):
-    """A silo has seen enough vouchers, and its own files are not behind them."""
+class Confirmed(Message):
+    """A silo has seen enough confirmations, and its own files are not behind them."""
 
     digest: str
     agent: int
@@ -220,7 +220,20 @@ class Refused(Message):
 
 register_union(
     Message,
-    (Register, Join, Joined, Step, Answer, Refused, Unsure, Vouch, Vouched, Voucher, Vouchers, Assured),
+    (
+        Register,
+        Join,
+        Joined,
+        Step,
+        Answer,
+        Refused,
+        ConfirmationRequest,
+        ConfirmPeers,
+        PeersConfirmed,
+        Confirmation,
+        Confirmations,
+        Confirmed,
+    ),
 )
 
 

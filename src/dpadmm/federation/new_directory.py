@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dpadmm.errors import InputError
-from dpadmm.federation.locks import is_held, sole
+from dpadmm.federation.process_lock import is_held, sole
 from dpadmm.files import sync_directory
 
 LOCK = "running.lock"
@@ -17,7 +17,7 @@ LOCK = "running.lock"
 _COMPLETE = ".complete"
 
 
-class PartyFiles:
+class PartyDirectory:
     """The directory of a silo or a coordinator, and what both keep in it.
 
     lock: held by the process that serves. status: what that tells about itself. certificate: its TLS certificate and

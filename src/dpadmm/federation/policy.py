@@ -14,9 +14,9 @@ from dpadmm.codec import decode, encode
 from dpadmm.data.reading import TableFormat
 from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
-from dpadmm.federation import durable
+from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, check_text, is_digest
-from dpadmm.federation.refusal import Refusal, printable
+from dpadmm.federation.errors import Refusal, printable
 from dpadmm.files import parse_toml, read_text
 from dpadmm.methods.registry import METHODS
 from dpadmm.noise.mechanisms import Family
@@ -93,7 +93,7 @@ class Policy:
 
     def save(self, path: Path) -> None:
         """Write the policy as TOML, for people to read and edit."""
-        durable.save_toml(path, encode(self))
+        sqlite_file.save_toml(path, encode(self))
 
     @classmethod
     def load(cls, path: Path) -> "Policy":
@@ -190,7 +190,7 @@ class SiloEntry:
 
     def save(self, path: Path) -> None:
         """Write the entry."""
-        durable.save_toml(path, encode(self))
+        sqlite_file.save_toml(path, encode(self))
 
     @classmethod
     def load(cls, path: Path) -> "SiloEntry":

@@ -4,9 +4,9 @@ For each request: check the signature, the terms, the order; if the round was an
 for bit. Otherwise reserve its releases in the ledger, compute and draw, store state and answer in one durable step,
 mark the ledger with the answer's digest, and only then let the answer leave. A crash at any point leaves at worst a
 release recorded that never left. A state that lacks what the ledger has marked is an older copy, and is refused; one
-that was put back with its ledger is recognised by the other silos (`vouching`). A step that fails after its noise was
-paid for ends the run here: if it could be asked for again, with fresh noise, each failure would be one more look at the
-records.
+that was put back with its ledger is recognised by the other silos (`rollback_detection`). A step that fails after its
+noise was paid for ends the run here: if it could be asked for again, with fresh noise, each failure would be one more
+look at the records.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,31 +17,14 @@ from pathlib import Path
 from typing import cast
 
 from dpadmm.errors import DpadmmError
-from dpadmm.federation import durable, messages
+from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.columns import (
     counts_to_send,
     encoding_of,
     take_counts,
 )
-from dpadmm.federation.identity import check_key
-from dpadmm.federation.inbox import taken_inbox
-from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, open_envelope, split
-from dpadmm.federation.masking import answer_of
-from dpadmm.federation.messages import (
-    Assured,
-    Join,
-    Joined,
-    Message,
-    Refused,
-    Step,
-    Unsure,
-    Vouch,
-    Vouched,
-    Vouchers,
-)
-from dpadmm.federation.policy import Policy, SiloEntry
-from dpadmm.federation.refusal import (
+from dpadmm.federation.errors import (
     MessageError,
     NotApproved,
     Refusal,
@@ -49,11 +32,28 @@ from dpadmm.federation.refusal import (
     reason_of,
     refusing_unexpected,
 )
-from dpadmm.federation.silo_files import APPLICATION, TABLES, Records, SiloFiles, policy_records
+from dpadmm.federation.identity import check_key
+from dpadmm.federation.inbox import taken_inbox
+from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, open_envelope, split
+from dpadmm.federation.masked_sums import answer_of
+from dpadmm.federation.messages import (
+    ConfirmationRequest,
+    Confirmations,
+    Confirmed,
+    ConfirmPeers,
+    Join,
+    Joined,
+    Message,
+    PeersConfirmed,
+    Refused,
+    Step,
+)
+from dpadmm.federation.policy import Policy, SiloEntry
+from dpadmm.federation.rollback_detection import Session, is_confirmed, make_confirmation
+from dpadmm.federation.silo_directory import APPLICATION, TABLES, Records, SiloDirectory, policy_records
+from dpadmm.federation.silo_round import State, make_step, seat
 from dpadmm.federation.silo_store import SiloStore, digest_of, paid_labels
-from dpadmm.federation.step import State, make_step, seat
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
-from dpadmm.federation.vouching import Session, is_vouched_for, vouch_for
 from dpadmm.methods.base import Agents
 from dpadmm.noise.masks import Masks
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
@@ -81,7 +81,7 @@ class Due:
 
 
 class Silo:
-    """The silo in a directory made by `SiloFiles.create`; one object per process, any number of processes.
+    """The silo in a directory made by `SiloDirectory.create`; one object per process, any number of processes.
 
     `answer` is the whole interface for a transport: an envelope in, an envelope out.
     """
@@ -98,11 +98,11 @@ class Silo:
         read: how the table is read, by the owner's rules and the schema's file.
         session: what earlier processes of the same service remember; a new one unless a transport keeps it in memory.
         """
-        self.files = SiloFiles(directory)
+        self.files = SiloDirectory(directory)
         self.files.check()
         self.policy = Policy.load(self.files.policy)
         self.key = SigningKey.load(self.files.key)
-        self._connection = durable.connect(self.files.state, APPLICATION, TABLES)
+        self._connection = sqlite_file.connect(self.files.state, APPLICATION, TABLES)
         try:
             check_key(self._connection, self.files.state, self.files.key, self.key)
         except BaseException:
@@ -135,7 +135,7 @@ class Silo:
     def approve(self, terms: Agreement) -> None:
         """Let these terms be run, on the owner's word; refuse them now if the policy or the budget does."""
         self.check_terms(terms)
-        with durable.exclusive(self._connection):
+        with sqlite_file.exclusive(self._connection):
             self.store.approve(terms)
             self.store.note("approved", f"run {terms.run!r}, digest {terms.digest}")
 
@@ -152,7 +152,7 @@ class Silo:
 
     def confirm_peer(self, name: str, told: str) -> None:
         """Keep the fingerprint of another participant's identity key, as its owner told it past the coordinator."""
-        with durable.exclusive(self._connection):
+        with sqlite_file.exclusive(self._connection):
             self.store.confirm(name, told)
             self.store.note("confirmed", f"the identity key of {name}: {told}")
 
@@ -172,7 +172,7 @@ class Silo:
                 body = split(envelope)[1]
                 reply = self._dispatch(messages.read(body), envelope)
         except DpadmmError as refusal:
-            if durable.is_machines(refusal):
+            if sqlite_file.is_machines(refusal):
                 raise OSError(str(refusal)) from refusal
             reply = self.key.seal(self._refused(refusal, envelope).encode())
         return reply
@@ -182,7 +182,7 @@ class Silo:
         said = f"{type(refusal).__name__}: {refusal}"
         is_waiting = isinstance(refusal, NotApproved)
         if not is_waiting or said not in self._awaited:
-            with durable.exclusive(self._connection):
+            with sqlite_file.exclusive(self._connection):
                 self.store.note("refused", said)
         if is_waiting:
             if len(self._awaited) >= MOST_AWAITED:  # whoever invents terms without end fills no memory
@@ -201,7 +201,7 @@ class Silo:
         open_envelope(envelope, agreement.coordinator)
         self.store.check_approved(agreement)
         terms, agent = self._admitted(agreement)
-        with durable.exclusive(self._connection):
+        with sqlite_file.exclusive(self._connection):
             if self.store.join(agreement):
                 self.store.note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
             mask_key = self.store.mask_key(agreement.digest) if terms.is_masked else None
@@ -215,15 +215,15 @@ class Silo:
         asked, records = messages.mark(split(envelope)[1]), self._records()
         with self._ledger() as ledger:
             confirmed = ledger.confirm([records.table])
-            with durable.exclusive(self._connection):
+            with sqlite_file.exclusive(self._connection):
                 self.store.check(ledger.answers())
                 self._settle(ledger)
                 if self.store.find(request, asked) is None:
                     records.check_number(terms.agreement, agent)
                     self._due(terms, agent, request)  # mask keys that come with it are taken for good
-                    if request.digest not in self.session.assured:
-                        return self._unsure(request.digest, agent)
-            with durable.exclusive(self._connection):
+                    if request.digest not in self.session.confirmed:
+                        return self._request_confirmation(request.digest, agent)
+            with sqlite_file.exclusive(self._connection):
                 reply = self.store.find(request, asked)
                 if reply is None:
                     self._reserve(confirmed, terms, agent, request.round)
@@ -235,27 +235,27 @@ class Silo:
         return reply
 
     @_dispatch.register
-    def _(self, request: Vouch, envelope: bytes) -> bytes:
+    def _(self, request: ConfirmPeers, envelope: bytes) -> bytes:
         terms, _, agent = self._requested(request, envelope)
         answered = self.store.rounds()
         if len(request.relay) > len(terms.agreement.participants):
-            raise MessageError("More silos ask for vouchers than take part.")
-        told = [self.key.seal(vouch_for(terms, agent, answered, each).encode()) for each in request.relay]
-        return self.key.seal(Vouched(request.digest, agent, tuple(told)).encode())
+            raise MessageError("More silos ask for confirmations than take part.")
+        told = [self.key.seal(make_confirmation(terms, agent, answered, each).encode()) for each in request.relay]
+        return self.key.seal(PeersConfirmed(request.digest, agent, tuple(told)).encode())
 
     @_dispatch.register
-    def _(self, request: Vouchers, envelope: bytes) -> bytes:
+    def _(self, request: Confirmations, envelope: bytes) -> bytes:
         terms, _, agent = self._requested(request, envelope)
         nonce, relay = self.session.nonce, request.relay
-        if not is_vouched_for(terms, agent, nonce, lambda digest: self.store.last(digest)[0], relay):
-            return self._unsure(request.digest, agent)  # perhaps they are for a process that has ended
-        self.session.assured.add(request.digest)
-        return self.key.seal(Assured(request.digest, agent).encode())
+        if not is_confirmed(terms, agent, nonce, lambda digest: self.store.last(digest)[0], relay):
+            return self._request_confirmation(request.digest, agent)  # perhaps they are for a process that has ended
+        self.session.confirmed.add(request.digest)
+        return self.key.seal(Confirmed(request.digest, agent).encode())
 
-    def _unsure(self, digest: str, agent: int) -> bytes:
-        return self.key.seal(Unsure(digest, agent, self.session.nonce).encode())
+    def _request_confirmation(self, digest: str, agent: int) -> bytes:
+        return self.key.seal(ConfirmationRequest(digest, agent, self.session.nonce).encode())
 
-    def _requested(self, request: Step | Vouch | Vouchers, envelope: bytes) -> tuple[AgreedRun, int, int]:
+    def _requested(self, request: Step | ConfirmPeers | Confirmations, envelope: bytes) -> tuple[AgreedRun, int, int]:
         """Return the run that a request of its coordinator is about, with its secret and this silo's number."""
         terms, secret = self._joined(request.digest)
         open_envelope(envelope, terms.agreement.coordinator)
@@ -296,7 +296,7 @@ class Silo:
 
     def close_runs(self, runs: Sequence[Agreement], reason: str) -> None:
         """End these runs here for good: nothing of them is answered any more, by this process or any later one."""
-        with durable.exclusive(self._connection):
+        with sqlite_file.exclusive(self._connection):
             for each in runs:
                 self.store.close(each.digest, reason)
                 self.store.note("closed", f"run {each.run!r}, digest {each.digest}: {reason}")
@@ -412,7 +412,7 @@ class Silo:
     def _records(self) -> Records:
         """Read the table, again whenever its files have changed."""
         data, schema = Path(self.policy.data), self.files.schema
-        stamp = durable.stamp(data), durable.stamp(schema)
+        stamp = sqlite_file.stamp(data), sqlite_file.stamp(schema)
         if not all(stamp):
             raise Refusal(f"The table of {self.policy.name} cannot be read.")
         if self._held is None or self._held[0] != stamp:

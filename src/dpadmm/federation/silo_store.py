@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm.errors import ResumeError
-from dpadmm.federation import durable, identity
+from dpadmm.federation import identity, sqlite_file
 from dpadmm.federation.agreement import DAMAGED, Agreement, stored_terms
+from dpadmm.federation.errors import NotApproved, Refusal, printable
 from dpadmm.federation.keys import fingerprint, read_fingerprint
-from dpadmm.federation.masking import Roster, masks_among, read_roster
+from dpadmm.federation.masked_sums import Roster, masks_among, read_roster
 from dpadmm.federation.messages import Step
-from dpadmm.federation.refusal import NotApproved, Refusal, printable
-from dpadmm.federation.silo_files import APPLICATION, TABLES, SiloFiles
-from dpadmm.federation.step import State
+from dpadmm.federation.silo_directory import APPLICATION, TABLES, SiloDirectory
+from dpadmm.federation.silo_round import State
 from dpadmm.federation.terms import AgreedRun, agreed_run
 from dpadmm.files import parse_json
 from dpadmm.noise.masks import MaskKey, PairwiseMasks
@@ -57,9 +57,9 @@ def digest_of(reply: bytes) -> str:
 
 
 @contextmanager
-def open_store(files: SiloFiles, *, for_reading: bool = False) -> Iterator["SiloStore"]:
+def open_store(files: SiloDirectory, *, for_reading: bool = False) -> Iterator["SiloStore"]:
     """Open a silo's state; for reading nothing is written, and no other process is kept waiting."""
-    connect = durable.connect_for_reading if for_reading else durable.connect
+    connect = sqlite_file.connect_for_reading if for_reading else sqlite_file.connect
     with closing(connect(files.state, APPLICATION, TABLES)) as connection:
         yield SiloStore(connection, files.state, {})
 
@@ -67,7 +67,7 @@ def open_store(files: SiloFiles, *, for_reading: bool = False) -> Iterator["Silo
 class SiloStore:
     """What a silo keeps in its state file; who calls holds the file where that matters.
 
-    seen: by terms and round, the digests of answers that were seen in it (`vouching.Session`).
+    seen: by terms and round, the digests of answers that were seen in it (`rollback_detection.Session`).
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, seen: dict[tuple[str, int], str]) -> None:
@@ -90,7 +90,7 @@ class SiloStore:
     def note(self, event: str, detail: str) -> None:
         """Write one line of the log, here and for whoever watches the process."""
         _log.log(logging.WARNING if event == "refused" else logging.INFO, "%s: %s", event, printable(detail))
-        self._execute("INSERT INTO log VALUES (?, ?, ?)", durable.now("milliseconds"), event, printable(detail))
+        self._execute("INSERT INTO log VALUES (?, ?, ?)", sqlite_file.now("milliseconds"), event, printable(detail))
         if event == "refused":  # whoever asks in vain as often as he likes fills no disk
             oldest = "SELECT rowid FROM log WHERE event = 'refused' ORDER BY rowid DESC LIMIT 1 OFFSET ?"
             self._execute(f"DELETE FROM log WHERE rowid = ({oldest})", MOST_REFUSALS)
@@ -102,7 +102,7 @@ class SiloStore:
     def approve(self, terms: Agreement) -> None:
         """Keep the owner's word that these terms may be run."""
         self.check_open(terms.digest)
-        row = (terms.digest, terms.as_json(), durable.now("milliseconds"))
+        row = (terms.digest, terms.as_json(), sqlite_file.now("milliseconds"))
         self._execute("INSERT OR IGNORE INTO approved VALUES (?, ?, ?)", *row)
 
     def agreements(self, *, are_joined: bool = False, with_closed: bool = False) -> list[Agreement]:
@@ -134,7 +134,7 @@ class SiloStore:
 
     def change_key(self, public: str, detail: str) -> None:
         """Let the state belong to this identity key, and log it, in one step."""
-        with durable.exclusive(self._connection):
+        with sqlite_file.exclusive(self._connection):
             identity.set_key(self._connection, public)
             self.note("new key", detail)
 
@@ -151,7 +151,7 @@ class SiloStore:
     def join(self, agreement: Agreement) -> bool:
         """Write down that a run is joined, with a secret of its own; say whether it is new."""
         self.check_open(agreement.digest)
-        row = (agreement.digest, agreement.as_json(), secrets.token_hex(16), durable.now("milliseconds"))
+        row = (agreement.digest, agreement.as_json(), secrets.token_hex(16), sqlite_file.now("milliseconds"))
         return self._execute("INSERT OR IGNORE INTO joined VALUES (?, ?, ?, ?)", *row).rowcount > 0
 
     def joined(self, digest: str) -> tuple[Agreement, int]:
@@ -167,7 +167,7 @@ class SiloStore:
 
     def close(self, digest: str, reason: str) -> None:
         """Write down that nothing is answered in this run any more, whatever happens."""
-        self._execute("INSERT OR IGNORE INTO closed VALUES (?, ?, ?)", digest, reason, durable.now("milliseconds"))
+        self._execute("INSERT OR IGNORE INTO closed VALUES (?, ?, ?)", digest, reason, sqlite_file.now("milliseconds"))
         self._execute("UPDATE answers SET state = NULL WHERE digest = ?", digest)
         self.erase_masks(digest)
 
@@ -196,7 +196,7 @@ class SiloStore:
         row = self._one("SELECT round, state FROM answers WHERE digest = ? ORDER BY round DESC LIMIT 1", digest)
         if row is None:
             return None, None
-        return int(row[0]), None if row[1] is None else durable.unpack(row[1])
+        return int(row[0]), None if row[1] is None else sqlite_file.unpack(row[1])
 
     def rounds(self) -> dict[str, int]:
         """Return the last answered rounds of all runs, the latest first, by their terms as JSON."""
@@ -206,7 +206,7 @@ class SiloStore:
     def store(self, request: Step, asked: str, state: State | None, reply: bytes) -> None:
         """Write state and answer; they become durable when the transaction ends, before the answer leaves."""
         self._execute("UPDATE answers SET state = NULL WHERE digest = ?", request.digest)
-        row = (request.digest, request.round, asked, None if state is None else durable.pack(state), reply)
+        row = (request.digest, request.round, asked, None if state is None else sqlite_file.pack(state), reply)
         self._execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", *row)
 
     def check(self, marked: Marks) -> None:

@@ -4,16 +4,16 @@ from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.keys import SIGNATURE_BYTES
 from dpadmm.federation.messages import LARGEST_BODY
 
-_WORDS, _VOUCHER = 4096, 8192
+_WORDS, _CONFIRMATION = 4096, 8192
 _TEXT_PER_BYTE = 1.4  # base64, with some room
 _MOST_ROWS = 4  # vectors of a broadcast
 
 
 def largest_answer(agreement: Agreement) -> int:
-    """Return how many bytes an envelope of a silo can have: a vector, counts, or a voucher for each of the others."""
+    """Return how many bytes an envelope of a silo can have: a vector, counts, or confirmations for all others."""
     vector = 8 * _TEXT_PER_BYTE * max(agreement.dimension, agreement.n_counts)
-    vouchers = _VOUCHER * len(agreement.participants)
-    return SIGNATURE_BYTES + min(LARGEST_BODY, int(_WORDS + max(vector, vouchers)))
+    confirmations = _CONFIRMATION * len(agreement.participants)
+    return SIGNATURE_BYTES + min(LARGEST_BODY, int(_WORDS + max(vector, confirmations)))
 
 
 def largest_request(agreement: Agreement) -> int:

@@ -15,14 +15,14 @@ from dpadmm import checks
 from dpadmm.codec import decode, encode
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.federation import durable, messages
+from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import Agreement, is_digest
 from dpadmm.federation.coordinator_store import CoordinatorStore
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, open_envelope, split
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.names import check_distinct, check_name
 from dpadmm.federation.policy import SiloEntry
-from dpadmm.federation.refusal import Refusal
 from dpadmm.files import parse_json, parse_toml, read_text, write_atomic
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
@@ -89,7 +89,7 @@ class Invitation:
     def save(self, path: Path) -> None:
         """Write it as TOML, readable by its owner alone."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomic(path, durable.toml(encode(self)).encode(), 0o600)
+        write_atomic(path, sqlite_file.toml(encode(self)).encode(), 0o600)
 
     @classmethod
     def load(cls, path: Path) -> "Invitation":

@@ -31,7 +31,7 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec, MessageKind
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, LocalFunction, tolerance_of
-from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, NeighbouringRelation, Protection, Unit, View
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import LocalFunctions, Problem
@@ -359,7 +359,7 @@ class About:
     is_curator: bool = False
     is_federated: bool = True
     units: frozenset[Unit] = frozenset({Unit.RECORD})
-    relations: frozenset[Relation] = frozenset({Relation.REPLACE_ONE})
+    relations: frozenset[NeighbouringRelation] = frozenset({NeighbouringRelation.REPLACE_ONE})
     takes_softmax: bool = False
     takes_any_regulariser: bool = False
     needs_ridge: bool = False

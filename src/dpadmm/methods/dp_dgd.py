@@ -115,7 +115,7 @@ class DPDGD(GraphMethod):
         def certificate(i: int, k: int) -> Certificate:
             plain = gradient_step(setting.local_gradient(i), step=self.step_at(k))
             # The mixed point, which is public, has no bound.
-            return self._noisy(plain.weakened(Strength.UP_TO_FLOATING_POINT), dimension)
+            return self._noisy(plain.weaken(Strength.UP_TO_FLOATING_POINT), dimension)
 
         rows = (
             AgentReleases(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents)

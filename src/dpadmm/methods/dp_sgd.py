@@ -90,7 +90,7 @@ class DPProxSGD(GradientMethod):
         clip, rows = math.inf if self.clip is None else self.clip, []
         for i, size in enumerate(setting.problem.functions.sizes):
             found = sampled_gradient(setting.local_gradient(i, clip), batch_size=self.draws.size, clip=clip)
-            found = found.weakened(Strength.UP_TO_FLOATING_POINT)
+            found = found.weaken(Strength.UP_TO_FLOATING_POINT)
             rows.append(setting.row(i, found, self.draws.sampling(int(size))))
         return (MechanismSpec(MESSAGE, Family.SAMPLED, tuple(rows)),)
 

@@ -95,7 +95,7 @@ class LinearisedADMM(ConsensusADMM):
 
         def certificate(i: int, k: int) -> Certificate:
             found = linearised_admm(setting.local_gradient(i), penalty=self.rho, step=self.step_at(k))
-            return found.weakened(Strength.UP_TO_FLOATING_POINT)  # the public part of x has no bound
+            return found.weaken(Strength.UP_TO_FLOATING_POINT)  # the public part of x has no bound
 
         rows = (
             AgentReleases(i, rounds, tuple(certificate(i, k) for k in rounds)) for i in range(setting.problem.n_agents)

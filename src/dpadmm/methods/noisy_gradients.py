@@ -21,7 +21,7 @@ from dpadmm.methods.gradient_method import BroadcastMethod, GradientState, copy_
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import COORDINATOR, Family, MechanismSpec
 from dpadmm.privacy.certificates.gradients import gradient_sum
-from dpadmm.privacy.protection import Relation, Unit
+from dpadmm.privacy.protection import NeighbouringRelation, Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.regularisers import Regulariser
@@ -54,7 +54,7 @@ class NoisyGradients(BroadcastMethod):
         is_sum=True,
         hides_alone=True,
         units=ROWS | {Unit.USER},
-        relations=frozenset(Relation),
+        relations=frozenset(NeighbouringRelation),
         takes_softmax=True,
         takes_any_regulariser=True,
         longest_step=1.0,

@@ -278,4 +278,4 @@ class PSADMM(Method):
         """C4 of both parts, for one agent."""
         local, clip = setting.local_gradient(agent), self._limit(setting.problem.functions)
         correction = ps_admm_correction(local, batch_size=self.batches.size, clip=clip)
-        return ps_admm_full_gradient(local), correction.weakened(Strength.UP_TO_FLOATING_POINT)
+        return ps_admm_full_gradient(local), correction.weaken(Strength.UP_TO_FLOATING_POINT)

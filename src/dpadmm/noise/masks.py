@@ -58,7 +58,7 @@ def sum_words(parts: Sequence[Words]) -> Words:
         return np.asarray(np.sum(np.stack(parts), axis=0, dtype=np.uint64))
 
 
-def masked(words: Words, masks: Masks, kind: str, k: int) -> Words:
+def add_masks(words: Words, masks: Masks, kind: str, k: int) -> Words:
     """Return what leaves a silo."""
     return sum_words([words, masks.words(kind, k, words.size)])
 

@@ -24,7 +24,7 @@ from dpadmm.noise.mechanisms import (
     Schedule,
     last_round,
 )
-from dpadmm.noise.sampler import MOST_REACH, grid_for
+from dpadmm.noise.sampler import MOST_GRIDS, grid_for
 from dpadmm.noise.split import best_split, is_free_split
 from dpadmm.privacy.accounting import (
     Account,
@@ -91,7 +91,7 @@ class NoisePlan:
                 elif release.agent < 0 or release.agent in agents:
                     yield release
 
-    def repeated(self, times: int) -> "NoisePlan":
+    def repeat(self, times: int) -> "NoisePlan":
         """Return the plan of so many runs with fresh noise each."""
         if times == 1:
             return self
@@ -102,7 +102,7 @@ class NoisePlan:
             }
         )
 
-    def prefixed(self, prefix: str) -> "NoisePlan":
+    def with_prefix(self, prefix: str) -> "NoisePlan":
         """Return the plan with this before the names of its message kinds, so that several runs stay apart."""
         if not prefix:
             return self
@@ -114,7 +114,7 @@ class NoisePlan:
         squares = [seen_noise(release) ** 2 for release in row.values()]
         return math.sqrt(squares[0] * n_agents if None in row else math.fsum(squares))
 
-    def resting_on(self, declared: tuple[str, ...]) -> "NoisePlan":
+    def with_declared(self, declared: tuple[str, ...]) -> "NoisePlan":
         """Return the plan where every bound takes the constants of these parts of a user as declared."""
         if not declared:
             return self
@@ -157,7 +157,7 @@ class NoisePlan:
         return account_for(listed)
 
 
-def check_reach(plan: Iterable[NoisyRelease], n_records: int) -> None:
+def check_grids(plan: Iterable[NoisyRelease], n_records: int) -> None:
     """Refuse noise so small that 64-bit multiples of its grid cannot hold a message; from public facts alone.
 
     One record moves a message by the certified bound at most, so all n of them by n times that. The sampler would
@@ -165,7 +165,7 @@ def check_reach(plan: Iterable[NoisyRelease], n_records: int) -> None:
     """
     for release in plan:
         grid = release.certificate.grid
-        most = MOST_MULTIPLE / 4 if isinstance(release, SummedGaussianRelease) else MOST_REACH
+        most = MOST_MULTIPLE / 4 if isinstance(release, SummedGaussianRelease) else MOST_GRIDS
         if grid is not None and n_records * release.bound > most * grid:
             raise InputError(
                 f"epsilon leaves so little noise compared with up to {n_records} records that 64-bit numbers cannot "
@@ -190,7 +190,7 @@ def check_solvable(plan: Iterable[NoisyRelease], dimension: int, tolerance: floa
             )
 
 
-def calibrated(
+def calibrate(
     mechanisms: Sequence[MechanismSpec],
     target: Target | PureTarget,
     schedule: Schedule | None = None,

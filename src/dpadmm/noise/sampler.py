@@ -166,7 +166,7 @@ MOST_RATIO = 2**40
 
 _CHOSEN_BITS = 24  # rounding then adds sqrt(d) 2^-24 noise scales to the sensitivity; the cost does not depend on it
 _MOST_MULTIPLE = 2.0**62
-MOST_REACH = 2.0**58
+MOST_GRIDS = 2.0**58
 """How many grids a message may be expected to measure: 64-bit numbers hold 2^62, and runs overshoot."""
 
 

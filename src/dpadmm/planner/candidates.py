@@ -41,7 +41,7 @@ from dpadmm.planner.task import Aim, Task
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
-from dpadmm.privacy.protection import Relation, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Unit, View
 from dpadmm.privacy.releases import seen_noise
 from dpadmm.problems.losses import AnyLoss, LabelKind, Logistic, Softmax
 from dpadmm.problems.problem import Problem
@@ -53,11 +53,11 @@ from dpadmm.queries.curvature import plan_curvature
 class RowForm:
     """How a world's rows are encoded.
 
-    reach: the radius, in units of a usual row's norm; None where the user states a norm: columns are standardised.
+    clip_radius: in units of a usual row's norm; None where the user states a norm: columns are standardised.
     noise: of a share of the pooled records in the column profile; None encodes by bounds and categories alone.
     """
 
-    reach: float | None = None
+    clip_radius: float | None = None
     noise: float | None = None
 
 
@@ -81,8 +81,8 @@ _STEEPEST_ALONE = 3000.0  # one silo has nobody to agree with; beyond it local s
 _MOST_PEERS = 50  # a complete graph of more has too many edges
 _SETTLED = 25.0  # mu T from which on the ridge has decided everything
 _CAP, _LOOSER_CAP = 0.5, 0.7
-_REACH = 0.6
-INFERENCE_REACH = 2.0
+_CLIP_RADIUS = 0.6
+INFERENCE_CLIP_RADIUS = 2.0
 """The radius to which rows are shortened where coefficients are to be the ordinary ones, in units of a usual row."""
 
 _LEAST_SHARE, _MOST_SHARE, _SHARE_SEEN, _MOST_PROFILE_NOISE = 0.01, 0.1, 0.005, 0.08
@@ -260,7 +260,7 @@ def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
         if task.protection.unit is not Unit.USER
         else max(task.sizes) / task.n_records
     )
-    moved = 2.0 if task.protection.relation is Relation.REPLACE_ONE else 1.0
+    moved = 2.0 if task.protection.relation is NeighbouringRelation.REPLACE_ONE else 1.0
     slope = moved * task.loss.slope_bound * task.row_norm * share
     silos = task.protection.silos_per_person
     if method.about.is_pure:
@@ -308,10 +308,10 @@ def form_of(task: Task, method: type[Method], share: float) -> RowForm:
     """
     if task.table is None:
         return STANDARD
-    reach = INFERENCE_REACH if task.aim is Aim.INFERENCE else _REACH
+    clip_radius = INFERENCE_CLIP_RADIUS if task.aim is Aim.INFERENCE else _CLIP_RADIUS
     if task.profile.earlier_m > 0:
         share = (task.profile.earlier_m / float(m_of(task.target.epsilon, task.target.delta))) ** 2
-    return RowForm(reach, profile_noise(task, method) / math.sqrt(share) if share else None)
+    return RowForm(clip_radius, profile_noise(task, method) / math.sqrt(share) if share else None)
 
 
 def profile_share(task: Task, method: type[Method]) -> float:

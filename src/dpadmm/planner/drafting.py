@@ -184,7 +184,7 @@ def federation_terms(
         tail_power=made.schedule.power if isinstance(made.schedule, Tail) else 0.0,
         noise=noise,
         seed=seed,
-        reach=plan.reach or 0.0,
+        clip_radius=plan.clip_radius or 0.0,
         profile=None
         if counted is None
         else CountedColumns(

@@ -110,9 +110,9 @@ class Plan:
         return self.run.setting.rounds
 
     @property
-    def reach(self) -> float | None:
+    def clip_radius(self) -> float | None:
         """The radius to which rows are shortened, in units of a usual row; None where their encoding is settled."""
-        return self.candidate.form.reach
+        return self.candidate.form.clip_radius
 
     @property
     def profile(self) -> ColumnProfile | None:
@@ -201,7 +201,7 @@ class Plan:
 
     def _encoding_words(self) -> list[str]:
         """Say how rows are encoded."""
-        if self.reach is None:
+        if self.clip_radius is None:
             return []
         if self.profile is not None:
             return [f"by a column profile (noisy counts), released first for epsilon {self.profile.target.epsilon:.3g}"]
@@ -235,7 +235,7 @@ class Plan:
             "mu": self.candidate.mu,
             "weights": "pooled",
             "whole_epsilon": self.whole.epsilon,
-            "reach": self.reach,
+            "clip_radius": self.clip_radius,
             "profile_epsilon": None if self.profile is None else self.profile.target.epsilon,
             "curvature_epsilon": None if self.curvature is None else self.curvature.target.epsilon,
             "tolerance": self.run.setting.tolerance,

@@ -34,7 +34,7 @@ from dpadmm.queries.candidate_scores import CandidateScores, Comparison
 from dpadmm.queries.column_profile import ColumnProfile
 
 USUALLY_COMPARED = 2
-_LOG_REACH, _ERROR_REACH = 0.5, 1.0
+_LOG_SCORE_BOUND, _ERROR_SCORE_BOUND = 0.5, 1.0
 _SEEN = 0.001
 _MOST_NOISE = 0.007  # of a mean score; where a tenth of the budget leaves more, nothing is learned by comparing
 _SAME_LOSS, _SAME_NORM = 0.001, 0.05  # candidates this close in all worlds are one and the same
@@ -84,8 +84,8 @@ class SearchPlan:
             )
         runs = tuple(replace(plan.run, name=name, prefix=f"{name}: ") for name, plan in self.runs().items())
         losses = tuple(plan.task.loss for plan in self.runs().values())
-        reach = reach_of_scores(self.plans[0].task.loss)
-        scores = CandidateScores(runs=runs, losses=losses, reach=reach, target=self.scores)
+        score_bound = score_bound_of(self.plans[0].task.loss)
+        scores = CandidateScores(runs=runs, losses=losses, score_bound=score_bound, target=self.scores)
         return TrainingSpec.of(self.profile, *runs, scores)
 
     def chosen(self, outcome: Outcome) -> tuple[int, Plan]:
@@ -206,12 +206,12 @@ def _is_same(one: Plan, other: Plan) -> bool:
     return is_near and abs(one.signal - other.signal) <= _SAME_NORM * max(one.signal, other.signal)
 
 
-def reach_of_scores(loss: AnyLoss) -> float:
+def score_bound_of(loss: AnyLoss) -> float:
     """Return the norm to which a record's differences are shortened, on the scale of `record_losses`.
 
     Log-losses of sensible models seldom differ by more on a record; a wrong class against a right one does.
     """
-    return _LOG_REACH if isinstance(loss, LinkedLoss | Softmax) else _ERROR_REACH
+    return _LOG_SCORE_BOUND if isinstance(loss, LinkedLoss | Softmax) else _ERROR_SCORE_BOUND
 
 
 def score_share(plan: Plan, *, is_asked: bool = False) -> float:
@@ -223,7 +223,7 @@ def score_share(plan: Plan, *, is_asked: bool = False) -> float:
     if task.protection.unit is Unit.USER and not is_asked:
         return 0.0
     bound = score_differences(
-        reach=reach_of_scores(task.loss),
+        score_bound=score_bound_of(task.loss),
         n_records=task.n_records,
         protection=task.protection,
         is_noise_shared=plan.spec.facts.is_pooled,

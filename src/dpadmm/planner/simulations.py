@@ -51,7 +51,7 @@ from dpadmm.problems.silos import Silos, dense
 
 _SEED = 0
 _MOST_FACTORS = 6
-_STANDARD_REACH = 1.0  # of rows about which only a norm is known
+_STANDARD_CLIP_RADIUS = 1.0  # of rows about which only a norm is known
 _FAR = 3.0  # standard deviations from which on a column's effect grows no more
 _BISECTIONS = 50
 _MAIN = 1.5  # variance along a common direction, that of a column being 1
@@ -119,7 +119,7 @@ class WorldTable:
 
     def scales(self, form: RowForm, blank: NDArray[np.bool_]) -> list[ColumnScale]:
         """Return how the columns are encoded in rows of this form."""
-        if form.reach is None:
+        if form.clip_radius is None:
             return [_true_scale(column, cells) for column, cells in zip(self.columns, self.cells, strict=True)]
         if form.noise is None:
             return [column.usual_scale() for column in self.columns]
@@ -134,8 +134,8 @@ class WorldTable:
 def encoded(table: WorldTable, form: RowForm) -> Floats:
     """Return the encoded rows, of norm at most 1 and shared by candidates; their last feature is the constant."""
     blank = np.zeros(len(table.labels), dtype=bool)
-    reach = _STANDARD_REACH if form.reach is None else form.reach
-    encoding = RowEncoding.of(table.scales(form, blank), reach=reach, constant=CONSTANT)
+    clip_radius = _STANDARD_CLIP_RADIUS if form.clip_radius is None else form.clip_radius
+    encoding = RowEncoding.of(table.scales(form, blank), clip_radius=clip_radius, constant=CONSTANT)
     return dense(encoding.encode_cells(table.columns, table.cells, blank))
 
 
@@ -451,7 +451,9 @@ def trained(simulation: Simulation, silos: Silos, number: int = 0) -> Floats:
 
 def scaled(plan: NoisePlan, factor: float) -> NoisePlan:
     """Return the plan with all noise multiplied; its statement says nothing any more."""
-    return NoisePlan({key: {agent: r.louder(factor) for agent, r in row.items()} for key, row in plan.releases.items()})
+    return NoisePlan(
+        {key: {agent: r.scale_noise(factor) for agent, r in row.items()} for key, row in plan.releases.items()}
+    )
 
 
 def synthetic_data(simulation: Simulation, world: SyntheticWorld, n_silos: int = 1) -> SyntheticData:

@@ -439,7 +439,7 @@ def calibrate_scale(target: Target, releases: Sequence[Release]) -> float:
     scalable = [_scalable(release) for release in releases]
 
     def spent(factor: float) -> float:
-        return compose(release.louder(factor) for release in scalable).epsilon(target.delta)
+        return compose(release.scale_noise(factor) for release in scalable).epsilon(target.delta)
 
     high = _closed_form_factor(target, scalable)
     if target.delta <= fft_slack(sum(release.count for release in releases)):

@@ -24,7 +24,7 @@ class Unit(Enum):
     FUNCTION = "function"
 
 
-class Relation(Enum):
+class NeighbouringRelation(Enum):
     """What makes two data sets neighbours."""
 
     REPLACE_ONE = "replace-one"
@@ -33,18 +33,18 @@ class Relation(Enum):
     @property
     def has_public_sizes(self) -> bool:
         """Whether neighbours have the same number of records, so that this number may be disclosed."""
-        return self is Relation.REPLACE_ONE
+        return self is NeighbouringRelation.REPLACE_ONE
 
     @property
     def changing(self) -> str:
         """What is done to a record, before its name: 'replacing' or 'adding or removing'."""
-        return "replacing" if self is Relation.REPLACE_ONE else "adding or removing"
+        return "replacing" if self is NeighbouringRelation.REPLACE_ONE else "adding or removing"
 
 
-_NEIGHBOURS = {"replace-one": Relation.REPLACE_ONE, "add-remove": Relation.ADD_OR_REMOVE}
+_NEIGHBOURS = {"replace-one": NeighbouringRelation.REPLACE_ONE, "add-remove": NeighbouringRelation.ADD_OR_REMOVE}
 
 
-def relation_of(neighbours: Any) -> Relation:
+def relation_of(neighbours: Any) -> NeighbouringRelation:
     """Return the relation that a word names."""
     if not isinstance(neighbours, str) or neighbours not in _NEIGHBOURS:
         raise InputError(
@@ -104,7 +104,7 @@ class Protection:
     """
 
     unit: Unit = Unit.RECORD
-    relation: Relation = Relation.REPLACE_ONE
+    relation: NeighbouringRelation = NeighbouringRelation.REPLACE_ONE
     view: View = View.EAVESDROPPER
     records_per_person: int = 1
     silos_per_person: int = 1
@@ -114,8 +114,8 @@ class Protection:
         """Refuse people without records, and words instead of kinds."""
         if not isinstance(self.view, View) or not isinstance(self.unit, Unit):
             raise InputError(f"unit and view must be a Unit and a View, got {shown(self.unit)} and {shown(self.view)}.")
-        if not isinstance(self.relation, Relation):
-            raise InputError(f"relation must be a Relation, got {shown(self.relation)}.")
+        if not isinstance(self.relation, NeighbouringRelation):
+            raise InputError(f"relation must be a NeighbouringRelation, got {shown(self.relation)}.")
         checks.count("records_per_person", self.records_per_person)
         checks.count("silos_per_person", self.silos_per_person)
         if self.unit is Unit.PERSON and self.records_per_person != 1:
@@ -315,7 +315,7 @@ class Certificate:
         if not self.assumptions:
             raise InputError("A certificate must state its assumptions; got none.")
 
-    def weakened(self, strength: Strength) -> "Certificate":
+    def weaken(self, strength: Strength) -> "Certificate":
         """Return the same certificate with a more modest strength."""
         return replace(self, strength=strength)
 
@@ -382,7 +382,7 @@ def with_spherical_noise(certificate: Certificate) -> Certificate:
     """
     if certificate.strength is Strength.UP_TO_SOLVER_ERROR:
         return certificate
-    return certificate.weakened(Strength.UP_TO_FLOATING_POINT)
+    return certificate.weaken(Strength.UP_TO_FLOATING_POINT)
 
 
 def _refuse_objective(certificate: Certificate) -> None:

@@ -13,7 +13,7 @@ from typing import Self
 from dpadmm import checks
 from dpadmm.codec import register_union
 from dpadmm.errors import InputError
-from dpadmm.privacy.protection import Certificate, Norm, Relation
+from dpadmm.privacy.protection import Certificate, NeighbouringRelation, Norm
 
 
 class Origin(Enum):
@@ -53,7 +53,7 @@ class PoissonSampling:
         With r records some take part with probability 1-(1-q)^r, and then move the sum by at most the bound.
         """
         missing = certificate.protection.records_per_person * math.log1p(-self.rate) if self.rate < 1 else -math.inf
-        replace_one = certificate.protection.relation is Relation.REPLACE_ONE
+        replace_one = certificate.protection.relation is NeighbouringRelation.REPLACE_ONE
         return -math.expm1(missing), Scheme.POISSON_REPLACE if replace_one else Scheme.POISSON_ADD_OR_REMOVE
 
 
@@ -79,7 +79,7 @@ class FixedSizeSampling:
     def scheme(self, certificate: Certificate) -> tuple[float, Scheme]:
         """Return the probability that a person's record takes part, and the pair of distributions to use."""
         own = certificate.protection
-        if own.relation is not Relation.REPLACE_ONE or own.records_per_person != 1:
+        if own.relation is not NeighbouringRelation.REPLACE_ONE or own.records_per_person != 1:
             raise InputError(
                 "fixed-size sampling is accounted for replace-one neighbours and one record per person, got "
                 f"{own.relation.value} and {own.records_per_person}; use Poisson sampling."
@@ -167,7 +167,7 @@ class NoisyRelease(Release):
         """The noise as a length: a std per coordinate, or the scale of Laplace noise."""
 
     @abstractmethod
-    def louder(self, factor: float) -> Self:
+    def scale_noise(self, factor: float) -> Self:
         """Return the release with its noise multiplied."""
 
     def _additive(self) -> Certificate:
@@ -196,7 +196,7 @@ class _WithGaussianNoise(NoisyRelease):
     def noise_ratio(self) -> float:
         return self.noise_std / self.bound if self.bound else math.inf
 
-    def louder(self, factor: float) -> Self:
+    def scale_noise(self, factor: float) -> Self:
         return replace(self, noise_std=self.noise_std * factor)
 
 
@@ -308,7 +308,7 @@ class _WithSphericalNoise(NoisyRelease):
         load = self.rate * self.bound
         return 1 / load if load else math.inf
 
-    def louder(self, factor: float) -> Self:
+    def scale_noise(self, factor: float) -> Self:
         return replace(self, rate=self.rate / factor)
 
 
@@ -353,7 +353,7 @@ class CoordinateLaplaceRelease(NoisyRelease):
         """The scale over the bound."""
         return self.scale / self.bound if self.bound else math.inf
 
-    def louder(self, factor: float) -> Self:
+    def scale_noise(self, factor: float) -> Self:
         """Return the release with its scale multiplied."""
         return replace(self, scale=self.scale * factor)
 

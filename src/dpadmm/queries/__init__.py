@@ -7,6 +7,7 @@ _HOMES = {
     "ColumnProfile": "column_profile",
     "Comparison": "candidate_scores",
     "Curvature": "curvature",
+    "CurvatureFacts": "curvature",
     "ReleasedCurvature": "curvature",
 }
 

@@ -29,7 +29,7 @@ STEP = 2.0**-20
 """What a record adds to a score is a whole multiple of this, so that sums are exact."""
 
 _WORST = 50.0  # losses beyond it are as bad as can be: infinities cannot be compared
-_WITHIN = 1 - 2.0**-20  # so that no rounding makes a vector longer than its reach
+_WITHIN = 1 - 2.0**-20  # so that no rounding makes a vector longer than its bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +45,13 @@ class Comparison:
 class CandidateScores:
     """How much worse each candidate's model does on a record than all do on average, summed over the records.
 
-    runs: of the candidates, at least two, with the loss of each. reach: the norm to which a record's differences are
-    shortened. target: what the comparison alone may spend.
+    runs: of the candidates, at least two, with the loss of each. score_bound: the norm to which a record's differences
+    are shortened. target: what the comparison alone may spend.
     """
 
     runs: tuple[RunSpec, ...] = field(repr=False)
     losses: tuple[AnyLoss, ...]
-    reach: float
+    score_bound: float
     target: Target
 
     name: ClassVar[str] = "scores"
@@ -73,7 +73,7 @@ class CandidateScores:
 
         def certify(n_records: int) -> Certificate:
             return score_differences(
-                reach=self.reach,
+                score_bound=self.score_bound,
                 n_records=n_records,
                 protection=facts.protection,
                 is_noise_shared=facts.is_pooled,
@@ -87,19 +87,23 @@ class CandidateScores:
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every silo's sums, (silos, candidates)."""
         models = [np.array([done.model(run.output)[:, 0] for done in released[run.name]]) for run in self.runs]
-        return score_sums(self.losses, [each for each in source.silos if isinstance(each, Silos)], models, self.reach)
+        return score_sums(
+            self.losses, [each for each in source.silos if isinstance(each, Silos)], models, self.score_bound
+        )
 
     def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Comparison:
         """Choose the candidate with the lowest score."""
         return Comparison(int(np.argmin(noisy)), noisy, noise_std)
 
 
-def score_sums(losses: Sequence[AnyLoss], silos: Sequence[Silos], models: Sequence[Floats], reach: float) -> Floats:
+def score_sums(
+    losses: Sequence[AnyLoss], silos: Sequence[Silos], models: Sequence[Floats], score_bound: float
+) -> Floats:
     """Return every silo's sums (silos, candidates) of how much worse each model does than all do on average.
 
     silos: one per problem, with its labels. models: of each candidate (problems, d). A record's differences are
-    shortened to norm `reach`, weighted as in training, and cut to multiples of `STEP` towards zero, so that no norm
-    grows (C15).
+    shortened to norm `score_bound`, weighted as in training, and cut to multiples of `STEP` towards zero, so that no
+    norm grows (C15).
     """
     labels = silos[0].labels if len(silos) == 1 else np.stack([each.labels for each in silos]).argmax(axis=0)
     columns = []
@@ -107,7 +111,7 @@ def score_sums(losses: Sequence[AnyLoss], silos: Sequence[Silos], models: Sequen
         weights = own.reshape(loss.n_classes, -1) if isinstance(loss, Softmax) else own
         scores = np.asarray(silos[0].features @ weights.T)
         columns.append(record_losses(loss, scores, labels.astype(np.float64)))
-    vectors = shortened(np.column_stack(columns), reach)
+    vectors = shorten(np.column_stack(columns), score_bound)
     if silos[0].weights is not None:
         vectors *= silos[0].weights[:, None]
     steps = np.trunc(vectors / STEP).astype(np.int64)
@@ -115,16 +119,16 @@ def score_sums(losses: Sequence[AnyLoss], silos: Sequence[Silos], models: Sequen
     return np.array([steps[a:b].sum(axis=0) for a, b in pairwise(offsets.tolist())]) * STEP
 
 
-def shortened(losses: Floats, reach: float) -> Floats:
-    """Return each record's losses (n, K) less their mean, shortened to norm `reach`.
+def shorten(losses: Floats, score_bound: float) -> Floats:
+    """Return each record's losses (n, K) less their mean, shortened to norm `score_bound`.
 
-    >>> shortened(np.array([[0.1, 0.3], [9.0, 1.0]]), 0.5).round(4).tolist()
+    >>> shorten(np.array([[0.1, 0.3], [9.0, 1.0]]), 0.5).round(4).tolist()
     [[-0.1, 0.1], [0.3536, -0.3536]]
     """
     finite = np.clip(np.nan_to_num(losses, nan=_WORST), 0.0, _WORST)
     vectors = finite - finite.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(vectors, axis=1)
-    factors = np.minimum(1.0, reach * _WITHIN / np.maximum(norms, np.finfo(float).tiny))
+    factors = np.minimum(1.0, score_bound * _WITHIN / np.maximum(norms, np.finfo(float).tiny))
     return np.asarray(vectors * factors[:, None])
 
 

@@ -74,7 +74,7 @@ class Curvature:
     def noise_plan(self, facts: ReleaseFacts, is_secure: bool) -> NoisePlan:
         """Return its one release: with one noise on the sum, the silos' shares of one, or that of the only silo."""
         planned = plan_curvature(self.run.setting, self.target, replace(facts, is_pooled=True), self.round, is_secure)
-        return planned.resting_on(self.run.declared)
+        return planned.with_declared(self.run.declared)
 
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every silo's packed curvature where the run has settled, (silos, d(d + 1)/2)."""
@@ -170,3 +170,36 @@ def unpacked(vector: Floats, dimension: int) -> Floats:
     matrix = np.zeros((dimension, dimension))
     matrix[np.triu_indices(dimension, 1)] = vector[dimension:] / math.sqrt(2)
     return matrix + matrix.T + np.diag(vector[:dimension])
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvatureFacts:
+    """What `ReleasedCurvature` holds, as a model's file keeps it, and what the curvature alone costs.
+
+    matrix: as `packed` lays it out.
+    """
+
+    point: tuple[float, ...]
+    gradient: tuple[float, ...]
+    matrix: tuple[float, ...]
+    gradient_std: float
+    matrix_std: float
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit each other."""
+        d = len(self.point)
+        if len(self.gradient) != d or len(self.matrix) != packed_size(d) or min(self.gradient_std, self.matrix_std) < 0:
+            raise InputError("The curvature does not fit its point: the model is damaged.")
+
+    @classmethod
+    def of(cls, released: ReleasedCurvature, epsilon: float) -> "CurvatureFacts":
+        """Return the facts of a release that costs this much by itself."""
+        return cls(
+            point=tuple(released.point.tolist()),
+            gradient=tuple(released.gradient.tolist()),
+            matrix=tuple(packed(released.matrix).tolist()),
+            gradient_std=released.gradient_std,
+            matrix_std=released.matrix_std,
+            epsilon=epsilon,
+        )

@@ -26,7 +26,7 @@ from dpadmm.federation.coordinator_loop import drive_for_others
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https.service import free_port
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.federation.silo_directory import SiloDirectory
 
 ROUNDS = 4
 CELL = "73.125"
@@ -40,7 +40,7 @@ class Federation:
     rehearsal: Rehearsal
 
     @property
-    def north(self) -> SiloFiles:
+    def north(self) -> SiloDirectory:
         return self.rehearsal.silos["north"]
 
     @property
@@ -96,7 +96,7 @@ def template(tmp_path_factory) -> Rehearsal:
 @pytest.fixture
 def federation(template, tmp_path) -> Federation:
     shutil.copytree(template.place, tmp_path, dirs_exist_ok=True)
-    silos = {name: SiloFiles(tmp_path / name) for name in template.silos}
+    silos = {name: SiloDirectory(tmp_path / name) for name in template.silos}
     for files in silos.values():
         files.policy.write_text(files.policy.read_text().replace(str(template.place), str(tmp_path)))
     return Federation(Rehearsal(tmp_path, template.agreement, CoordinatorFiles(tmp_path / "coordinator"), silos))

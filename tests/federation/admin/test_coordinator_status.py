@@ -11,7 +11,7 @@ from dpadmm.errors import InputError
 from dpadmm.federation.admin.status import RunState, coordinator_status
 from dpadmm.federation.coordinator import MOST_NOTES, Coordinator, open_run
 from dpadmm.federation.https.process_status import CoordinatorProcess, read_status
-from dpadmm.federation.locks import is_held
+from dpadmm.federation.process_lock import is_held
 
 
 def status_of(federation):

@@ -14,9 +14,9 @@ from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.policy import Policy, SiloEntry
+from dpadmm.federation.rollback_detection import Session
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation
-from dpadmm.federation.vouching import Session
 
 CELL = "73.125"
 NUMBER = [25, pytest.param(500, marks=pytest.mark.slow)]

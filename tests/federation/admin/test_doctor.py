@@ -27,7 +27,7 @@ from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https import tls
 from dpadmm.federation.https.service import free_port, serve_coordinator
-from dpadmm.federation.locks import sole
+from dpadmm.federation.process_lock import sole
 
 
 @pytest.fixture(autouse=True)
@@ -311,10 +311,10 @@ def test_a_proxy_of_the_environment(federation, monkeypatch, kind):
 
 
 def test_without_approved_terms_nobody_can_tell_who_it_is(federation, tmp_path):
-    from dpadmm.federation import durable
-    from dpadmm.federation.silo_files import APPLICATION
+    from dpadmm.federation import sqlite_file
+    from dpadmm.federation.silo_directory import APPLICATION
 
-    with closing(durable.connect(federation.north.state, APPLICATION)) as state:
+    with closing(sqlite_file.connect(federation.north.state, APPLICATION)) as state:
         state.execute("DELETE FROM approved")
     with federation.served() as (_, address):
         checks = examined(federation, address)

@@ -23,6 +23,7 @@ from dpadmm.federation import messages
 from dpadmm.federation.admin.joining import InvitedSilo, OwnerRules, check_silo, create_silo
 from dpadmm.federation.agreement import read_federation, write_federation
 from dpadmm.federation.coordinator_store import CoordinatorFiles
+from dpadmm.federation.errors import MessageError, Refusal
 from dpadmm.federation.https import server
 from dpadmm.federation.https.client import Address, open_client
 from dpadmm.federation.https.connection_errors import CoordinatorUnavailable
@@ -30,12 +31,11 @@ from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.keys import SigningKey, open_envelope
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.policy import FULLY_CERTIFIED, Policy, SiloEntry
-from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation, Studies
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.ledger import open_for_reading
-from dpadmm.privacy.protection import Protection, Relation, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 
 SCHEMA = Schema((Numeric("age", 0, 120), Numeric("dose", 0, 10)), ThresholdLabel("result", 0))
 NAMES = ("clinic", "north", "south")
@@ -191,9 +191,13 @@ REFUSED = {
     "too long": ({}, ("x" * 101, "south"), "at most 100 bytes"),
     "alike in case": ({}, ("North", "north", "south"), "confused with another's; got North, north"),
     "alike to the eye": ({}, ("caf\u00e9", "cafe\u0301", "south"), "confused with another's"),
-    "no number": ({"relation": Relation.ADD_OR_REMOVE, "nominal_records": -3}, NAMES, "nominal_records must be"),
+    "no number": (
+        {"relation": NeighbouringRelation.ADD_OR_REMOVE, "nominal_records": -3},
+        NAMES,
+        "nominal_records must be",
+    ),
     "a number too many": ({"nominal_records": 100}, NAMES, "otherwise leave that option out"),
-    "a number too few": ({"relation": Relation.ADD_OR_REMOVE}, NAMES, "otherwise leave that option out"),
+    "a number too few": ({"relation": NeighbouringRelation.ADD_OR_REMOVE}, NAMES, "otherwise leave that option out"),
     "who sees less than silos": ({"view": View.PEER}, NAMES, "view must be one of"),
     "no key": ({"coordinator": "zz"}, NAMES, "64 hex digits"),
     "no address": ({"address": "a\nb"}, NAMES, "address"),
@@ -455,7 +459,7 @@ def test_a_study_that_was_announced_by_half_can_be_announced_again(tmp_path, mon
 
 FACTS = {
     "another view": {"view": View.EAVESDROPPER},
-    "other neighbours": {"relation": Relation.ADD_OR_REMOVE, "records": None},
+    "other neighbours": {"relation": NeighbouringRelation.ADD_OR_REMOVE, "records": None},
     "more colluders": {"colluders": 2},
     "more records of a person": {"records_per_person": 2},
     "more silos of a person": {"silos_per_person": 2},
@@ -475,7 +479,7 @@ def test_a_silo_that_does_not_fit_the_study_is_refused_before_terms_are_drafted(
 
 
 def test_a_secret_number_is_not_told(tmp_path):
-    world = World(tmp_path, relation=Relation.ADD_OR_REMOVE, nominal_records=100)
+    world = World(tmp_path, relation=NeighbouringRelation.ADD_OR_REMOVE, nominal_records=100)
     silo = world.silo("north")
     entry = silo.entry()
     assert entry.records is None

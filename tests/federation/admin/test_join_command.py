@@ -17,8 +17,8 @@ from dpadmm.errors import InputError
 from dpadmm.federation.admin.joining import InvitedSilo
 from dpadmm.federation.agreement import Agreement, Participant
 from dpadmm.federation.coordinator_store import CoordinatorFiles
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, fingerprint
-from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation, Studies
 from dpadmm.privacy.protection import Protection, View

@@ -15,12 +15,12 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.errors import InputError, ResumeError, SolverError
-from dpadmm.federation import durable
+from dpadmm.federation import sqlite_file
 from dpadmm.federation.admin.status import SHOWN_REFUSALS, RunState, silo_status
 from dpadmm.federation.https.process_status import SiloProcess, publish_status
-from dpadmm.federation.locks import sole
+from dpadmm.federation.process_lock import sole
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import APPLICATION
+from dpadmm.federation.silo_directory import APPLICATION
 from dpadmm.privacy.ledger import open_for_reading
 
 NOTICE = SiloProcess(
@@ -182,12 +182,12 @@ def test_other_directories_are_refused(federation, tmp_path):
 
 def test_a_file_that_is_open_for_reading_cannot_be_written(federation):
     with (
-        closing(durable.connect_for_reading(federation.north.state, APPLICATION)) as state,
+        closing(sqlite_file.connect_for_reading(federation.north.state, APPLICATION)) as state,
         pytest.raises(sqlite3.OperationalError, match="readonly"),
     ):
         state.execute("INSERT INTO log VALUES ('', '', '')")
     with pytest.raises(ResumeError, match="is not a file of this kind"):
-        durable.connect_for_reading(federation.north.state, APPLICATION + 1)
+        sqlite_file.connect_for_reading(federation.north.state, APPLICATION + 1)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
@@ -207,7 +207,7 @@ def test_a_user_who_may_only_read_can_look(federation, is_open):
             code = 1
             try:
                 os.setuid(65534)
-                state = durable.connect_for_reading(copy / "state.db", APPLICATION)
+                state = sqlite_file.connect_for_reading(copy / "state.db", APPLICATION)
                 (number,) = state.execute("SELECT COUNT(*) FROM log WHERE event = 'refused'").fetchone()
                 code = 10 + number
             finally:

@@ -22,21 +22,21 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
 
 import worlds
 
-from dpadmm.federation import durable
+from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator import Coordinator, open_run
 from dpadmm.federation.coordinator_store import DONE, JOINING, CoordinatorFiles
 from dpadmm.federation.https.client import SiloClient, run_silo
 from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import policy_records
+from dpadmm.federation.silo_directory import policy_records
 from dpadmm.federation.silo_store import SiloStore
 from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
 
 TRAPS = {
     "reserve": (ConfirmedLedger, "reserve"),  # the durable write of the ledger
     "store": (SiloStore, "store"),  # after it, but before the transaction ends
-    "commit": (durable, "exclusive"),  # after it: durable, not yet marked or sent
+    "commit": (sqlite_file, "exclusive"),  # after it: durable, not yet marked or sent
     "mark": (Ledger, "mark_answer"),  # between the state, the ledger's mark and the sending
     "send": (SiloClient, "_send"),  # after it: the coordinator has the answer, the silo does not know
     "accept": (Coordinator, "accept"),

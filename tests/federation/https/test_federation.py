@@ -28,9 +28,9 @@ from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import NoiseOrigin, read_federation
 from dpadmm.federation.columns import encoding_of
 from dpadmm.federation.coordinator import open_run
+from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.outcome import FederationOutcome
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED
-from dpadmm.federation.refusal import FederationStopped
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.sampler import SimulatedSampler
@@ -86,7 +86,7 @@ def check_end(worlds, rehearsal: Rehearsal, outcome: FederationOutcome, schema) 
 
 def made(worlds, place, tables, schema, rounds, budget=2.0, **change) -> Rehearsal:
     """Return a federation that is ready to run, of P-ADMM with a round 0 unless it is said otherwise."""
-    build = p_admm_terms(schema, rounds, 1.0, reach=0.6, profile_share=0.2)
+    build = p_admm_terms(schema, rounds, 1.0, clip_radius=0.6, profile_share=0.2)
     hidden = change.get("protection")
 
     def terms(people, key, digest):
@@ -130,7 +130,9 @@ def test_a_short_federation_of_processes(worlds, tmp_path):
     assert rehearsal.federate().estimate.tolist() == outcome.estimate.tolist()  # done: nothing is asked again
 
 
-@pytest.mark.parametrize("change", [{"reach": 0.0, "profile": None}, {}, MASKED], ids=["bare", "profile", "masks"])
+@pytest.mark.parametrize(
+    "change", [{"clip_radius": 0.0, "profile": None}, {}, MASKED], ids=["bare", "profile", "masks"]
+)
 def test_heart_disease_with_its_four_hospitals(worlds, tmp_path, threads, change):
     if not os.environ.get("DPADMM_DATA"):
         pytest.skip("needs UCI heart disease: set DPADMM_DATA to the folder that holds heart_disease/")
@@ -218,7 +220,7 @@ def _is_joining(rehearsal: Rehearsal) -> bool:
 @pytest.mark.parametrize("whose", ["s0/state.db", "s0/rehearsal.ledger", "coordinator.db"])
 def test_a_disk_that_is_full_is_waited_for(worlds, tmp_path, threads, monkeypatch, caplog, whose):
     """SQLite itself finds no room for a while; then the run goes on, and nothing was paid for or drawn twice."""
-    from dpadmm.federation import durable
+    from dpadmm.federation import sqlite_file
     from dpadmm.privacy.ledger import store
 
     calls, until = [], []
@@ -236,7 +238,7 @@ def test_a_disk_that_is_full_is_waited_for(worlds, tmp_path, threads, monkeypatc
             connection.execute("CREATE TABLE filler AS SELECT zeroblob(100000)")
 
     @contextmanager
-    def exclusive(connection, original=durable.exclusive):
+    def exclusive(connection, original=sqlite_file.exclusive):
         with original(connection):
             fill(connection)
             yield
@@ -247,7 +249,7 @@ def test_a_disk_that_is_full_is_waited_for(worlds, tmp_path, threads, monkeypatc
 
     monkeypatch.setattr("dpadmm.federation.https.service.RETRY_SECONDS", 0.1)
     rehearsal = small(worlds, tmp_path)
-    monkeypatch.setattr(durable, "exclusive", exclusive)
+    monkeypatch.setattr(sqlite_file, "exclusive", exclusive)
     monkeypatch.setattr(store, "append", append)
     with caplog.at_level(logging.INFO), threads.staffed(rehearsal):
         outcome = request_run(rehearsal.coordinator, rehearsal.agreement)

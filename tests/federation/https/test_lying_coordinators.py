@@ -17,10 +17,10 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.errors import FederationStopped, MessageError
 from dpadmm.federation.https import client, tls
 from dpadmm.federation.https.client import SiloClient
 from dpadmm.federation.keys import open_envelope
-from dpadmm.federation.refusal import FederationStopped, MessageError
 
 MEGABYTE = 2**20
 BOMB = gzip.compress(bytes(64 * MEGABYTE), 1)

@@ -10,7 +10,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.federation.https import process_status
 from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, publish_status, read_status
-from dpadmm.federation.locks import is_held, sole
+from dpadmm.federation.process_lock import is_held, sole
 
 TIME = "2026-01-01T00:00:00+00:00"
 SILO = SiloProcess(pid=1, started=TIME, coordinator="host:9092", since=TIME)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from tests.contracts.transport_contract import TransportContract
 
-from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.federation.silo_directory import SiloDirectory
 
 
 class TestHttps(TransportContract):
@@ -15,7 +15,7 @@ class TestHttps(TransportContract):
         @contextmanager
         def carried(world):
             port = foes.Port(world.key, {name: silo.key for name, silo in world.silos.items()}, world.place)
-            silos = {name: SiloFiles(world.place / name) for name in world.silos}
+            silos = {name: SiloDirectory(world.place / name) for name in world.silos}
             staff = threads.Staff(SimpleNamespace(silos=silos, address=f"{foes.HERE}:{port.number}"))
             for name in silos:
                 staff.start(name)

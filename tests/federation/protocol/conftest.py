@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpadmm.federation import durable
+from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.privacy.ledger import store
 
@@ -20,7 +20,7 @@ def _unsynced(original, place):
 def unsynced():
     """What the system has been given survives the end of a process; that it reaches the disk is SQLite's business."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable, "connect", _unsynced(durable.connect, None))
+        patch.setattr(sqlite_file, "connect", _unsynced(sqlite_file.connect, None))
         patch.setattr(store, "_make_durable", _unsynced(store._make_durable, 0))
         yield
 

@@ -50,7 +50,7 @@ def main(what, place, stride):
     from dpadmm.federation.coordinator_store import CoordinatorFiles
     from dpadmm.federation.policy import Policy, SiloEntry
     from dpadmm.federation.silo import Silo
-    from dpadmm.federation.silo_files import SiloFiles, policy_records
+    from dpadmm.federation.silo_directory import SiloDirectory, policy_records
 
     policy = Policy(name="north", data=str(place / "data.csv"), schema=str(place / "schema.json"))
     policy_records(policy, place / "schema.json")  # whatever is loaded late
@@ -58,14 +58,14 @@ def main(what, place, stride):
     def make(directory):
         if what == "coordinator":
             return CoordinatorFiles(directory).create
-        return lambda: SiloFiles(directory).create(policy, 1.0, 1e-5)
+        return lambda: SiloDirectory(directory).create(policy, 1.0, 1e-5)
 
     step, kills, is_killed = 1, 0, True
     while is_killed:
         directory = place / f"{what}-{step}" / "made"
         directory.mkdir(parents=True) if what == "volume" else directory.parent.mkdir()
         is_killed = killed_at(step, directory.parent, make(directory))
-        files = CoordinatorFiles(directory) if what == "coordinator" else SiloFiles(directory)
+        files = CoordinatorFiles(directory) if what == "coordinator" else SiloDirectory(directory)
         if not files.is_made():
             make(directory)()  # the same command again
         files.check()

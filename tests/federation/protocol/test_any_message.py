@@ -14,10 +14,19 @@ from dpadmm.errors import DpadmmError, InputError, ResumeError
 from dpadmm.federation import messages
 from dpadmm.federation import silo as silo_module
 from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import open_envelope, split
-from dpadmm.federation.messages import Join, Refused, Step, Unsure, Vector, Vouch, Voucher, Vouchers
+from dpadmm.federation.messages import (
+    Confirmation,
+    ConfirmationRequest,
+    Confirmations,
+    ConfirmPeers,
+    Join,
+    Refused,
+    Step,
+    Vector,
+)
 from dpadmm.federation.policy import MOST_ROUNDS
-from dpadmm.federation.refusal import FederationStopped, Refusal
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.terms import MOST_RELEASES, agreed_run
 from dpadmm.noise.plan import NoisePlan
@@ -88,20 +97,20 @@ def sealed(key, document):
 
 @pytest.fixture(scope="module")
 def joined(worlds, template, tmp_path_factory):
-    """A silo that has joined and, not being vouched for, never draws; its world; and valid messages to it."""
+    """A silo that has joined and, not being confirmed, never draws; its world; and valid messages to it."""
     world = worlds.copied(template, tmp_path_factory.mktemp("joined"))
     world.first.close()
     silo = world.silos["s0"] = Silo(world.place / "s0")
     silo.answer(world.invite())
     digest, others = world.agreement.digest, [s.key for s in list(world.silos.values())[1:]]
-    asks = others[0].seal(Unsure(digest, 1, "0" * 32).encode())
-    voucher = others[0].seal(Voucher(digest, 1, 0, silo.session.nonce, {"0" * 64: 1}).encode())
+    asks = others[0].seal(ConfirmationRequest(digest, 1, "0" * 32).encode())
+    confirmation = others[0].seal(Confirmation(digest, 1, 0, silo.session.nonce, {"0" * 64: 1}).encode())
     valid = [
         Join(world.agreement),
         Step(digest, 0, 1, Vector.of(np.zeros((0, 3))), ()),
         Step(digest, 0, 2, Vector.of(np.zeros((2, 3))), (asks,)),
-        Vouch(digest, 0, (asks,)),
-        Vouchers(digest, 0, (voucher,)),
+        ConfirmPeers(digest, 0, (asks,)),
+        Confirmations(digest, 0, (confirmation,)),
     ]
     yield world, [json.loads(each.encode()) for each in valid]
     worlds.closed(world)
@@ -130,7 +139,7 @@ def test_after_all_that_the_silo_starts_again_and_answers(joined, worlds):
     world.silos["s0"].close()
     world.silos["s0"] = Silo(world.place / "s0")
     world.silos["s0"].check_ledger()
-    assert isinstance(world.told("s0", world.ask(1)), Unsure)
+    assert isinstance(world.told("s0", world.ask(1)), ConfirmationRequest)
 
 
 @FUZZED
@@ -172,10 +181,10 @@ def answers(worlds, template, tmp_path_factory):
     valid = [
         messages.Joined(digest, 0, run.terms.mark),
         messages.Answer(digest, 0, 1, messages.Vector.of(np.zeros(3))),
-        Unsure(digest, 0, "0" * 32),
-        messages.Vouched(digest, 0, (b"x" * 80,)),
+        ConfirmationRequest(digest, 0, "0" * 32),
+        messages.PeersConfirmed(digest, 0, (b"x" * 80,)),
         messages.Refused(messages.mark(split(run.requests()[0].envelope)[1]), "no"),
-        messages.Assured(digest, 0),
+        messages.Confirmed(digest, 0),
         messages.Answer(digest, 0, 1, messages.Vector.of(np.zeros(3, dtype=np.uint64))),
     ]
     yield world, run, [json.loads(each.encode()) for each in valid]

@@ -17,12 +17,12 @@ from dpadmm.federation import messages
 from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
 from dpadmm.federation.coordinator_store import CoordinatorFiles
+from dpadmm.federation.errors import printable
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Join, Joined, Refused, Step, Vector
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.refusal import printable
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.federation.silo_directory import SiloDirectory
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import ConfirmedLedger
 from dpadmm.privacy.protection import View
@@ -253,9 +253,9 @@ def test_a_silo_with_empty_cells_keeps_all_its_rows(world, tmp_path):
     table.to_csv(tmp_path / "gaps.csv", index=False)
     policy = replace(world.first.policy, data=str(tmp_path / "gaps.csv"))
     with pytest.raises(InputError, match="row 1, column 'a': the cell is empty"):
-        SiloFiles(tmp_path / "strict").create(policy, 1.0, 1e-5)
+        SiloDirectory(tmp_path / "strict").create(policy, 1.0, 1e-5)
     policy = replace(policy, screening=Screening.of("fill"))
-    records = SiloFiles(tmp_path / "filled").create(policy, 1.0, 1e-5)
+    records = SiloDirectory(tmp_path / "filled").create(policy, 1.0, 1e-5)
     assert records.number == len(table)
     schema = Schema.load(policy.schema)
     features, middle = records.cells.rows(schema.by_bounds()), encode_table(schema, table.fillna(0.0))
@@ -263,7 +263,7 @@ def test_a_silo_with_empty_cells_keeps_all_its_rows(world, tmp_path):
     np.testing.assert_array_equal(features[0], middle.features[0])
     assert "column 'a': 1 cell empty, filled" in records.cells.notes[0]
     assert "1 of 60 rows blanked" in records.cells.notes[-1]
-    made = SiloFiles(tmp_path / "filled")
+    made = SiloDirectory(tmp_path / "filled")
     assert Policy.load(made.policy) == replace(policy, schema=str(made.schema.resolve()))
 
 
@@ -293,7 +293,7 @@ def test_nobody_else_reads_a_directory_that_was_there_before(worlds, world, tmp_
     for name in ("silo", "coordinator"):
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(0o755)
-    files = SiloFiles(tmp_path / "silo")
+    files = SiloDirectory(tmp_path / "silo")
     files.create(world.first.policy, 1.0, 1e-5)
     CoordinatorFiles(tmp_path / "coordinator").create()
     for name in ("silo", "coordinator"):

@@ -11,9 +11,10 @@ from dpadmm.data import RealLabel
 from dpadmm.data.columns import ClassLabel
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, read_federation, write_federation
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.drafting import federation_terms
@@ -22,7 +23,6 @@ from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Huber, Logistic, Softmax
-from dpadmm.reporting.federation import federation_model
 from dpadmm.testing import run_plan
 
 SIZES = (60, 40, 50)

@@ -15,9 +15,9 @@ from dpadmm.federation.agreement import Missing
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_loop import drive, drive_for_others
 from dpadmm.federation.coordinator_store import CoordinatorFiles
+from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SigningKey, open_envelope, split
 from dpadmm.federation.messages import Answer, Step
-from dpadmm.federation.refusal import FederationStopped
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.transport import Interrupted
 

@@ -9,7 +9,7 @@ from functools import wraps
 import pytest
 
 from dpadmm.errors import LedgerError, ResumeError
-from dpadmm.federation import durable, identity, keys
+from dpadmm.federation import identity, keys, sqlite_file
 from dpadmm.federation.admin.maintenance import change_data, rotate_coordinator_key, rotate_silo_key
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator_store import ENDED, CoordinatorFiles
@@ -29,9 +29,9 @@ class Cuts:
     @contextmanager
     def watched(self):
         with pytest.MonkeyPatch.context() as patch:
-            for owner, name in ((durable, "exclusive"), (store, "transaction")):
+            for owner, name in ((sqlite_file, "exclusive"), (store, "transaction")):
                 patch.setattr(owner, name, self._transaction(getattr(owner, name), name))
-            writes = ((store, "write_anchor"), (durable, "save_toml"), (keys, "write_private"), (os, "link"))
+            writes = ((store, "write_anchor"), (sqlite_file, "save_toml"), (keys, "write_private"), (os, "link"))
             for owner, name in (*writes, (os, "replace")):
                 patch.setattr(owner, name, self._write(getattr(owner, name), name))
             yield self

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import PlannedNoise, masks_of, noisy_values
 from dpadmm.core.training import Problems, run_training
 from dpadmm.errors import InputError
@@ -17,22 +18,21 @@ from dpadmm.federation.agreement import (
     write_federation,
 )
 from dpadmm.federation.columns import encoding_of
+from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.messages import Answer, Refused
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
-from dpadmm.federation.refusal import FederationStopped, Refusal
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.federation.silo_directory import SiloDirectory
 from dpadmm.federation.terms import MOST_SUMMED, agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.noise.masks import MOST_MULTIPLE
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.protection import View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.regularisers import ElasticNet
-from dpadmm.reporting.federation import federation_model
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.testing import LocalEngine, Stopping
 
 METHODS = {
@@ -149,7 +149,7 @@ def test_no_trust_is_needed_and_an_eavesdroppers_budget_is_not_enough(worlds, tm
     world = make(worlds, tmp_path)
     assert not world.first.policy.trusts_coordinator
     assert not agreed_run(world.agreement).sends_bare
-    other = SiloFiles(tmp_path / "other")
+    other = SiloDirectory(tmp_path / "other")
     other.create(worlds.changed(world.first.policy, view=View.EAVESDROPPER), 2.0, 1e-5)
     silo = Silo(other.directory)
     people = (replace(world.agreement.participants[0], key=silo.public_key), *world.agreement.participants[1:])
@@ -298,7 +298,7 @@ def test_a_secure_run_says_who_sees_what(worlds, tmp_path, is_counted):
 def test_a_ledger_that_counts_against_the_public_takes_masked_sums_too(worlds, tmp_path):
     """What nobody sees, the public does not see either."""
     world = make(worlds, tmp_path)
-    files = SiloFiles(tmp_path / "trusting")
+    files = SiloDirectory(tmp_path / "trusting")
     files.create(worlds.changed(world.first.policy, view=View.PUBLIC), 2.0, 1e-5)
     silo = Silo(files.directory)
     people = (replace(world.agreement.participants[0], key=silo.public_key), *world.agreement.participants[1:])

@@ -10,10 +10,10 @@ import pytest
 from dpadmm.core.release import PlannedNoise
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import NoiseOrigin, Participant
+from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import SigningKey, fingerprint
-from dpadmm.federation.masking import masks_among
+from dpadmm.federation.masked_sums import masks_among
 from dpadmm.federation.messages import Answer, Joined, Refused
-from dpadmm.federation.refusal import FederationStopped, Refusal
 from dpadmm.federation.silo import ENDED
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.masks import MaskKey, PairwiseMasks, pairwise_masks, sum_words, to_words

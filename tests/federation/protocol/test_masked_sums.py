@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.federation.masking import TakenSum, read_summand, total_of
+from dpadmm.federation.errors import FederationStopped, Refusal
+from dpadmm.federation.masked_sums import TakenSum, read_summand, total_of
 from dpadmm.federation.messages import Answer, Joined, Vector
-from dpadmm.federation.refusal import FederationStopped, Refusal
 from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.masks import sum_words
 from dpadmm.noise.mechanisms import MessageKind

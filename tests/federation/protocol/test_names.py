@@ -6,7 +6,7 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.federation.names import check_distinct, check_name
-from dpadmm.federation.silo_files import SiloFiles
+from dpadmm.federation.silo_directory import SiloDirectory
 
 REFUSED = {
     "mixed scripts": ("n\u043erth", "look alike, of Cyrillic and Latin"),
@@ -94,7 +94,7 @@ def test_all_names_are_checked(world, tmp_path, name):
     with pytest.raises(InputError, match="The name of a silo"):
         replace(terms.participants[0], name=name)
     with pytest.raises(InputError, match="The name of a silo"):
-        SiloFiles(tmp_path / "new").create(replace(world.first.policy, name=name), 1.0, 1e-5)
+        SiloDirectory(tmp_path / "new").create(replace(world.first.policy, name=name), 1.0, 1e-5)
     assert not (tmp_path / "new").exists()
 
 

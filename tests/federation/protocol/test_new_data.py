@@ -10,15 +10,15 @@ from dpadmm.data.schema import Screening
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.federation.admin.maintenance import change_data
 from dpadmm.federation.agreement import NoiseOrigin
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.messages import Answer, Joined
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import Policy, SiloEntry
-from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.protection import Relation
-from dpadmm.reporting.federation import federation_model
+from dpadmm.privacy.protection import NeighbouringRelation
 
 
 def change(world, place, *, may_close=False, **rules):
@@ -155,7 +155,7 @@ def test_an_older_state_that_forgot_the_closing_draws_nothing_from_the_new_table
     star.first.files.state.write_bytes(older)
     star.reopen()
     star.refuses(star.ask(2, inbox=np.zeros((2, 3))), "ResumeError", releases=1)
-    assert "earlier version of the data" in star.first.store.log()[-1].detail
+    assert "older version of the data" in star.first.store.log()[-1].detail
 
 
 def test_an_older_state_that_joined_only_must_fit_the_new_number(worlds, star):
@@ -187,8 +187,8 @@ def test_the_keys_of_masks_are_erased_with_an_abandoned_run(worlds, masked_world
 
 
 def test_a_secret_number_is_not_told(worlds, tmp_path):
-    relation = {"policy": {"relation": Relation.ADD_OR_REMOVE, "methods": ("noisy-gradients",)}}
-    world = worlds.masked(tmp_path, relation=Relation.ADD_OR_REMOVE, nominal=50, **relation)
+    relation = {"policy": {"relation": NeighbouringRelation.ADD_OR_REMOVE, "methods": ("noisy-gradients",)}}
+    world = worlds.masked(tmp_path, relation=NeighbouringRelation.ADD_OR_REMOVE, nominal=50, **relation)
     done = change(world, worlds.grown(world, rows=7))
     assert (done.records, done.unfit) == (None, ())
     assert SiloEntry.load(world.first.files.entry).records is None

@@ -12,10 +12,10 @@ from dpadmm.federation import identity, messages
 from dpadmm.federation.admin.maintenance import open_runs, rotate_coordinator_key, rotate_silo_key
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_store import CoordinatorFiles
+from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.messages import Refused, Step, Vector
 from dpadmm.federation.policy import SiloEntry
-from dpadmm.federation.refusal import FederationStopped, Refusal
 from dpadmm.federation.silo import Silo
 
 
@@ -129,9 +129,7 @@ def test_a_copy_from_before_the_change_of_the_key_is_nobody_under_new_terms(worl
     old.store.approve(later)  # however they came to be approved
     answer = old.answer(coordinator.invitation)
     assert isinstance(messages.read(answer[64:]), Refused)
-    assert not coordinator.accept(
-        coordinator.agreement.participants[0].key, answer
-    )  # signed by a key that is not in the terms
+    assert not coordinator.accept(later.participants[0].key, answer)  # signed by a key that is not in the terms
     assert new != old.public_key
     coordinator.close()
 
@@ -167,9 +165,9 @@ def test_a_copy_from_before_under_old_terms_is_told_of_what_was_seen_under_the_o
     old = put_back(star, backup)
     old.answer(star.invite())
     question = old.answer(star.ask(1))
-    vouch = messages.Vouch(star.agreement.digest, 1, (question,))
-    voucher = star.told("s1", star.key.seal(vouch.encode())).relay
-    handed = star.key.seal(messages.Vouchers(star.agreement.digest, 0, voucher).encode())
+    confirm = messages.ConfirmPeers(star.agreement.digest, 1, (question,))
+    confirmation = star.told("s1", star.key.seal(confirm.encode())).relay
+    handed = star.key.seal(messages.Confirmations(star.agreement.digest, 0, confirmation).encode())
     assert isinstance(messages.read(old.answer(handed)[64:]), Refused)
     assert "its own files know of none" in old.store.log()[-1].detail
 
@@ -187,9 +185,9 @@ def test_a_copy_from_before_under_old_open_terms_is_not_told_of_runs_under_the_n
     for name in ("s0", "s1"):
         star.silos[name].answer(star.invite(other))
     question = old.answer(star.ask(1, agreement=other))
-    voucher = star.told("s1", star.key.seal(messages.Vouch(other.digest, 1, (question,)).encode())).relay
-    handed = star.key.seal(messages.Vouchers(other.digest, 0, voucher).encode())
-    assert isinstance(messages.read(old.answer(handed)[64:]), messages.Assured)
+    confirmation = star.told("s1", star.key.seal(messages.ConfirmPeers(other.digest, 1, (question,)).encode())).relay
+    handed = star.key.seal(messages.Confirmations(other.digest, 0, confirmation).encode())
+    assert isinstance(messages.read(old.answer(handed)[64:]), messages.Confirmed)
 
 
 # --- coordinators ----------------------------------------------------------------------------------------------------

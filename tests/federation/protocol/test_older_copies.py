@@ -8,16 +8,24 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import LedgerError, ResumeError
-from dpadmm.federation import durable, messages
+from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator_loop import drive
+from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SigningKey
-from dpadmm.federation.messages import Answer, Assured, Refused, Unsure, Vouch, Voucher, Vouchers
-from dpadmm.federation.refusal import FederationStopped
+from dpadmm.federation.messages import (
+    Answer,
+    Confirmation,
+    ConfirmationRequest,
+    Confirmations,
+    Confirmed,
+    ConfirmPeers,
+    Refused,
+)
+from dpadmm.federation.rollback_detection import seen_of
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.terms import agreed_run
 from dpadmm.federation.transport import Interrupted
-from dpadmm.federation.vouching import seen_of
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import store
 
@@ -67,7 +75,7 @@ def snapshots(directory, place):
         return watched
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable, "exclusive", transaction(durable.exclusive))
+        patch.setattr(sqlite_file, "exclusive", transaction(sqlite_file.exclusive))
         patch.setattr(store, "transaction", transaction(store.transaction))
         yield taken
 
@@ -237,47 +245,47 @@ def test_a_new_process_asks_the_others_once_for_each_run(worlds, world):
         silo.close()
     carried = driven(world, "run.db").carried
     kinds = [messages.read(each.envelope[64:]).__class__.__name__ for each in carried if not each.is_request]
-    assert (kinds.count("Unsure"), kinds.count("Vouched"), kinds.count("Assured")) == (3, 3, 3)
+    assert (kinds.count("ConfirmationRequest"), kinds.count("PeersConfirmed"), kinds.count("Confirmed")) == (3, 3, 3)
 
 
 @pytest.fixture
-def unsure(world):
+def confirmation_request(world):
     """The first silo as a new process that has been asked for round 1, and its question."""
     for silo in world.silos.values():
         silo.answer(world.invite())
     silo = Silo(world.first.files.directory)
     asked = silo.answer(world.ask(1))
-    assert isinstance(messages.read(asked[64:]), Unsure)
+    assert isinstance(messages.read(asked[64:]), ConfirmationRequest)
     yield silo, asked
     silo.close()
 
 
-def vouchers(world, asked, names=("s1", "s2")):
+def confirmations(world, asked, names=("s1", "s2")):
     """Return what these silos have to say."""
     found = []
     for name in names:
         agent = world.agreement.agent(name)
-        request = world.key.seal(Vouch(world.agreement.digest, agent, (asked,)).encode())
+        request = world.key.seal(ConfirmPeers(world.agreement.digest, agent, (asked,)).encode())
         found += world.told(name, request).relay
     return tuple(found)
 
 
 def handed(world, silo, relay, key=None):
-    """Hand vouchers to the first silo; return its answer."""
-    request = Vouchers(world.agreement.digest, 0, tuple(relay))
+    """Hand confirmations to the first silo; return its answer."""
+    request = Confirmations(world.agreement.digest, 0, tuple(relay))
     return messages.read(silo.answer((key or world.key).seal(request.encode()))[64:])
 
 
-def test_one_honest_voucher_more_than_may_collude_is_enough(world, unsure):
-    silo, asked = unsure
-    assert isinstance(handed(world, silo, vouchers(world, asked, ["s1"])), Assured)
+def test_one_honest_voucher_more_than_may_collude_is_enough(world, confirmation_request):
+    silo, asked = confirmation_request
+    assert isinstance(handed(world, silo, confirmations(world, asked, ["s1"])), Confirmed)
     assert isinstance(messages.read(silo.answer(world.ask(1))[64:]), Answer)
 
 
-def test_vouchers_that_do_not_count(worlds, world, unsure, draws):
+def test_vouchers_that_do_not_count(worlds, world, confirmation_request, draws):
     """Of nobody, of other questions, of other processes: the same question comes back. Forged ones are refused."""
-    silo, asked = unsure
-    right = vouchers(world, asked, ["s1"])[0]
+    silo, asked = confirmation_request
+    right = confirmations(world, asked, ["s1"])[0]
     told = messages.read(right[64:])
     stranger = SigningKey.create(world.place / "stranger.key")
     for useless in (
@@ -296,38 +304,38 @@ def test_vouchers_that_do_not_count(worlds, world, unsure, draws):
     ):
         assert words in handed(world, silo, [forged]).reason, words
     assert "signature" in handed(world, silo, [right], stranger).reason  # not from the coordinator
-    assert isinstance(messages.read(silo.answer(world.ask(1))[64:]), Unsure)
+    assert isinstance(messages.read(silo.answer(world.ask(1))[64:]), ConfirmationRequest)
     assert not draws
-    assert isinstance(handed(world, silo, [right]), Assured)
+    assert isinstance(handed(world, silo, [right]), Confirmed)
 
 
 def test_more_silos_must_vouch_where_more_may_collude(worlds, tmp_path):
     world = worlds.masked(tmp_path, sizes=(20, 20, 20, 20), colluders=2)
     roster, silo = world.roster(), Silo(world.first.files.directory)
     asked = silo.answer(world.ask(1, relay=roster))
-    two = vouchers(world, asked)
-    assert isinstance(handed(world, silo, two), Unsure)
-    assert isinstance(handed(world, silo, two + two), Unsure)  # each counts once
-    assert isinstance(handed(world, silo, vouchers(world, asked, ("s1", "s2", "s3"))), Assured)
+    two = confirmations(world, asked)
+    assert isinstance(handed(world, silo, two), ConfirmationRequest)
+    assert isinstance(handed(world, silo, two + two), ConfirmationRequest)  # each counts once
+    assert isinstance(handed(world, silo, confirmations(world, asked, ("s1", "s2", "s3"))), Confirmed)
 
 
-def test_one_silo_that_has_seen_more_outweighs_all_others(world, unsure):
-    silo, asked = unsure
-    one, two = vouchers(world, asked)
+def test_one_silo_that_has_seen_more_outweighs_all_others(world, confirmation_request):
+    silo, asked = confirmation_request
+    one, two = confirmations(world, asked)
     more = world.silos["s2"].key.seal(replace(messages.read(two[64:]), seen={world.agreement.digest: 3}).encode())
     assert isinstance(handed(world, silo, [one, more]), Refused)
     assert "its own files know of none" in world.first.store.log()[-1].detail
 
 
-def test_who_is_asked_to_vouch_checks_who_asks(world, unsure):
-    _, asked = unsure
+def test_who_is_asked_to_vouch_checks_who_asks(world, confirmation_request):
+    _, asked = confirmation_request
     digest = world.agreement.digest
     stranger = SigningKey.create(world.place / "stranger.key")
     for request, key, words in (
-        (Vouch(digest, 1, (asked,)), stranger, "signature"),
-        (Vouch(digest, 2, (asked,)), world.key, "this is silo 1"),
-        (Vouch(digest, 1, (world.key.seal(asked[64:]),)), world.key, "signature"),
-        (Vouch("0" * 64, 1, (asked,)), world.key, "has not joined"),
+        (ConfirmPeers(digest, 1, (asked,)), stranger, "signature"),
+        (ConfirmPeers(digest, 2, (asked,)), world.key, "this is silo 1"),
+        (ConfirmPeers(digest, 1, (world.key.seal(asked[64:]),)), world.key, "signature"),
+        (ConfirmPeers("0" * 64, 1, (asked,)), world.key, "has not joined"),
     ):
         answer = world.told("s1", key.seal(request.encode()))
         assert words in answer.reason
@@ -345,10 +353,10 @@ def test_what_a_silo_has_seen_of_another(worlds, tmp_path):
     assert seen_of(walk, visited, 9) == (own[-1] + 1 if own else 0)
 
 
-def test_a_voucher_says_no_more_than_it_has_to(world, unsure):
-    _, asked = unsure
-    told = messages.read(vouchers(world, asked, ["s1"])[0][64:])
-    assert told == Voucher(world.agreement.digest, 1, 0, messages.read(asked[64:]).nonce, {})
+def test_a_voucher_says_no_more_than_it_has_to(world, confirmation_request):
+    _, asked = confirmation_request
+    told = messages.read(confirmations(world, asked, ["s1"])[0][64:])
+    assert told == Confirmation(world.agreement.digest, 1, 0, messages.read(asked[64:]).nonce, {})
 
 
 def test_a_directory_that_has_forgotten_another_run_is_refused_too(worlds, world, tmp_path, draws):

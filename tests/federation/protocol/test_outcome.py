@@ -11,13 +11,12 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+from dpadmm.core.model import DataLocation, ReleasedModel
 from dpadmm.data.tables import encode_table
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.reporting.federation import federation_model
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Custody
+from dpadmm.models.federated import federation_model
 
 
 def test_without_the_extra_there_is_a_clear_error(tmp_path):
@@ -57,7 +56,7 @@ def test_the_model_says_what_it_cost_every_silo(worlds, tmp_path, noise):
     assert "dpadmm report" not in unsaved  # there is no file to name
     assert "ledger verify" not in page  # there is no file that whoever reads it could verify
     assert "No ledger was kept" not in page
-    rehearsed = unescape(federation_model(outcome, worlds.SCHEMA, Custody.ONE_PLACE).report())
+    rehearsed = unescape(federation_model(outcome, worlds.SCHEMA, DataLocation.ONE_PLACE).report())
     assert "simulated in one place: all tables were on one machine" in rehearsed
     assert "kept its" not in rehearsed
     assert "dpadmm report" not in rehearsed  # it was not saved, so there is no file to name

@@ -12,9 +12,10 @@ from dpadmm.data.columns import ClassLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.networks import path
 from dpadmm.noise import SimulatedSampler
 from dpadmm.planner import Task, plan, planner
@@ -26,7 +27,6 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.regularisers import Box, ElasticNet
-from dpadmm.reporting.federation import federation_model
 from dpadmm.testing import run_plan
 
 SIZES = (60, 40, 50)
@@ -179,7 +179,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
         made, "planned", known.participants, known.coordinator, known.schema, noise=NoiseOrigin.TEST, seed=5
     )
     has_profile = made.profile is not None
-    assert terms.reach == made.reach > 0
+    assert terms.clip_radius == made.clip_radius > 0
     assert (terms.profile.share if terms.profile else 0.0) == pytest.approx(0.3 if has_profile else 0.0, rel=1e-9)
     world.approve(terms)
     coordinator = world.coordinator(terms)
@@ -195,7 +195,7 @@ def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):
     np.testing.assert_allclose(model.encoding.centre, here.encoding.centre, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(model.encoding.radius, here.encoding.radius, rtol=1e-9)
     assert (outcome.counts is not None) == (model.profile is not None) == (here.profile is not None) == has_profile
-    public = worlds.SCHEMA.encoding(terms.reach)
+    public = worlds.SCHEMA.encoding(terms.clip_radius)
     assert (model.encoding == public) == (not has_profile)
     if has_profile:
         for ours, theirs in zip(model.profile.columns, here.profile.columns, strict=True):

@@ -14,10 +14,10 @@ from dpadmm.codec import encode
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
+from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, open_envelope
 from dpadmm.federation.messages import Answer, Join, Joined, Refused, Step, Vector
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.refusal import FederationStopped, Refusal
 from dpadmm.federation.silo import MOST_AWAITED, Silo
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.ledger import Budget
@@ -129,9 +129,9 @@ def test_the_policy_is_enforced_even_against_approved_terms(world, worlds, rules
 def test_the_quietest_release_must_have_the_noise_that_the_policy_wants(world):
     loud = agreed_run(world.agreement).all_releases(0)[0]
     rules = replace(world.first.policy, least_noise=0.9 * loud.noise_ratio)
-    rules.check_releases([loud, loud.louder(10.0)])
+    rules.check_releases([loud, loud.scale_noise(10.0)])
     with pytest.raises(Refusal, match="times the sensitivity"):
-        rules.check_releases([loud.louder(10.0), loud.louder(0.5), loud])
+        rules.check_releases([loud.scale_noise(10.0), loud.scale_noise(0.5), loud])
 
 
 def test_bare_messages_need_trust(worlds, tmp_path):

@@ -5,19 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
 from dpadmm.federation.columns import encoding_of, released_profile
+from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Join, Joined, Refused, Step, Vector
 from dpadmm.federation.outcome import outcome_of
-from dpadmm.federation.refusal import FederationStopped, Refusal
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import counted_columns
+from dpadmm.federation.silo_directory import counted_columns
 from dpadmm.federation.silo_store import SiloStore
 from dpadmm.federation.terms import agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Budget
@@ -25,8 +27,6 @@ from dpadmm.privacy.protection import View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.federation import federation_model
-from dpadmm.reporting.model import ReleasedModel
 from dpadmm.testing import LocalEngine, Stopping
 
 NOTHING = np.zeros((0, 3))
@@ -107,8 +107,8 @@ def draws_of(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"reach": 0.0}, "needs a reach above 0"),
-        ({"reach": -0.5}, "reach"),
+        ({"clip_radius": 0.0}, "needs a clip_radius above 0"),
+        ({"clip_radius": -0.5}, "clip_radius"),
         ({"share": 1.0}, "share"),
         ({"share": -0.1}, "share"),
         ({"n_numeric": 0}, "needs the n_numeric"),
@@ -144,7 +144,7 @@ def test_methods_that_cannot_share_their_budget_with_round_zero(worlds, world, c
 def test_terms_with_and_without_round_zero_have_different_digests(worlds, world):
     plain, counted_terms = world.agreement, replace(world.agreement, **worlds.COUNTED)
     assert Agreement.from_json(counted_terms.as_json()) == counted_terms
-    assert len({plain.digest, counted_terms.digest, replace(plain, reach=0.6).digest}) == 3
+    assert len({plain.digest, counted_terms.digest, replace(plain, clip_radius=0.6).digest}) == 3
 
 
 @pytest.mark.parametrize(("kind", "share"), [({}, 0.2), (STAR, 0.01), (BARE, 0.5)])

@@ -12,21 +12,21 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
 from dpadmm.federation.columns import encoding_of, released_profile
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.terms import agreed_run
+from dpadmm.models.federated import federation_model
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.protection import Protection, Relation, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import Silos
-from dpadmm.reporting.federation import federation_model
 from dpadmm.testing import LocalEngine, Stopping
 
 SIZES = (67, 0, 53)  # true ones
@@ -35,8 +35,13 @@ NOMINAL = 45  # of each silo
 
 def make(worlds, place, sizes=SIZES, **terms):
     """Return a federation whose terms give every silo the same nominal number of records."""
-    sums = {"method": "noisy-gradients", "settings": {"step": 0.5}, "edges": (), "relation": Relation.ADD_OR_REMOVE}
-    rules = {"relation": Relation.ADD_OR_REMOVE, "view": View.PUBLIC}
+    sums = {
+        "method": "noisy-gradients",
+        "settings": {"step": 0.5},
+        "edges": (),
+        "relation": NeighbouringRelation.ADD_OR_REMOVE,
+    }
+    rules = {"relation": NeighbouringRelation.ADD_OR_REMOVE, "view": View.PUBLIC}
     return worlds.make(place, sizes=sizes, nominal=NOMINAL, policy=rules, **(sums | terms))
 
 
@@ -101,13 +106,13 @@ def test_no_silo_refuses_by_its_size_and_all_refuse_the_other_relation(worlds, t
         people = tuple(replace(each, records=records) for each in world.agreement.participants)
         world.approve(replace(world.agreement, run=f"of {records}", participants=people))
     with pytest.raises(Refusal, match="add-or-remove neighbours only"):
-        world.first.approve(worlds.changed(world.agreement, relation=Relation.REPLACE_ONE))
+        world.first.approve(worlds.changed(world.agreement, relation=NeighbouringRelation.REPLACE_ONE))
 
 
 def test_a_silo_for_replaced_records_refuses_terms_for_added_ones(worlds, tmp_path):
     world = worlds.make(tmp_path, "noisy-gradients", {"step": 0.5}, edges=(), policy={"view": View.PUBLIC})
     with pytest.raises(Refusal, match="replace-one neighbours only"):
-        world.first.approve(worlds.changed(world.agreement, relation=Relation.ADD_OR_REMOVE))
+        world.first.approve(worlds.changed(world.agreement, relation=NeighbouringRelation.ADD_OR_REMOVE))
 
 
 def test_other_methods_and_relations_are_refused(worlds, tmp_path):
@@ -118,26 +123,26 @@ def test_other_methods_and_relations_are_refused(worlds, tmp_path):
 
 def test_the_certificate_is_half_of_that_for_replaced_records(worlds, tmp_path):
     terms = make(worlds, tmp_path, approves=False).agreement
-    both = terms, worlds.changed(terms, relation=Relation.REPLACE_ONE)
+    both = terms, worlds.changed(terms, relation=NeighbouringRelation.REPLACE_ONE)
     added, replaced = (next(iter(agreed_run(each).plan)).certificate for each in both)
     assert added.bound == pytest.approx(replaced.bound / 2, rel=1e-6)
-    assert (added.protection.relation, added.protection.view) == (Relation.ADD_OR_REMOVE, View.PUBLIC)
+    assert (added.protection.relation, added.protection.view) == (NeighbouringRelation.ADD_OR_REMOVE, View.PUBLIC)
 
 
 def test_the_relation_of_terms_is_read_back(worlds, tmp_path):
     terms = make(worlds, tmp_path, approves=False).agreement
     write_federation(tmp_path / "f.toml", terms)
     assert read_federation(tmp_path / "f.toml") == Agreement.from_json(terms.as_json()) == terms
-    assert Policy.load(tmp_path / "s0" / "policy.toml").protection.relation is Relation.ADD_OR_REMOVE
+    assert Policy.load(tmp_path / "s0" / "policy.toml").protection.relation is NeighbouringRelation.ADD_OR_REMOVE
 
 
 def test_a_plan_writes_the_relation_into_the_terms(monkeypatch):
     scores = SimulatedScores(score=0.8, loss=0.4, norm=1.0, loss_best=0.3, loss_trivial=0.7)
     monkeypatch.setattr(planner, "run_simulation", lambda *_: scores)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
-    hidden = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
+    hidden = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE, view=View.PUBLIC)
     target = Target(1.0, 1e-5)
     made = plan(Task(sizes=(NOMINAL,) * 2, dimension=3, loss=Logistic(), target=target, protection=hidden))
     people = tuple(Participant(f"s{i}", NOMINAL, f"{i}" * 64) for i in range(2))
     terms = federation_terms(made, "planned", people, "a" * 64, "b" * 64)
-    assert agreed_run(terms).plan.account().protection.relation is Relation.ADD_OR_REMOVE
+    assert agreed_run(terms).plan.account().protection.relation is NeighbouringRelation.ADD_OR_REMOVE

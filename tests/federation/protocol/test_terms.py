@@ -119,6 +119,6 @@ def test_the_mark_of_a_plan_is_about_every_release(worlds, tmp_path):
     marks = {terms.mark}
     for place, row in terms.plan.releases.items():
         for agent, release in row.items():
-            changed = {**terms.plan.releases, place: {**row, agent: release.louder(0.5)}}
+            changed = {**terms.plan.releases, place: {**row, agent: release.scale_noise(0.5)}}
             marks.add(replace(terms, plan=NoisePlan(changed)).mark)
     assert len(marks) == 1 + len(list(terms.plan))

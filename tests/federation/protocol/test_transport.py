@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpadmm.federation import durable, messages
+from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.keys import SIGNATURE_BYTES
@@ -51,7 +51,7 @@ class Steps:
     def watched(self):
         """Watch everything that makes something durable: two kinds of transactions, and the ledger's small file."""
         with pytest.MonkeyPatch.context() as patch:
-            for owner, name in ((durable, "exclusive"), (store, "transaction")):
+            for owner, name in ((sqlite_file, "exclusive"), (store, "transaction")):
                 patch.setattr(owner, name, self._transaction(getattr(owner, name)))
             for owner, name in ((store, "write_anchor"),):
                 patch.setattr(owner, name, self._write(getattr(owner, name)))

@@ -23,10 +23,10 @@ from dpadmm.federation.coordinator_store import CoordinatorStore
 from dpadmm.federation.keys import SigningKey, fingerprint, open_envelope
 from dpadmm.federation.messages import Join, Joined, Step, Vector
 from dpadmm.federation.policy import Policy
+from dpadmm.federation.rollback_detection import Session
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles, counted_columns, schema_digest
+from dpadmm.federation.silo_directory import SiloDirectory, counted_columns, schema_digest
 from dpadmm.federation.terms import agreed_run
-from dpadmm.federation.vouching import Session
 from dpadmm.methods.base import federated
 from dpadmm.noise.masks import MaskKey, Words
 from dpadmm.privacy.ledger import open_for_reading
@@ -36,7 +36,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 
 SCHEMA = Schema((Numeric("a", -3, 3), Numeric("b", -3, 3), Numeric("c", -3, 3)), ThresholdLabel("y", 0), constant=None)
-COUNTED = {"reach": 0.6, "profile": counted_columns(SCHEMA, 0.2)}
+COUNTED = {"clip_radius": 0.6, "profile": counted_columns(SCHEMA, 0.2)}
 """Terms with a round 0."""
 
 TRUSTING = ("consensus", "consensus-gaussian", "fp-coordinator", "noisy-gradients")
@@ -102,7 +102,7 @@ class World:
         return InMemory(starts, agreement or self.agreement, fate)
 
     def processes(self, fate=at_once) -> InMemory:
-        """Return a transport to these silos as new processes, which want to be vouched for."""
+        """Return a transport to these silos as new processes, which want to be confirmed."""
         starts = {name: (lambda name=name: Silo(self.place / name)) for name in self.silos}
         return InMemory(starts, self.agreement, fate)
 
@@ -188,8 +188,8 @@ class Everything(set):
 
 
 def alone(directory: Path) -> Silo:
-    """Open a silo that answers without being vouched for by others."""
-    return Silo(directory, session=Session(assured=Everything()))
+    """Open a silo that answers without being confirmed by others."""
+    return Silo(directory, session=Session(confirmed=Everything()))
 
 
 def make(
@@ -218,7 +218,7 @@ def make(
             schema=str(place / "schema.json"),
             **nested(Protection(), rules | (policy or {})),
         )
-        SiloFiles(place / name).create(mine, *budget)
+        SiloDirectory(place / name).create(mine, *budget)
         silos[name] = alone(place / name)
         people.append(Participant(name, nominal or len(table), silos[name].public_key))
     key = SigningKey.create(place / "coordinator.key")
@@ -249,7 +249,7 @@ def copied(world: World, place: Path) -> World:
     shutil.copytree(world.place, place, dirs_exist_ok=True)
     silos = {}
     for name in world.silos:
-        policy = SiloFiles(place / name).policy
+        policy = SiloDirectory(place / name).policy
         policy.write_text(policy.read_text().replace(str(world.place), str(place)))
         silos[name] = alone(place / name)
     return World(place, world.agreement, SigningKey.load(place / "coordinator.key"), silos)

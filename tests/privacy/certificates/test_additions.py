@@ -13,14 +13,14 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.gradients import full_gradient, gradient_sum
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL, p_admm
 from dpadmm.privacy.curves import m_of
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.testing import plan_noise
 from dpadmm_research.audit import neighbours
 
-ADDED = Relation.ADD_OR_REMOVE
+ADDED = NeighbouringRelation.ADD_OR_REMOVE
 LOSSES = (Logistic(), Logistic(0.7), Huber(0.5), SmoothedHinge(0.5))
 
 

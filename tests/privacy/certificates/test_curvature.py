@@ -7,9 +7,9 @@ import pytest
 from tests.contracts.local_facts import local_function
 
 from dpadmm.privacy.certificates.sums import curvature_sum
-from dpadmm.privacy.protection import Relation, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Unit, View
 
-ADDED = Relation.ADD_OR_REMOVE
+ADDED = NeighbouringRelation.ADD_OR_REMOVE
 
 
 def local(n=10, weight=1.0, **more):
@@ -25,7 +25,7 @@ def rows_within(rng, number, d, norm):
     return norm * rows / np.linalg.norm(rows, axis=1, keepdims=True) * rng.random((number, 1)) ** (1 / d)
 
 
-@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("relation", list(NeighbouringRelation))
 @pytest.mark.parametrize("records", [1, 3])
 def test_no_neighbours_are_further_apart(relation, records):
     rng, n, norm = np.random.default_rng(1), 10, 1.5
@@ -39,7 +39,7 @@ def test_no_neighbours_are_further_apart(relation, records):
         if rng.random() < 0.5:  # all as long as they may be, in one direction, and in another
             mine, instead = (np.repeat(norm * np.eye(d)[[i % d]], records, axis=0) for i in (0, 1))
         moved = matrix(mine, rng.choice([0.25, 0.1], records))
-        if relation is Relation.REPLACE_ONE:
+        if relation is NeighbouringRelation.REPLACE_ONE:
             moved = moved - matrix(instead, rng.choice([0.25, 0.1], records))
         most = max(most, float(np.linalg.norm(moved) / n / bound))
     assert 0.999 <= most <= 1 + 1e-12

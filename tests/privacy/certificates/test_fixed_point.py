@@ -150,7 +150,7 @@ def test_mean_record_level_greedy_transcripts(gam, mu, lam, n, tol, rng, solve, 
 def test_mean_record_level_is_the_recursion_capped_by_the_user_level():
     facts = {"step": 2.0, "gradient_bound": 1.0, "n_users": 10, "strong_convexity": 0.1, "relaxation": 0.4}
     certs = of(fixed_point_mean_record, updates=6, n_records=50, smoothness=0.35, weight=1.5, **facts)
-    spectrum = prox_spectrum(step=3.0, strong_convexity=0.1, smoothness=0.35).relaxed(0.4)
+    spectrum = prox_spectrum(step=3.0, strong_convexity=0.1, smoothness=0.35).relax(0.4)
     drift = hidden_drift(spectrum, 2.0 * 1.5 * 2 / 50, 6)[1:]
     assert [c.bound for c in certs] == pytest.approx([a / 10 for a in drift], rel=1e-12)
     capped = of(fixed_point_mean_record, updates=60, n_records=1, smoothness=100.0, **facts)

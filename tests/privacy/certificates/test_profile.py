@@ -20,13 +20,13 @@ from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.accounting import worst_person
 from dpadmm.privacy.certificates.sums import CATEGORY_WEIGHT, bounded_sum, column_profile, profile_on_grid
 from dpadmm.privacy.curves import GaussianCurve
-from dpadmm.privacy.protection import Protection, Relation, Strength, Unit, View, secure_grid
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Strength, Unit, View, secure_grid
 from dpadmm.privacy.releases import GaussianRelease
 
 quick = settings(deadline=None, derandomize=True, max_examples=100)
 EDGES = (-1.0, 0.0, 0.5, 2.0)
 CATEGORIES = ("a", "b", "c")
-ADDED = Relation.ADD_OR_REMOVE
+ADDED = NeighbouringRelation.ADD_OR_REMOVE
 ROUNDING = 1 + 1e-12
 
 
@@ -319,7 +319,7 @@ class TestTerms:
         assert CATEGORY_WEIGHT == 0.5
 
     @pytest.mark.parametrize("unit", [Unit.RECORD, Unit.USER])
-    @pytest.mark.parametrize("relation", list(Relation))
+    @pytest.mark.parametrize("relation", list(NeighbouringRelation))
     def test_what_the_certificate_says_of_itself(self, unit, relation):
         who = Protection(unit=unit, relation=relation, records_per_person=3, silos_per_person=2)
         said = column_profile(n_numeric=1, n_categorical=1, n_records=9, protection=who)

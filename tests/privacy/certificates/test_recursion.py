@@ -90,7 +90,7 @@ def test_limit_without_strong_convexity(gamma_l):
 
 
 def test_relaxed_spectrum():
-    half, quarter = SpectralInterval(0.2, 0.6).relaxed(0.5), SpectralInterval(0.2, 0.6).relaxed(0.25)
+    half, quarter = SpectralInterval(0.2, 0.6).relax(0.5), SpectralInterval(0.2, 0.6).relax(0.25)
     assert (half.low, half.high) == pytest.approx((0.2, 0.6))
     assert (quarter.low, quarter.high) == pytest.approx((0.6, 0.8))
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from dpadmm.errors import InputError
 from dpadmm.privacy.certificates.sums import Shares, score_differences, scores_on_grid
-from dpadmm.privacy.protection import Protection, Relation, Unit, View
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.silos import PersonWeights, Silos
 from dpadmm.queries.candidate_scores import STEP, score_sums, shortened
 
 quick = settings(deadline=None, derandomize=True, max_examples=120)
-ADDED = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
+ADDED = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE, view=View.PUBLIC)
 
 
 class Candidate:
@@ -25,9 +25,9 @@ class Candidate:
         self.task = type("Task", (), {"loss": loss})
 
 
-def sums(loss, rows, labels, models, reach=0.5, people=None, nominal=None):
+def sums(loss, rows, labels, models, score_bound=0.5, people=None, nominal=None):
     silos = Silos.from_parts([rows], [labels], 1.0, people=people, nominal=nominal)
-    return score_sums([loss] * len(models), [silos], models, reach)[0]
+    return score_sums([loss] * len(models), [silos], models, score_bound)[0]
 
 
 def unit_rows(rng, n, d):
@@ -51,8 +51,10 @@ def test_no_record_moves_the_sums_further(seed, number, kind, is_wild):
     label[-1] = labels[0]
     here, moved = sums(loss, rows, labels, models), sums(loss, there, label, models)
     fewer = sums(loss, rows[:-1], labels[:-1], models, nominal=[7])
-    assert np.linalg.norm(here - moved) <= score_differences(reach=0.5, n_records=7, protection=Protection()).bound
-    assert np.linalg.norm(here - fewer) <= score_differences(reach=0.5, n_records=7, protection=ADDED).bound
+    assert (
+        np.linalg.norm(here - moved) <= score_differences(score_bound=0.5, n_records=7, protection=Protection()).bound
+    )
+    assert np.linalg.norm(here - fewer) <= score_differences(score_bound=0.5, n_records=7, protection=ADDED).bound
     assert np.array_equal(here / STEP, np.rint(here / STEP))
 
 
@@ -60,7 +62,7 @@ def test_the_bound_is_reached():
     """A record on which one of two models fails badly, against its opposite."""
     models = [np.array([[9.0]]), np.array([[-9.0]])]
     ends = [sums(Logistic(), np.ones((1, 1)), np.array([sign]), models) for sign in (1.0, -1.0)]
-    bound = score_differences(reach=0.5, n_records=1, protection=Protection()).bound
+    bound = score_differences(score_bound=0.5, n_records=1, protection=Protection()).bound
     assert bound * (1 - 1e-5) < np.linalg.norm(ends[0] - ends[1]) <= bound == 1.0
 
 
@@ -75,7 +77,7 @@ def test_all_rows_of_a_person_count_as_one_record_does(seed, rows_each):
     other, label = rows.copy(), labels.copy()
     other[rows_each:], label[rows_each:] = unit_rows(rng, rows_each, 3), rng.choice([-1.0, 1.0], rows_each)
     here, there = (sums(Logistic(), *each, models, people=people) for each in ((rows, labels), (other, label)))
-    bound = score_differences(reach=0.5, n_records=2, protection=Protection(unit=Unit.PERSON)).bound
+    bound = score_differences(score_bound=0.5, n_records=2, protection=Protection(unit=Unit.PERSON)).bound
     assert np.linalg.norm(here - there) <= bound == 1.0
 
 
@@ -94,26 +96,26 @@ def test_shortening_keeps_directions_and_lengths_within_reach():
         (Protection(records_per_person=4), 3, False, 3.0),
         (Protection(records_per_person=4, silos_per_person=2), 100, True, 8.0),
         (Protection(records_per_person=4, silos_per_person=2), 100, False, 4.0),
-        (Protection(records_per_person=4, relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC), 3, True, 2.0),
+        (Protection(records_per_person=4, relation=NeighbouringRelation.ADD_OR_REMOVE, view=View.PUBLIC), 3, True, 2.0),
         (Protection(unit=Unit.PERSON, silos_per_person=3), 100, True, 3.0),
     ],
 )
 def test_persons_with_several_records_and_silos(protection, n, is_shared, bound):
-    found = score_differences(reach=0.5, n_records=n, protection=protection, is_noise_shared=is_shared)
+    found = score_differences(score_bound=0.5, n_records=n, protection=protection, is_noise_shared=is_shared)
     assert found.bound == bound
     assert found.protection.view is (View.PUBLIC if is_shared else View.EAVESDROPPER)
 
 
 def test_users_are_refused():
     with pytest.raises(InputError, match="C15 is not proved"):
-        score_differences(reach=0.5, n_records=9, protection=Protection(unit=Unit.USER))
+        score_differences(score_bound=0.5, n_records=9, protection=Protection(unit=Unit.USER))
 
 
 def test_rounding_to_a_grid_is_counted():
     twice = Protection(silos_per_person=2, view=View.PUBLIC)
-    shared = score_differences(reach=0.5, n_records=9, protection=twice, is_noise_shared=True)
+    shared = score_differences(score_bound=0.5, n_records=9, protection=twice, is_noise_shared=True)
     assert scores_on_grid(shared, grid=0.25, scores=4).bound == 2.0 + 2 * 0.25 * 2
     masked = scores_on_grid(shared, grid=0.25, scores=4, shares=Shares(5, 1))
     assert (masked.bound, masked.protection.view, masked.theorem) == (3.0, View.AGGREGATE, "C15 + C12")
-    alone = score_differences(reach=0.5, n_records=9, protection=Protection(silos_per_person=2))
+    alone = score_differences(score_bound=0.5, n_records=9, protection=Protection(silos_per_person=2))
     assert scores_on_grid(alone, grid=0.25, scores=4).bound == 1.0 + 0.25 * 2

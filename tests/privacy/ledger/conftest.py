@@ -122,5 +122,5 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def ledger(path: Path, tools: Tools):
     """A fresh ledger under the small accountant."""
-    with Ledger.create(path, tools.data, tools.budget, compose=tools.compose) as fresh:
+    with Ledger.create(path, tools.data, tools.budget) as fresh:
         yield fresh

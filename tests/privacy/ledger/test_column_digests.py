@@ -27,7 +27,7 @@ def as_first_written(content: bytes) -> bytes:
 
 
 def number_content(values: list[float]) -> bytes:
-    """Return what earlier versions hashed of numbers: rows, places of what is not zero, and its digits."""
+    """Return what a ledger hashes of numbers: rows, places of what is not zero, and its digits."""
     kept = [(place, value) for place, value in enumerate(values) if value != 0]
     places = b"".join(place.to_bytes(8, "little") for place, _ in kept)
     digits = "|".join("%.17g" % x if x == x and round(x) == x else "%.15g" % x for _, x in kept)  # noqa: UP031

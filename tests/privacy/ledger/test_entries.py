@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpadmm.codec import canonical, decode
 from dpadmm.errors import InputError
 from dpadmm.privacy.ledger.entries import encode_release
-from dpadmm.privacy.protection import Certificate, Norm, Protection, Relation, Strength, Unit, View
+from dpadmm.privacy.protection import Certificate, NeighbouringRelation, Norm, Protection, Strength, Unit, View
 from dpadmm.privacy.releases import (
     KINDS,
     BareRelease,
@@ -36,7 +36,7 @@ TEXT = st.text(min_size=1, max_size=8)
 protections = st.builds(
     Protection,
     unit=st.sampled_from([Unit.RECORD, Unit.USER, Unit.FUNCTION]),
-    relation=st.sampled_from(Relation),
+    relation=st.sampled_from(NeighbouringRelation),
     view=st.sampled_from([view for view in View if view is not View.AGGREGATE]),
     records_per_person=COUNT,
     silos_per_person=COUNT,
@@ -105,42 +105,15 @@ def test_equal_records_give_equal_text(tools):
     assert canonical(encode_release(zero)) == canonical(encode_release(minus))
 
 
-@pytest.mark.parametrize("noise_std", [math.nan, math.inf, "1", "loud", None, True])
-def test_numbers_that_are_none_are_refused(tools, noise_std):
-    with pytest.raises(InputError, match="noise_std"):
-        encode_release(replace(tools.gaussian(), noise_std=noise_std))
-
-
-@pytest.mark.parametrize("round_", [0.5, 2**63, "x"])
-def test_whole_numbers_must_be_whole_and_fit(tools, round_):
-    with pytest.raises(InputError, match="round"):
-        encode_release(tools.gaussian(round_))
-
-
-def test_foreign_objects_are_refused():
-    with pytest.raises(InputError, match="BareRelease"):
-        encode_release("a release")
-
-
-def test_a_field_added_later_reads_back_with_its_default(tools):
-    written = encode_release(tools.gaussian())
-    del written["certificate"]["protection"]["silos_per_person"], written["count"]
-    assert decode(Release, written) == tools.gaussian()
-
-
 @pytest.mark.parametrize(
-    "spoil",
+    ("change", "name"),
     [
-        lambda w: w.update(kind="QuantumRelease"),
-        lambda w: w.update(extra=1),
-        lambda w: w.pop("noise_std"),
-        lambda w: w["certificate"]["protection"].update(unit="planet"),
-        lambda w: w["certificate"].update(bound=-1.0),
-        lambda w: w.update(noise_std="loud"),
+        *(({"noise_std": value}, "noise_std") for value in (math.nan, math.inf, "1", None, True)),
+        *(({"round": value}, "round") for value in (0.5, 2**63, "x")),
     ],
 )
-def test_what_cannot_be_read_is_a_ledger_error(tools, spoil):
-    written = encode_release(tools.gaussian())
-    spoil(written)
+def test_what_the_log_could_not_hold_is_refused(tools, change, name):
+    with pytest.raises(InputError, match=name):
+        encode_release(replace(tools.gaussian(), **change))
     with pytest.raises(InputError):
-        decode(Release, written)
+        encode_release("a release")

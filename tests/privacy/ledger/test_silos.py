@@ -13,16 +13,16 @@ from scipy import sparse
 
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns, store
-from dpadmm.privacy.ledger.fingerprints import KnownData, KnownSilo
+from dpadmm.privacy.ledger.fingerprints import DatasetFingerprint, SiloFingerprint
 from dpadmm.privacy.ledger.store import new_key, read_key
-from dpadmm.privacy.protection import Protection, Relation, Unit
+from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=50)
 KEY = bytes(range(32))
 
 
 def marks(**columns):
-    return KnownSilo.of(SiloColumns("s", columns), KEY).columns
+    return SiloFingerprint.of(SiloColumns("s", columns), KEY).columns
 
 
 @QUICK
@@ -136,7 +136,7 @@ def silo(name, *values):
 
 def test_silos_are_recognised_by_what_they_hold():
     data = [silo("a", 1, 2), silo("b", 3), silo("c", 4, 5)]
-    known = KnownData.of(data, KEY, are_names_public=True)
+    known = DatasetFingerprint.of(data, KEY, are_names_public=True)
     assert known.match([data[2], data[0], data[1]], KEY).names == ("c", "a", "b")
     renamed = [silo("x", 3), silo("y", 4, 5), silo("z", 1, 2)]
     assert known.match(renamed, KEY).names == ("b", "c", "a")
@@ -159,14 +159,14 @@ def test_silos_are_recognised_by_what_they_hold():
     ids=["one left out", "a value", "order of rows", "one twice", "split elsewhere", "new column", "same name", "none"],
 )
 def test_anything_else_is_refused(other):
-    known = KnownData.of([silo("a", 1, 2), silo("b", 3), silo("c", 4, 5)], KEY, are_names_public=True)
+    known = DatasetFingerprint.of([silo("a", 1, 2), silo("b", 3), silo("c", 4, 5)], KEY, are_names_public=True)
     with pytest.raises((LedgerError, InputError)):
         known.match(other, KEY)
 
 
 def test_silos_that_hold_the_same_are_told_apart_by_their_names():
     twins = [silo("a", 1, 2), silo("b", 1, 2)]
-    known = KnownData.of(twins, KEY, are_names_public=False)
+    known = DatasetFingerprint.of(twins, KEY, are_names_public=False)
     assert known.match(twins[::-1], KEY).names == ("user 2", "user 1")
     with pytest.raises(LedgerError, match="exactly the values"):
         known.match([silo("a", 1, 2), silo("c", 1, 2)], KEY)
@@ -175,7 +175,7 @@ def test_silos_that_hold_the_same_are_told_apart_by_their_names():
 def test_small_silos_whose_columns_look_alike_are_still_the_same_data_or_not():
     """One-row silos: (1, 0) with label 1 and (0, 1) with label 0 have the same set of values, in other columns."""
     users = [SiloColumns(f"u{i}", {"a": [i % 2], "b": [1 - i % 2], "y": [i % 2]}) for i in range(4)]
-    known = KnownData.of(users, KEY, are_names_public=False)
+    known = DatasetFingerprint.of(users, KEY, are_names_public=False)
     assert known.match(users[::-1], KEY).names == ("user 4", "user 3", "user 2", "user 1")
     flipped = SiloColumns("u0", {"a": [1], "b": [0], "y": [1]})
     with pytest.raises(LedgerError, match="other data"):
@@ -190,13 +190,13 @@ def test_small_silos_whose_columns_look_alike_are_still_the_same_data_or_not():
 def test_one_column_that_is_known_does_not_vouch_for_the_others():
     """Each silo's values and the labels of all silos are recorded, but one silo has two columns the other way round."""
     users = [SiloColumns("u0", {"a": [1], "b": [2], "y": [7]}), SiloColumns("u1", {"a": [2], "b": [1], "y": [7]})]
-    known = KnownData.of(users, KEY)
+    known = DatasetFingerprint.of(users, KEY)
     with pytest.raises(LedgerError, match="not in this combination"):
         known.match([SiloColumns("u0", users[1].columns), users[1]], KEY)
 
 
 def test_tables_that_share_half_their_columns_look_alike():
-    known = KnownData.of([silo("a", 1, 2)], KEY, are_names_public=True)
+    known = DatasetFingerprint.of([silo("a", 1, 2)], KEY, are_names_public=True)
     assert known.is_like(SiloColumns("t", {"x": [1, 2], "new": [7, 8]}), KEY)
     assert not known.is_like(SiloColumns("t", {"x": [1, 2], "new": [7, 8], "z": [0, 9]}), KEY)
 
@@ -216,7 +216,7 @@ def test_the_same_data_have_other_marks_in_every_ledger(tmp_path, tools):
     for name in "ab":
         Ledger.create(tmp_path / name, tools.data, tools.budget).close()
         key = read_key(tmp_path / f"{name}.key")
-        known = KnownSilo.of(tools.data[0], key)
+        known = SiloFingerprint.of(tools.data[0], key)
         seen |= known.columns
         labels.add(known.label)  # a user's name is a person's: without the key, nobody can try out names
         content = (tmp_path / name).read_bytes()
@@ -262,7 +262,7 @@ def test_changed_data_and_wrong_key_are_told_apart(tmp_path, tools):
 class TestSecretSizes:
     """Ledgers for records that are added or removed."""
 
-    HIDDEN = Protection(relation=Relation.ADD_OR_REMOVE)
+    HIDDEN = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE)
 
     def silos(self, rows):
         return [SiloColumns("a", {"x": [1.0, 2.0][:rows], "y": [1.0, 2.0][:rows], "z": ["u", "v"][:rows]})]
@@ -295,8 +295,11 @@ class TestSecretSizes:
         data = [SiloColumns(name, {"x": values}) for name, values in (("a", [1.0, 2.0, 5.0]), ("b", [3.0]))]
         with Ledger.create(tmp_path / "l", data, Budget(epsilon=1.0, delta=1e-5), protection=self.HIDDEN) as ledger:
             confirmed = ledger.confirm(data)
-            assert confirmed.for_run((50, 50), Relation.ADD_OR_REMOVE).names == ("a", "b")
-            for sizes, relation in (((9,), Relation.ADD_OR_REMOVE), ((3, 1), Relation.REPLACE_ONE)):
+            assert confirmed.for_run((50, 50), NeighbouringRelation.ADD_OR_REMOVE).names == ("a", "b")
+            for sizes, relation in (
+                ((9,), NeighbouringRelation.ADD_OR_REMOVE),
+                ((3, 1), NeighbouringRelation.REPLACE_ONE),
+            ):
                 with pytest.raises(InputError, match="The ledger") as refused:
                     confirmed.for_run(sizes, relation)
                 assert "rows" not in str(refused.value)

@@ -37,7 +37,7 @@ def test_whether_the_figure_holds_for_noise_chosen_on_the_way(ledger, tools):
 
 def test_text_names_all_that_a_figure_must(path, tools):
     silos = tools.silos[:2]
-    with Ledger.create(path, silos, tools.budget, compose=tools.compose) as ledger:
+    with Ledger.create(path, silos, tools.budget) as ledger:
         tools.reserve(ledger, *(tools.gaussian(0, agent=agent) for agent in (-1, 0, 1)), data=silos)
         text, head = str(ledger.statement()), ledger.head
     expected = tools.compose([tools.gaussian(count=2)]).epsilon(1e-5)

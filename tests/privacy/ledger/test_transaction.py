@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -44,21 +43,12 @@ def test_both_are_there_and_the_log_is_read_as_before(with_answers, path, tools,
     assert with_answers.verify() == with_answers.head
     with_answers.export_json(tmp_path / "export.json")
     assert len(json.loads((tmp_path / "export.json").read_text())["entries"]) == with_answers.statement().entries
-    with Ledger.open(path, compose=tools.compose) as again, open_for_reading(path) as read:
+    with Ledger.open(path) as again, open_for_reading(path) as read:
         assert again.head == read.head == with_answers.head
         assert there(again) == there(read) == ([1], [1])
         answer(again, tools, 2)
     assert there(with_answers) == ([1, 2], [1, 2])
     assert with_answers.statement().releases == 2
-
-
-def test_an_older_copy_is_still_found(with_answers, path, tools, tmp_path):
-    shutil.copy(path, tmp_path / "copy")
-    answer(with_answers, tools, 1)
-    with_answers.close()
-    shutil.copy(tmp_path / "copy", path)
-    with pytest.raises(LedgerError, match="older copy"):
-        Ledger.open(path)
 
 
 def test_the_same_is_paid_once_and_something_else_under_its_name_is_refused(with_answers, tools):
@@ -196,7 +186,7 @@ def test_a_kill_leaves_both_or_neither(with_answers, path: Path, tools, monkeypa
 
         if moment == "committed":
             monkeypatch.setattr(store, "write_anchor", die)
-        confirmed = Ledger.open(path, compose=tools.compose).confirm(tools.data)
+        confirmed = Ledger.open(path).confirm(tools.data)
         with confirmed.transaction() as work:
             work.execute(STORE, (2, os.urandom(50_000)))  # more than a page, some of it may be written
             if moment != "stored":
@@ -205,7 +195,7 @@ def test_a_kill_leaves_both_or_neither(with_answers, path: Path, tools, monkeypa
                 die()
         die()
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    with Ledger.open(path, compose=tools.compose) as ledger:
+    with Ledger.open(path) as ledger:
         assert there(ledger) == (([1, 2], [1, 2]) if is_done else ([1], [1]))
         with ledger.confirm(tools.data).transaction() as work:
             assert work.reserve([tools.gaussian(2)], **LABELS).fresh == (not is_done,)

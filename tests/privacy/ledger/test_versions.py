@@ -1,8 +1,6 @@
 """Data that change: one ledger, one budget, whatever versions there are; nothing of an earlier one goes on."""
 
 import json
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +11,7 @@ from hypothesis import strategies as st
 from dpadmm.errors import BudgetError, LedgerError, ResumeError
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, ProfiledColumns, SiloColumns, entries, open_for_reading, store
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit
 from dpadmm.privacy.releases import GaussianRelease, Origin
 
 GROWN = (SiloColumns("clinic", {"x": np.arange(8.0).reshape(4, 2), "y": np.array([1, -1, 1, 1])}),)
@@ -84,11 +82,11 @@ def test_a_run_that_was_begun_with_an_earlier_version_cannot_go_on(ledger, tools
     rounds = [tools.gaussian(k) for k in range(3)]
     tools.reserve(ledger, *rounds[:recorded])
     ledger.add_version(GROWN)
-    with pytest.raises(ResumeError, match="started, as entry 2, with an earlier version"):
+    with pytest.raises(ResumeError, match="started, as entry 2, with an older version"):
         tools.reserve(ledger, rounds[0], data=GROWN)
-    with pytest.raises(ResumeError, match="earlier version"):
+    with pytest.raises(ResumeError, match="older version"):
         tools.reserve(ledger, rounds[2], data=GROWN)
-    with pytest.raises(ResumeError, match="earlier version"):
+    with pytest.raises(ResumeError, match="older version"):
         ledger.confirm(GROWN).check_room(rounds, run="run", algorithm="p-admm", origin=Origin.SECURE)
     assert (ledger.statement().releases, ledger.statement().refusals) == (recorded, 1)  # the same twice is one entry
 
@@ -100,7 +98,7 @@ def test_going_back_to_an_earlier_table_brings_nothing_back(ledger, tools):
     ledger.add_version(tools.data)
     spent = ledger.statement().spent_epsilon
     assert ledger.statement().version == 3
-    with pytest.raises(ResumeError, match="earlier version"):
+    with pytest.raises(ResumeError, match="older version"):
         tools.reserve(ledger, tools.gaussian())
     with pytest.raises(LedgerError, match="version 2, not the newest version"):
         ledger.confirm(GROWN)
@@ -110,7 +108,7 @@ def test_going_back_to_an_earlier_table_brings_nothing_back(ledger, tools):
 
 def test_data_that_were_confirmed_before_the_change_reserve_nothing_after_it(ledger, tools, path):
     mine = ledger.confirm(tools.data)
-    with Ledger.open(path, compose=tools.compose) as other:
+    with Ledger.open(path) as other:
         other.add_version(GROWN)
     labels = {"run": "run", "algorithm": "p-admm", "origin": Origin.SECURE}
     with pytest.raises(ResumeError, match="confirmed as version 1, but the ledger has used version 2 since"):
@@ -140,17 +138,6 @@ def test_a_ledger_that_tells_silos_apart_keeps_its_data(path, tools):
         ledger.confirm(tools.silos)
 
 
-def test_one_silo_is_not_split_by_a_new_version(ledger, tools):
-    with pytest.raises(LedgerError, match="this one has 1 silo"):
-        ledger.add_version(tools.silos[:2])
-
-
-def test_a_version_needs_the_ledgers_own_key(ledger, tools, path):
-    store.key_path(path).write_text("00" * 32 + "\n")
-    with pytest.raises(LedgerError, match="key of another ledger"):
-        ledger.add_version(GROWN)
-
-
 def test_the_log_does_not_tell_which_columns_have_changed(ledger, tools, path):
     """One column of three has another value; the marks have nothing in common, nor has a table that comes back."""
     ledger.add_version(CORRECTED)
@@ -162,7 +149,7 @@ def test_the_log_does_not_tell_which_columns_have_changed(ledger, tools, path):
 
 def test_a_secret_size_stays_secret(path, tools):
     """Where records may come and go, a version without rows has as many marks as any other."""
-    protection = Protection(relation=Relation.ADD_OR_REMOVE)
+    protection = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE)
     empty = [SiloColumns("clinic", {"x": np.zeros((0, 2)), "y": np.zeros(0)})]
     with Ledger.create(path, tools.data, tools.budget, protection=protection) as ledger:
         ledger.add_version(empty)
@@ -212,18 +199,6 @@ def test_a_package_that_does_not_know_versions_refuses_the_ledger(ledger, path, 
             way(path)
 
 
-@pytest.mark.parametrize("change", ["'\"version\":2', '\"version\":1'", "'\"columns\":', '\"column\":'"])
-def test_an_edited_version_is_noticed(ledger, path, change):
-    ledger.add_version(GROWN)
-    ledger.close()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TRIGGER entries_no_update")
-        connection.execute(f"UPDATE entries SET body = replace(body, {change}) WHERE seq = 2")
-        connection.commit()
-    with pytest.raises(LedgerError, match="does not continue the chain"):
-        Ledger.open(path)
-
-
 def test_versions_come_one_after_the_other(ledger, path):
     """An entry with another number was written by somebody else's code: it is not understood."""
     with ledger._writing() as writer:
@@ -268,7 +243,7 @@ def test_counts_that_an_earlier_version_paid_for_are_not_kept_as_the_new_ones(pa
         before = counted(ledger, tools.data, "one")
         ledger.add_version(CORRECTED)
         for confirmed in (before, ledger.confirm(CORRECTED)):
-            with pytest.raises(ResumeError, match=r"earlier version|confirmed as version 1"):
+            with pytest.raises(ResumeError, match=r"older version|confirmed as version 1"):
                 confirmed.keep_profile(SUBJECT, "one", (1.0, 2.0), NOISE)
         assert not ledger.profiles()
 
@@ -284,7 +259,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["release", "version", "again", "open
 def test_spending_never_falls_and_never_passes_the_budget(tools, tmp_path_factory, steps):
     """Versions back and forth, releases on each table, run names used again: an independent sum of squares agrees."""
     path = tmp_path_factory.mktemp("versions") / "ledger"
-    ledger = Ledger.create(path, TABLES[0], tools.budget, compose=tools.compose)
+    ledger = Ledger.create(path, TABLES[0], tools.budget)
     ratio, newest, begun, spent = 0.05, 0, dict[str, int](), 0.0
     version, releases = 1, 0
     for number, (what, which) in enumerate(steps):
@@ -294,7 +269,7 @@ def test_spending_never_falls_and_never_passes_the_budget(tools, tmp_path_factor
             newest = which
         elif what == "open":
             ledger.close()
-            ledger = Ledger.open(path, compose=tools.compose)
+            ledger = Ledger.open(path)
         else:
             run = f"run {number if what == 'release' else which}"
             allowed = which == newest and begun.get(run, version) == version

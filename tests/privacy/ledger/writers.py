@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from dpadmm.errors import BudgetError, LedgerError
-from dpadmm.privacy.accounting import compose
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.ledger.store import read_entries
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
@@ -34,7 +33,7 @@ CERTIFICATE = Certificate(
 
 def release_all(path: Path, writer: int, sent: int) -> None:
     """Reserve and send one message after the other until the budget refuses."""
-    with Ledger.open(path, compose=compose) as ledger:
+    with Ledger.open(path) as ledger:
         for round_ in range(10_000):
             release = GaussianRelease(certificate=CERTIFICATE, noise_std=1.0, agent=writer, round=round_)
             try:
@@ -86,7 +85,7 @@ def finish(child: int, reading: int, begun: bytes = b"") -> tuple[set[tuple[int,
 
 def recorded(path: Path) -> set[tuple[int, int]]:
     """Return the messages in the log; opening checks all of it."""
-    with Ledger.open(path, compose=compose) as ledger:
+    with Ledger.open(path) as ledger:
         contents = [entry.content() for entry in read_entries(ledger._connection)]
     return {(c["release"]["agent"], c["release"]["round"]) for c in contents if c["event"] == "release"}
 
@@ -99,7 +98,7 @@ def kills(place: Path, number: int, seed: int) -> dict[str, Any]:
     while outcome["killed"] < number:
         if is_used_up:
             path, sent = place / f"ledger-{outcome['ledgers']}", set()
-            Ledger.create(path, DATA, BUDGET, compose=compose).close()
+            Ledger.create(path, DATA, BUDGET).close()
             outcome["ledgers"] += 1
         writer = outcome["killed"]
         child, reading = start(lambda pipe, path=path, writer=writer: release_all(path, writer, pipe))
@@ -118,12 +117,12 @@ def kills(place: Path, number: int, seed: int) -> dict[str, Any]:
 def race(place: Path, number: int, seed: int) -> dict[str, Any]:
     """Let `number` writers spend one budget at the same time."""
     path = place / "race"
-    Ledger.create(path, DATA, BUDGET, compose=compose).close()
+    Ledger.create(path, DATA, BUDGET).close()
     writers = [start(lambda pipe, writer=writer: release_all(path, writer, pipe)) for writer in range(number)]
     ends = [finish(child, reading) for child, reading in writers]
     sent = [message for messages, _ in ends for message in messages]
     log = recorded(path)
-    with Ledger.open(path, compose=compose) as ledger:
+    with Ledger.open(path) as ledger:
         spent = ledger.statement().spent_epsilon
     return {
         "failed": sum(status != 0 for _, status in ends),
@@ -141,7 +140,7 @@ def creations(place: Path, number: int, seed: int) -> dict[str, Any]:
     outcome = {"there": 0, "not there": 0, "refused": 0}
     for k in range(number):
         path = place / f"new-{k}"
-        child, reading = start(lambda pipe, path=path: Ledger.create(path, DATA, BUDGET, compose=compose).close())
+        child, reading = start(lambda pipe, path=path: Ledger.create(path, DATA, BUDGET).close())
         time.sleep(chance.uniform(0.0, 0.1))
         os.kill(child, signal.SIGKILL)
         finish(child, reading)
@@ -151,7 +150,7 @@ def creations(place: Path, number: int, seed: int) -> dict[str, Any]:
             continue
         outcome["not there"] += 1
         try:
-            Ledger.create(path, DATA, BUDGET, compose=compose).close()
+            Ledger.create(path, DATA, BUDGET).close()
         except LedgerError:
             outcome["refused"] += 1
     return outcome

@@ -11,11 +11,11 @@ from flwr.app import ConfigRecord, Context, Error, Message
 from flwr.clientapp import ClientApp
 
 from dpadmm.errors import InputError
-from dpadmm.federation.locks import sole
-from dpadmm.federation.refusal import reason_of
+from dpadmm.federation.errors import reason_of
+from dpadmm.federation.process_lock import sole
+from dpadmm.federation.rollback_detection import Session
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles
-from dpadmm.federation.vouching import Session
+from dpadmm.federation.silo_directory import SiloDirectory
 from dpadmm_flower.transport import ASKED, content, envelope
 
 FAILED = Error(0, "This silo cannot answer now; the reason is in the log of its SuperNode.")
@@ -41,7 +41,7 @@ def _answer(message: Message, context: Context) -> bytes:
         raise InputError("This SuperNode names no silo: start it with --node-config \"silo='DIR'\".")
     if asked is None:
         raise InputError(f"A {ASKED} message has no envelope: is it from another app?")
-    files = SiloFiles(Path(place))
+    files = SiloDirectory(Path(place))
     files.check()
     with sole(files.lock, "This silo"):
         session = _session(context)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
+from dpadmm.federation.errors import MessageError
 from dpadmm.federation.keys import open_envelope
-from dpadmm.federation.refusal import MessageError
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid

@@ -194,7 +194,9 @@ class Case(NamedTuple):
         """Return the curve of the same releases with so many times the noise."""
         if self.plan is None:
             raise InputError("A lower bound within a family of noise needs the noise plan.")
-        louder = {at: {who: one.louder(factor) for who, one in row.items()} for at, row in self.plan.releases.items()}
+        louder = {
+            at: {who: one.scale_noise(factor) for who, one in row.items()} for at, row in self.plan.releases.items()
+        }
         return NoisePlan(louder).account().curve
 
 

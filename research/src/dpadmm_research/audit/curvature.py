@@ -14,7 +14,7 @@ from dpadmm.core.spec import ReleaseFacts
 from dpadmm.methods.base import Setting
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Target
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, View
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
@@ -72,7 +72,7 @@ class CurvatureSubject(Subject):
 
 def curvature_subjects() -> tuple[CurvatureSubject, ...]:
     """Return the curvature's subjects, the headline pair first."""
-    added = Protection(relation=Relation.ADD_OR_REMOVE)
+    added = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE)
     spread = Protection(records_per_person=2, silos_per_person=2, view=View.PUBLIC)
     return (
         _subject("one record, its row at a right angle to the one that replaces it", ONE_RECORD, 1),

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from dpadmm.reporting.figures import BLUE, GREY, ORANGE, blank
+from dpadmm.report.figures import BLUE, GREY, ORANGE, blank
 from dpadmm_research.audit.audit import AuditResult
 from dpadmm_research.audit.tradeoff import certified_tradeoff
 

@@ -34,7 +34,7 @@ from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.methods.r_admm import RADMM
 from dpadmm.methods.recycled import RecycledPADMM
 from dpadmm.noise.mechanisms import Family
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit, View
 from dpadmm.problems.losses import SmoothedHinge
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.regularisers import ElasticNet
@@ -247,7 +247,7 @@ def _(cls: type[NoisyGradients], seed: int) -> tuple[WorstCase, ...]:
     """A Huber regression, margin losses, all of a user's records, a record that is there or not, and a person."""
     method = cls(step=0.1)
     user = neighbours.saturated(3, records=2, changed=2)
-    added = Protection(relation=Relation.ADD_OR_REMOVE, view=View.PUBLIC)
+    added = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE, view=View.PUBLIC)
     return (
         WorstCase(neighbours.PULLED, method, neighbours.saturated(2, records=2, at=1), 5),
         WorstCase(neighbours.NEARLY_OPPOSITE, method, neighbours.dragged(records=2, step=0.1), 3),

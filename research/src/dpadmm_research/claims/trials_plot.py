@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from dpadmm.reporting.figures import BLACK, BLUE, GREY, ORANGE, blank
+from dpadmm.report.figures import BLACK, BLUE, GREY, ORANGE, blank
 from dpadmm_research.claims.trials import ClaimedQuantity, ClaimTrial, TrialVerdict
 
 

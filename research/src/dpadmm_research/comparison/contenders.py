@@ -16,7 +16,7 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.r_admm import RADMM
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Constant, Geometric, Schedule
-from dpadmm.noise.plan import at_levels, calibrated
+from dpadmm.noise.plan import at_levels, calibrate
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
@@ -93,7 +93,7 @@ def trial(contender: Contender, arena: Arena, reading: Reading, epsilon: float) 
         last = max(row.rounds[-1] for row in mechanisms[0].rows)
         plan = at_levels(mechanisms, [contender.claimed_levels(arena, epsilon)[:, :last]])
     else:
-        plan = calibrated(mechanisms, contender.target(arena, epsilon), contender.schedule)
+        plan = calibrate(mechanisms, contender.target(arena, epsilon), contender.schedule)
     return Trial(contender.label, reading, epsilon, plan)
 
 

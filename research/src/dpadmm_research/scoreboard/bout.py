@@ -9,7 +9,7 @@ from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.base import Setting, Topology
 from dpadmm.networks import complete
 from dpadmm.noise.mechanisms import MechanismSpec
-from dpadmm.noise.plan import NoisePlan, calibrated
+from dpadmm.noise.plan import NoisePlan, calibrate
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.problems.silos import Silos
@@ -100,7 +100,7 @@ class Bout:
         own = epsilon if self.entry.is_pure else self._left(epsilon)
         try:
             while own > 0:
-                plan = calibrated(mechanisms, PureTarget(own) if self.entry.is_pure else Target(own, DELTA))
+                plan = calibrate(mechanisms, PureTarget(own) if self.entry.is_pure else Target(own, DELTA))
                 excess = self.cost(plan) - epsilon
                 if excess <= 0:
                     return plan

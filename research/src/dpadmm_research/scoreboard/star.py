@@ -12,7 +12,7 @@ from dpadmm.errors import SolverError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, LinearTermsDiffer
 from dpadmm.noise.mechanisms import CaoOptimal
-from dpadmm.noise.plan import NoisePlan, calibrated
+from dpadmm.noise.plan import NoisePlan, calibrate
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm_research.papers.consensus import fig3
 from dpadmm_research.papers.consensus.bench import TOLERANCE, Bench
@@ -70,7 +70,7 @@ def fixed(bench: Bench, curve: str, epsilon: float, rounds: int) -> tuple[Consen
         return bench.method, bench.plan(reading, epsilon, rounds + 1)
     method = ConsensusDPADMM(bench.star.rho, LinearTermsDiffer(bench.gradient_distance))
     mechanisms = method.mechanisms(Setting(bench.problem, rounds, TOLERANCE))
-    return method, calibrated(mechanisms, PureTarget(epsilon), CaoOptimal(bench.beta))
+    return method, calibrate(mechanisms, PureTarget(epsilon), CaoOptimal(bench.beta))
 
 
 def planned(bench: Bench, curve: str, epsilon: float) -> tuple[ConsensusDPADMM, NoisePlan, int]:
@@ -82,7 +82,7 @@ def planned(bench: Bench, curve: str, epsilon: float) -> tuple[ConsensusDPADMM, 
         gradient_radius=float(np.sqrt(np.square(slope).sum(axis=1).mean())),
     )  # fmt: skip
     mechanisms = plan.method.mechanisms(Setting(bench.problem, plan.rounds, TOLERANCE))
-    return plan.method, calibrated(mechanisms, target, plan.schedule), plan.rounds
+    return plan.method, calibrate(mechanisms, target, plan.schedule), plan.rounds
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,9 @@ from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https.client import Address
 from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.keys import SigningKey, fingerprint
-from dpadmm.federation.locks import is_held
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.silo_files import SiloFiles, policy_records, schema_digest
+from dpadmm.federation.process_lock import is_held
+from dpadmm.federation.silo_directory import SiloDirectory, policy_records, schema_digest
 from dpadmm.federation.silo_store import paid_labels
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.ledger import open_for_reading
@@ -54,7 +54,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 def examine_silo(directory: Path, coordinator: str | None) -> list[Finding]:
     """Check everything; `coordinator`: HOST:PORT, by default the one dialled last, or the one that invited it."""
-    files = SiloFiles(directory)
+    files = SiloDirectory(directory)
     files.check()
     process = read_status(files.status, SiloProcess)
     invited = files.read_address() if files.address.exists() else None
@@ -85,7 +85,7 @@ def examine_coordinator(directory: Path) -> list[Finding]:
 
 
 def _common_checks(
-    files: SiloFiles | CoordinatorFiles,
+    files: SiloDirectory | CoordinatorFiles,
     key: Path,
     private: Iterable[Path],
     process: SiloProcess | CoordinatorProcess | None,
@@ -194,7 +194,7 @@ def check_time_service() -> Iterator[Finding]:
         yield Finding("clock", Level.WARNING, text, "timedatectl set-ntp true")
 
 
-def _state(files: SiloFiles) -> list[Finding]:
+def _state(files: SiloDirectory) -> list[Finding]:
     """Check schema, table, ledger, runs and the room that they need."""
     with open_view(files.directory) as view:
         runs = view.runs()
@@ -271,7 +271,7 @@ def _table(view: SiloView, runs: Sequence[RunStatus]) -> Iterator[Finding]:
                 yield Finding("budget", Level.PROBLEM, f"run {terms.run!r} does not fit: {refusal}")
 
 
-def _connection(files: SiloFiles, address: str | None) -> Iterator[Finding]:
+def _connection(files: SiloDirectory, address: str | None) -> Iterator[Finding]:
     if address is None:
         text = "the connection to the coordinator was not tried"
         yield Finding("connection", Level.WARNING, text, "give --coordinator HOST:PORT")

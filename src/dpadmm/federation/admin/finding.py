@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
-from dpadmm.federation.refusal import reason_of
+from dpadmm.federation.errors import reason_of
 
 
 class Level(Enum):

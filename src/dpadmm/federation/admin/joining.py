@@ -12,14 +12,14 @@ from dpadmm.data.schema import Screening
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.errors import Refusal, printable
 from dpadmm.federation.https.client import Address, open_client, read_at_most
 from dpadmm.federation.https.connection_errors import FAILURES, CoordinatorUnavailable, describe_failure
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import LARGEST_BODY, Join, Register
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy, SiloEntry
-from dpadmm.federation.refusal import Refusal, printable
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import Records, SiloFiles
+from dpadmm.federation.silo_directory import Records, SiloDirectory
 from dpadmm.federation.studies import Invitation
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.protection import View
@@ -72,7 +72,7 @@ def create_silo(invitation: Invitation, directory: Path, rules: OwnerRules) -> R
         schema = Path(folder) / "schema.json"
         schema.write_text(invitation.schema, encoding="utf-8")
         policy = replace(policy, schema=str(schema))
-        return SiloFiles(directory).create(policy, rules.budget_epsilon, invitation.delta)
+        return SiloDirectory(directory).create(policy, rules.budget_epsilon, invitation.delta)
 
 
 def check_silo(invitation: Invitation, silo: Silo) -> SiloEntry:

@@ -14,11 +14,11 @@ from dpadmm.federation import identity
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_store import NEW, STOPPED, WANTED, CoordinatorFiles
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.policy import Policy, SiloEntry
-from dpadmm.federation.refusal import Refusal
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import Records, SiloFiles, policy_records
+from dpadmm.federation.silo_directory import Records, SiloDirectory, policy_records
 from dpadmm.federation.silo_store import open_store
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.accounting import compose
@@ -66,7 +66,7 @@ class DataChange:
     notes: tuple[str, ...]
 
 
-def change_data(files: SiloFiles, policy: Policy, *, may_close: bool) -> DataChange:
+def change_data(files: SiloDirectory, policy: Policy, *, may_close: bool) -> DataChange:
     """Let a silo continue with the table of `policy`, its own but for the table and its reading; budget and key stay.
 
     First the runs under way are closed, if `may_close`, since no round may mix two tables; then the ledger begins a
@@ -113,7 +113,7 @@ class KeyChange:
     unfit: tuple[str, ...] = ()
 
 
-def rotate_silo_key(files: SiloFiles, *, is_old_kept: bool, may_close: bool) -> KeyChange:
+def rotate_silo_key(files: SiloDirectory, *, is_old_kept: bool, may_close: bool) -> KeyChange:
     """Give a silo a new identity key; ledger, budget, policy and state stay.
 
     Its state belongs to the new key first, and the key takes its place last: killed between, the silo does not start
@@ -139,7 +139,7 @@ def rotate_silo_key(files: SiloFiles, *, is_old_kept: bool, may_close: bool) -> 
     return KeyChange(key, before, kept, closed, unfit)
 
 
-def _entry(files: SiloFiles, policy: Policy) -> SiloEntry:
+def _entry(files: SiloDirectory, policy: Policy) -> SiloEntry:
     """Return a silo's entry, by the number of records that it has told before; the table need not be there."""
     known = SiloEntry.load(files.entry).records if files.entry.exists() else None
     if known is None and policy.protection.relation.has_public_sizes:

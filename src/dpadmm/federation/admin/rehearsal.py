@@ -19,15 +19,15 @@ from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges, write_federation
 from dpadmm.federation.coordinator import Progress
 from dpadmm.federation.coordinator_store import CoordinatorFiles
+from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.https.processes import Process
 from dpadmm.federation.https.service import LOOK_SECONDS, CoordinatorService, free_port, serve_coordinator
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.names import LONGEST, check_distinct, check_name
 from dpadmm.federation.outcome import FederationOutcome
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.refusal import FederationStopped
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import SiloFiles, counted_columns, schema_digest
+from dpadmm.federation.silo_directory import SiloDirectory, counted_columns, schema_digest
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.problems.losses import Logistic, Softmax
 
@@ -52,7 +52,7 @@ class Rehearsal:
     place: Path
     agreement: Agreement
     coordinator: CoordinatorFiles
-    silos: dict[str, SiloFiles]
+    silos: dict[str, SiloDirectory]
     port: int = 0
     nodes: dict[str, Process] = field(default_factory=dict)
 
@@ -106,7 +106,7 @@ def prepare_rehearsal(
     for name, table in tables.items():
         data = place / f"{name}.csv"
         table.to_csv(data, index=False)
-        files = SiloFiles(place / name)
+        files = SiloDirectory(place / name)
         records = files.create(policy(name, data, place / "schema.json"), *budget)
         with closing(Silo(files.directory)) as silo:
             people.append(Participant(name, records.number, silo.public_key))
@@ -224,13 +224,13 @@ def p_admm_terms(
     run: str = "rehearsal",
     mu: float = 0.01,
     eta: float = 0.01,
-    reach: float = 0.0,
+    clip_radius: float = 0.0,
     profile_share: float = 0.0,
     class_weights: Sequence[float] = (),
 ) -> Callable[[Sequence[Participant], str, str], Agreement]:
     """Return the builder of the terms: P-ADMM on a ring (a path for two) at delta 1e-5 with test noise.
 
-    reach, profile_share: how rows are encoded, class_weights: what those of each class count, see `Agreement`.
+    clip_radius, profile_share: how rows are encoded, class_weights: what those of each class count, see `Agreement`.
     """
 
     loss = Softmax(len(schema.label.classes)) if len(schema.label.classes) > 2 else Logistic()
@@ -253,7 +253,7 @@ def p_admm_terms(
             mu=mu,
             noise=NoiseOrigin.TEST,
             seed=7,
-            reach=reach,
+            clip_radius=clip_radius,
             profile=counted_columns(schema, profile_share) if profile_share else None,
             class_weights=tuple(class_weights),
             loss=loss,

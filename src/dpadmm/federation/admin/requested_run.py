@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
-from dpadmm.federation import durable
+from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Progress, open_run
 from dpadmm.federation.coordinator_store import ENDED, STOPPED, CoordinatorFiles
+from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.https.process_status import CoordinatorProcess, read_status
-from dpadmm.federation.locks import is_held
 from dpadmm.federation.outcome import FederationOutcome, outcome_of
-from dpadmm.federation.refusal import FederationStopped
+from dpadmm.federation.process_lock import is_held
 
 LOOK_SECONDS = 0.1
 AWAY_SECONDS = 20.0
@@ -63,7 +63,7 @@ def request_run(
                 check()
                 time.sleep(LOOK_SECONDS)
         except sqlite3.Error as problem:
-            why = problem if durable.is_machines(problem) else "it is damaged; restore it from a backup"
+            why = problem if sqlite_file.is_machines(problem) else "it is damaged; restore it from a backup"
             raise FederationStopped(
                 f"The coordinator's file, {files.database}, cannot be used: {why}. Run the command again afterwards."
             ) from problem

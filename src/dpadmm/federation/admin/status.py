@@ -17,11 +17,11 @@ from dpadmm.errors import DpadmmError
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_store import DONE, ENDED, NEW, STOPPED, CoordinatorFiles
+from dpadmm.federation.errors import reason_of
 from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
-from dpadmm.federation.locks import is_held
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.refusal import reason_of
-from dpadmm.federation.silo_files import SiloFiles, policy_records
+from dpadmm.federation.process_lock import is_held
+from dpadmm.federation.silo_directory import SiloDirectory, policy_records
 from dpadmm.federation.silo_store import LogEntry, SiloStore, open_store
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.ledger import open_for_reading
@@ -144,7 +144,7 @@ class SiloStatus(Status):
 class SiloView:
     """A silo's files, open for reading."""
 
-    files: SiloFiles
+    files: SiloDirectory
     policy: Policy
     store: SiloStore
 
@@ -188,7 +188,7 @@ class SiloView:
 @contextmanager
 def open_view(directory: Path) -> Iterator[SiloView]:
     """Open a silo's files for reading."""
-    files = SiloFiles(directory)
+    files = SiloDirectory(directory)
     files.check()
     policy = Policy.load(files.policy)
     with open_store(files, for_reading=True) as store:

@@ -16,18 +16,18 @@ import httpx
 
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.durable import now
 from dpadmm.federation.https.connection_errors import CoordinatorUnavailable, describe_failure
 from dpadmm.federation.https.process_status import SiloProcess, publish_status
 from dpadmm.federation.https.processes import StopRequested, StopSignals
 from dpadmm.federation.https.queue import POLL_SECONDS
 from dpadmm.federation.https.tls import client_context
 from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey
-from dpadmm.federation.locks import sole
 from dpadmm.federation.policy import Policy
+from dpadmm.federation.process_lock import sole
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_files import Records, SiloFiles, records_apart
+from dpadmm.federation.silo_directory import Records, SiloDirectory, records_apart
 from dpadmm.federation.sizes import largest_request
+from dpadmm.federation.sqlite_file import now
 
 RETRY_SECONDS = (0.2, 5.0)
 """How soon a silo whose connection failed connects again: at first, and at most."""
@@ -209,7 +209,7 @@ def _read_to_end(answer: httpx.Response) -> None:
 
 def run_silo(directory: Path, address: str, read: Callable[[Policy, Path], Records] = records_apart) -> None:
     """Serve the silo of a directory until a signal comes, alone in it; `read`: how its table is read."""
-    files = SiloFiles(directory)
+    files = SiloDirectory(directory)
     files.check()
     signals = StopSignals()
     with sole(files.lock, "This silo"), closing(Silo(files.directory, read=read)) as silo:

@@ -8,7 +8,7 @@ from enum import Enum
 import httpx
 
 from dpadmm.errors import DpadmmError
-from dpadmm.federation.refusal import MACHINE_FAILURES, UnexpectedFailure, reason_of
+from dpadmm.federation.errors import MACHINE_FAILURES, UnexpectedFailure, reason_of
 
 _CLOCK_ERRORS = (9, 10)  # OpenSSL: not yet valid, expired
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")

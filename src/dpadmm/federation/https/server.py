@@ -25,9 +25,9 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpadmm.errors import DpadmmError
+from dpadmm.federation.errors import printable, refusing_unexpected
 from dpadmm.federation.https.queue import POLL_SECONDS, MessageQueue
 from dpadmm.federation.https.tls import issuer
-from dpadmm.federation.refusal import printable, refusing_unexpected
 from dpadmm.federation.studies import Studies
 
 BODY_SECONDS = 60.0

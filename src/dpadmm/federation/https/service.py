@@ -15,12 +15,12 @@ from dpadmm.errors import DpadmmError, InputError
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_loop import drive_for_others
 from dpadmm.federation.coordinator_store import WANTED, CoordinatorFiles, CoordinatorStore
-from dpadmm.federation.durable import now
 from dpadmm.federation.https.process_status import CoordinatorProcess, publish_status
 from dpadmm.federation.https.queue import MessageQueue
 from dpadmm.federation.https.server import TlsServer
 from dpadmm.federation.https.tls import renew, server_context, trust
-from dpadmm.federation.locks import sole
+from dpadmm.federation.process_lock import sole
+from dpadmm.federation.sqlite_file import now
 from dpadmm.federation.studies import Studies
 
 LOOK_SECONDS = 0.2

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates.local import TRUSTED_SUM, LocalFunction, adding_words, bounded, tolerance_of
+from dpadmm.privacy.certificates.local import TRUSTED_SUM, LocalFunction, adding_words, check_bounded, tolerance_of
 from dpadmm.privacy.protection import Certificate, Unit, View
 
 NOISY_STATE = "the gradient is taken at a point made of earlier noisy values"
@@ -37,7 +37,7 @@ def ps_admm_full_gradient(local: LocalFunction) -> Certificate:
     >>> ps_admm_full_gradient(LocalFunction(gradient_bound=1, n_records=100)).bound
     0.02
     """
-    exact = local.evaluated()
+    exact = local.for_gradients()
     return exact.certify(exact.gap, "C4 (full gradient)", exact.words, NOISY_STATE)
 
 
@@ -78,11 +78,11 @@ def ps_admm_correction(
     >>> ps_admm_correction(own, batch_size=10, curvature_bound=0.25, displacement=0.4).bound
     0.01
     """
-    exact = local.evaluated()
+    exact = local.for_gradients()
     # inf * 0 is undefined: without both numbers the displacement says nothing.
     known = math.isfinite(displacement) and math.isfinite(curvature_bound)
     moved = checks.non_negative("displacement", displacement) * curvature_bound if known else math.inf
-    largest = bounded("min(2G, c1 displacement, clip)", min(2 * exact.gradient_bound, moved, clip))
+    largest = check_bounded("min(2G, c1 displacement, clip)", min(2 * exact.gradient_bound, moved, clip))
     largest += tolerance_of(exact.solver_tolerance)
     return exact.certify(
         sampled_term(exact, largest, batch_size=batch_size, persons_sampled_whole=persons_sampled_whole),
@@ -98,7 +98,7 @@ def full_gradient(local: LocalFunction) -> Certificate:
     >>> full_gradient(LocalFunction(gradient_bound=1, n_records=100, weight=0.5)).bound
     0.01
     """
-    exact = local.evaluated()
+    exact = local.for_gradients()
     return exact.certify(exact.gap, "C9 (full gradient)", exact.words, NOISY_STATE)
 
 
@@ -115,7 +115,7 @@ def gradient_sum(silos: Sequence[LocalFunction], *, unit: Unit = Unit.RECORD) ->
     >>> gradient_sum(silos).bound, gradient_sum(silos, unit=Unit.USER).bound
     (0.004, 1.6)
     """
-    exact = [each.evaluated() for each in silos]
+    exact = [each.for_gradients() for each in silos]
     if unit is Unit.USER and any(not each.protection.relation.has_public_sizes for each in exact):
         raise InputError("The sum of gradients is certified for adding or removing records, not for users.")
     if unit is Unit.USER:  # a user is a silo, and all of its records may be others
@@ -182,8 +182,8 @@ def sampled_gradient(
     >>> sampled_gradient(LocalFunction(gradient_bound=math.inf, n_records=1000), batch_size=50, clip=0.5).bound
     0.01
     """
-    exact = local.evaluated()
-    largest = bounded("min(G, clip)", min(exact.gradient_bound, clip)) + tolerance_of(exact.solver_tolerance)
+    exact = local.for_gradients()
+    largest = check_bounded("min(G, clip)", min(exact.gradient_bound, clip)) + tolerance_of(exact.solver_tolerance)
     return exact.certify(
         sampled_term(exact, largest, batch_size=batch_size, persons_sampled_whole=persons_sampled_whole),
         "C9 (sampled gradient)",

@@ -43,7 +43,7 @@ from dpadmm.privacy.certificates.local import (
     TRUSTED_SUM,
     LocalFunction,
     adding_words,
-    bounded,
+    check_bounded,
     solver_words,
     strength_of,
     tolerance_of,
@@ -68,7 +68,7 @@ class SpectralInterval:
         """Half-length r."""
         return (self.high - self.low) / 2
 
-    def relaxed(self, relaxation: float) -> "SpectralInterval":
+    def relax(self, relaxation: float) -> "SpectralInterval":
         """Eigenvalues of `(1 - 2 lam) I + 2 lam M`, the map of a step relaxed by `lam` in (0, 1/2]."""
         keep = 1 - 2 * relaxation
         return SpectralInterval(keep + 2 * relaxation * self.low, keep + 2 * relaxation * self.high)
@@ -111,7 +111,9 @@ _TRUST = (
 
 def _spectrum(penalty: float, weight: float, strong_convexity: float, smoothness: float) -> SpectralInterval:
     step = checks.positive("weight", weight) / checks.positive("penalty", penalty)
-    return prox_spectrum(step=step, strong_convexity=strong_convexity, smoothness=bounded("smoothness", smoothness))
+    return prox_spectrum(
+        step=step, strong_convexity=strong_convexity, smoothness=check_bounded("smoothness", smoothness)
+    )
 
 
 def _certify_function(bound: float, theorem: str, words: str, solver_tolerance: float | None) -> Certificate:
@@ -152,7 +154,7 @@ def consensus_broadcast(
     '3.333e-05 4.684e-05'
     """
     spectrum = _spectrum(penalty, weight, strong_convexity, smoothness)
-    gap = weight * bounded("gradient_distance", gradient_distance) + 2 * tolerance_of(solver_tolerance)
+    gap = weight * check_bounded("gradient_distance", gradient_distance) + 2 * tolerance_of(solver_tolerance)
     n, k = checks.count("n_agents", n_agents), checks.count("rounds", rounds)
     words = f"neighbours differ in one agent's function, its gradient by at most {gradient_distance:g} everywhere"
     return tuple(
@@ -182,7 +184,7 @@ def consensus_broadcast_quadratic(
     2...e-05
     """
     spectrum = _spectrum(penalty, weight, strong_convexity, smoothness)
-    push = weight * bounded("gradient_distance", gradient_distance) / penalty
+    push = weight * check_bounded("gradient_distance", gradient_distance) / penalty
     residual = 2 * tolerance_of(solver_tolerance) / penalty
     n, last = checks.count("n_agents", n_agents), checks.count("rounds", rounds)
     words = (
@@ -278,7 +280,7 @@ def fixed_point_block_user(
     gam = checks.positive("step", step)
     pull = gam * (checks.positive("weight", weight) * lipschitz + tolerance_of(solver_tolerance))
     pull /= 1 + gam * weight * checks.non_negative("strong_convexity", strong_convexity)
-    moved = bounded("min(2 gamma L_lip, 2 clip)", min(2 * pull, 2 * _clip(clip)))
+    moved = check_bounded("min(2 gamma L_lip, 2 clip)", min(2 * pull, 2 * _clip(clip)))
     words = (_lipschitz_words(lipschitz), _clip_words(clip), _SEES_BLOCKS)
     return _certify_user(2 * moved, View.EAVESDROPPER, "C5 (user level)", words, solver_tolerance)
 
@@ -339,7 +341,7 @@ def fixed_point_mean_user(
     gam, lam = checks.positive("step", step), relaxation_of(relaxation)
     pull = gam * checks.positive("weight", weight) * checks.non_negative("strong_convexity", strong_convexity)
     mixing = 1 - 2 * lam / (1 + pull)
-    reach = 2 * gam * (weight * bounded("lipschitz", lipschitz) + tolerance_of(solver_tolerance))
+    reach = 2 * gam * (weight * check_bounded("lipschitz", lipschitz) + tolerance_of(solver_tolerance))
     reach /= checks.count("n_users", n_users)
     words = (_lipschitz_words(lipschitz), *_COORDINATOR)
     return tuple(
@@ -367,8 +369,8 @@ def fixed_point_mean_record(
     gam, lam = checks.positive("step", step), relaxation_of(relaxation)
     count, weight, silos = checks.count("updates", updates), local.weight, local.protection.silos_per_person
     spectrum = prox_spectrum(
-        step=gam * weight, strong_convexity=local.strong_convexity, smoothness=bounded("smoothness", smoothness)
-    ).relaxed(lam)
+        step=gam * weight, strong_convexity=local.strong_convexity, smoothness=check_bounded("smoothness", smoothness)
+    ).relax(lam)
     drift = hidden_drift(spectrum, gam * local.gap, count)[1:]
     # Replacing records replaces part of a user's data, and G bounds the gradient of the mean loss.
     reach = 2 * gam * (weight * local.gradient_bound + tolerance_of(local.solver_tolerance))

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.privacy.protection import ONE_RECORD, Certificate, Protection, Relation, Strength, Unit, View
+from dpadmm.privacy.protection import ONE_RECORD, Certificate, NeighbouringRelation, Protection, Strength, Unit, View
 
 PUBLIC_FACTS = (
     "the sizes n_i, the graph, the weights, the penalties and the schedule are public and fixed in advance",
@@ -59,10 +59,10 @@ TRUSTED_SUM = "whoever adds up the silos' values is trusted, and nobody else see
 """Where one noise is put on a sum; masks take the place of this trust (C12)."""
 
 
-def bounded(name: str, value: float) -> float:
+def check_bounded(name: str, value: float) -> float:
     """Return `value` if it is a finite, non-negative bound; an infinite one cannot be certified.
 
-    >>> bounded("gradient_bound", 1)
+    >>> check_bounded("gradient_bound", 1)
     1.0
     """
     if isinstance(value, int | float) and math.isinf(value):
@@ -99,7 +99,7 @@ class LocalFunction:
     >>> two = Protection(records_per_person=2)
     >>> LocalFunction(gradient_bound=1, n_records=100, protection=two, solver_tolerance=0.005).gap
     0.05
-    >>> added = Protection(relation=Relation.ADD_OR_REMOVE)
+    >>> added = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE)
     >>> LocalFunction(gradient_bound=1, n_records=100, protection=added).gap
     0.01
     """
@@ -138,7 +138,7 @@ class LocalFunction:
     @property
     def replaced(self) -> int:
         """How many of the agent's records can differ between neighbours: `min(r, n)`, r where they may be added."""
-        if self.protection.relation is Relation.REPLACE_ONE:
+        if self.protection.relation is NeighbouringRelation.REPLACE_ONE:
             return min(self.protection.records_per_person, self.n_records)
         return self.protection.records_per_person
 
@@ -148,8 +148,8 @@ class LocalFunction:
 
         A record that is added or removed leaves no other in its place: `w G r/n + 2 tol`.
         """
-        twice = 2 if self.protection.relation is Relation.REPLACE_ONE else 1
-        moved = twice * bounded("gradient_bound", self.gradient_bound)
+        twice = 2 if self.protection.relation is NeighbouringRelation.REPLACE_ONE else 1
+        moved = twice * check_bounded("gradient_bound", self.gradient_bound)
         return self.weight * moved * self.replaced / self.n_records + 2 * tolerance_of(self.solver_tolerance)
 
     @property
@@ -157,7 +157,7 @@ class LocalFunction:
         """`w mu`."""
         return self.weight * self.strong_convexity
 
-    def evaluated(self) -> "LocalFunction":
+    def for_gradients(self) -> "LocalFunction":
         """Return the same where a gradient is taken, not a subproblem solved: exact unless told otherwise."""
         return replace(self, is_evaluated=True, solver_tolerance=tolerance_of(self.solver_tolerance))
 
@@ -211,7 +211,7 @@ def neighbour_words(who: Protection) -> str:
     'neighbours differ in at most 3 record(s) in each of at most 2 silos, replaced by others'
     """
     where = "of one silo" if who.silos_per_person == 1 else f"in each of at most {who.silos_per_person} silos"
-    change = "replaced by others" if who.relation is Relation.REPLACE_ONE else "added or removed"
+    change = "replaced by others" if who.relation is NeighbouringRelation.REPLACE_ONE else "added or removed"
     what = "all rows of one person" if who.unit is Unit.PERSON else f"at most {who.records_per_person} record(s)"
     return f"neighbours differ in {what} {where}, {change}"
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.certificates.local import LocalFunction, bounded, edge_curvature
+from dpadmm.privacy.certificates.local import LocalFunction, check_bounded, edge_curvature
 from dpadmm.privacy.protection import Certificate, Strength
 
 
@@ -45,7 +45,7 @@ def objective_perturbation(
     (0.02, 2.0, 0.004988)
     """
     local.check_single_rows("C2")
-    g, c1 = bounded("gradient_bound", local.gradient_bound), bounded("curvature_bound", curvature_bound)
+    g, c1 = check_bounded("gradient_bound", local.gradient_bound), check_bounded("curvature_bound", curvature_bound)
     rank = checks.count("hessian_rank", hessian_rank)
     if is_logistic and (rank > 1 or c1 < 0.25 * g * g * (1 - 1e-12)):
         raise InputError(
@@ -102,7 +102,7 @@ def solver_smoothing(local: LocalFunction, *, quadratic_curvature: float) -> Cer
     bound = 2 * local.solver_tolerance / _modulus(local, quadratic_curvature)
     beside = "added to the output of an objective perturbation (C2) that is accounted beside it"
     certificate = local.certify(bound, "C7 (smoothed objective perturbation)", beside)
-    return certificate.weakened(Strength.UP_TO_FLOATING_POINT)
+    return certificate.weaken(Strength.UP_TO_FLOATING_POINT)
 
 
 def dvp(

@@ -39,11 +39,11 @@ from dpadmm.privacy.certificates.local import (
     TRUSTED_SUM,
     LocalFunction,
     adding_words,
-    bounded,
+    check_bounded,
     neighbour_words,
     tolerance_of,
 )
-from dpadmm.privacy.protection import Certificate, Norm, Protection, Relation, Unit, View, secure_grid
+from dpadmm.privacy.protection import Certificate, NeighbouringRelation, Norm, Protection, Unit, View, secure_grid
 
 
 @dataclass(frozen=True)
@@ -280,7 +280,7 @@ def column_profile(
         raise InputError("A profile needs at least one column, got none. Leave the profile out.")
     if protection.unit is Unit.FUNCTION:
         raise InputError(f"A profile protects records or users, got {shown(protection.unit)}.")
-    is_replaced = protection.relation is Relation.REPLACE_ONE
+    is_replaced = protection.relation is NeighbouringRelation.REPLACE_ONE
     records = protection.records_per_person if protection.unit is Unit.RECORD else 1
     silos = protection.silos_per_person
     changed = records * (silos if is_noise_shared else 1)
@@ -335,7 +335,7 @@ _WHOSE = {Unit.RECORD: (), Unit.PERSON: (_PERSON_SHARES,), Unit.USER: (_SHARES,)
 
 def _neighbours(protection: Protection) -> str:
     """Say in words which data are neighbours."""
-    change = "replaced by others" if protection.relation is Relation.REPLACE_ONE else "added or removed"
+    change = "replaced by others" if protection.relation is NeighbouringRelation.REPLACE_ONE else "added or removed"
     silos = f"in each of at most {protection.silos_per_person} silo(s)"
     if protection.unit is not Unit.RECORD:
         return f"neighbours differ in all rows of one {protection.unit.value} {silos}, {change}"
@@ -359,10 +359,10 @@ def curvature_sum(silos: Sequence[LocalFunction], *, record_curvature: float) ->
     >>> round(500 * curvature_sum(silos, record_curvature=0.25).bound, 6)
     0.353553
     """
-    exact = [each.evaluated() for each in silos]
+    exact = [each.for_gradients() for each in silos]
     first, people = exact[0], silos[0].protection.silos_per_person
-    largest = bounded("record_curvature", record_curvature)
-    moved = math.sqrt(2) if first.protection.relation is Relation.REPLACE_ONE else 1.0
+    largest = check_bounded("record_curvature", record_curvature)
+    moved = math.sqrt(2) if first.protection.relation is NeighbouringRelation.REPLACE_ONE else 1.0
     parts = sorted((each.weight * largest * each.replaced / each.n_records for each in exact), reverse=True)[:people]
     errors = sorted((2 * tolerance_of(each.solver_tolerance) for each in exact), reverse=True)[:people]
     alone = len(silos) == 1
@@ -383,7 +383,7 @@ _SCORES = "C15"
 
 
 def score_differences(
-    *, reach: float, n_records: int, protection: Protection, is_noise_shared: bool = False
+    *, score_bound: float, n_records: int, protection: Protection, is_noise_shared: bool = False
 ) -> Certificate:
     """Bound `sum_m v(record_m)`, v in R^K with `||v|| <= C`: `2 C k`, or `C k` where records are added or removed.
 
@@ -391,19 +391,19 @@ def score_differences(
     noise hides: `min(r, n)` of a silo, `min(r s, n)` of all silos where `is_noise_shared`; 1, or s, for persons, whose
     rows have weights that sum to at most 1. Where records are added, there is no minimum with n.
 
-    reach: C > 0. n_records: of the silo, or of all silos together if `is_noise_shared`.
+    score_bound: C > 0. n_records: of the silo, or of all silos together if `is_noise_shared`.
 
-    >>> score_differences(reach=0.5, n_records=100, protection=Protection(records_per_person=3)).bound
+    >>> score_differences(score_bound=0.5, n_records=100, protection=Protection(records_per_person=3)).bound
     3.0
     """
-    top, n = checks.positive("reach", reach), checks.count("n_records", n_records)
+    top, n = checks.positive("score_bound", score_bound), checks.count("n_records", n_records)
     unit, relation = protection.unit, protection.relation
     if unit not in (Unit.RECORD, Unit.PERSON):
         raise InputError(
             f"Candidates are compared on records or persons, got the unit {shown(unit.value)}, for which C15 is not "
             f"proved. Nothing was spent. Let simulations choose, {checks.setting('compared', 1)}, or use another unit."
         )
-    is_replaced = relation is Relation.REPLACE_ONE
+    is_replaced = relation is NeighbouringRelation.REPLACE_ONE
     changed = protection.records_per_person * (protection.silos_per_person if is_noise_shared else 1)
     if is_replaced and unit is Unit.RECORD:
         changed = min(changed, n)
@@ -427,7 +427,7 @@ def scores_on_grid(certificate: Certificate, *, grid: float, scores: int, shares
 
     Where silos are added up behind one noise, each may be rounded first: the bound counts all silos of a person.
 
-    >>> plain = score_differences(reach=0.5, n_records=100, protection=Protection())
+    >>> plain = score_differences(score_bound=0.5, n_records=100, protection=Protection())
     >>> scores_on_grid(plain, grid=0.25, scores=4).bound
     1.5
     """

@@ -7,11 +7,10 @@ happens afterwards, what is recorded is never less than what was released. See `
 from dpadmm.privacy.ledger.fingerprints import SiloColumns
 from dpadmm.privacy.ledger.ledger import ConfirmedLedger, Ledger, open_for_reading
 from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns
-from dpadmm.privacy.ledger.spending import Budget, Composer, LedgerStatement, Receipt, RunSpending, SiloSpending
+from dpadmm.privacy.ledger.spending import Budget, LedgerStatement, Receipt, RunSpending, SiloSpending
 
 __all__ = [
     "Budget",
-    "Composer",
     "ConfirmedLedger",
     "KeptProfile",
     "Ledger",

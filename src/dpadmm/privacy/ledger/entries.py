@@ -129,7 +129,7 @@ def check_text(name: str, value: str) -> None:
 
 
 @dataclass(frozen=True)
-class Ask:
+class Reservation:
     """One release asked for, with all that makes it unique; equal asks are the same message.
 
     `silo` is the name under which the ledger knows the silo whose data it is about; None stands for all of them.

@@ -107,7 +107,7 @@ class SiloColumns:
 
 
 @dataclass(frozen=True)
-class KnownSilo:
+class SiloFingerprint:
     """What a ledger keeps of a silo: the name it is shown by, and keyed marks of its given name and columns."""
 
     name: str
@@ -117,7 +117,7 @@ class KnownSilo:
     @classmethod
     def of(
         cls, data: SiloColumns, key: bytes, shown_as: str | None = None, *, tells_copies_apart: bool = False
-    ) -> "KnownSilo":
+    ) -> "SiloFingerprint":
         """Return the marks of a silo's data under the ledger's key."""
         contents = _apart(data.digests) if tells_copies_apart else data.digests
         return cls(
@@ -136,7 +136,7 @@ class SiloMatch:
 
 
 @dataclass(frozen=True)
-class KnownData:
+class DatasetFingerprint:
     """What a ledger keeps of its data: its silos, and marks of the columns that go through all of them.
 
     A silo's own marks say which silo it is; the common columns say that the data are the same, also where silos are so
@@ -144,7 +144,7 @@ class KnownData:
     sizes are secret, so that the number of marks does not show a silo without rows.
     """
 
-    silos: tuple[KnownSilo, ...]
+    silos: tuple[SiloFingerprint, ...]
     common: frozenset[str]
     tells_copies_apart: bool = False
 
@@ -156,12 +156,12 @@ class KnownData:
         *,
         are_names_public: bool = True,
         tells_copies_apart: bool = False,
-    ) -> "KnownData":
+    ) -> "DatasetFingerprint":
         """Return the marks of the silos; names that are not public are replaced by numbers."""
         _check_names(data)
         shown = [None if are_names_public else f"user {i + 1}" for i in range(len(data))]
         silos = tuple(
-            KnownSilo.of(each, key, name, tells_copies_apart=tells_copies_apart)
+            SiloFingerprint.of(each, key, name, tells_copies_apart=tells_copies_apart)
             for each, name in zip(data, shown, strict=True)
         )
         common = _common(data, key, tells_copies_apart=tells_copies_apart)
@@ -179,7 +179,7 @@ class KnownData:
                 f"The ledger was created for {plural(len(self.silos), 'silo')}, but {len(data)} were given. Give all "
                 "silos, split as they were then: a person must be counted in the same silo every time."
             )
-        marks = [self._marked(each, key) for each in data]
+        marks = [self.mark(each, key) for each in data]
         strange = [place for place, mark in enumerate(marks, start=1) if not self._fitting(mark)]
         if strange:
             raise _other_data(" ".join(self._overlap(place, marks[place - 1]) for place in strange[:3]))
@@ -195,21 +195,22 @@ class KnownData:
 
     def is_like(self, data: SiloColumns, key: bytes) -> bool:
         """Return whether half of the columns or more are those of one of the recorded silos."""
-        given = self._marked(data, key)
+        given = self.mark(data, key)
         return any(2 * len(given.columns & silo.columns) >= len(given.columns) for silo in self.silos)
 
-    def _marked(self, data: SiloColumns, key: bytes) -> KnownSilo:
-        return KnownSilo.of(data, key, tells_copies_apart=self.tells_copies_apart)
+    def mark(self, data: SiloColumns, key: bytes) -> SiloFingerprint:
+        """Return the marks of a silo's data, as they are made here."""
+        return SiloFingerprint.of(data, key, tells_copies_apart=self.tells_copies_apart)
 
-    def _fitting(self, given: KnownSilo) -> list[KnownSilo]:
+    def _fitting(self, given: SiloFingerprint) -> list[SiloFingerprint]:
         return [silo for silo in self.silos if given.columns <= silo.columns]
 
-    def _overlap(self, place: int, given: KnownSilo) -> str:
+    def _overlap(self, place: int, given: SiloFingerprint) -> str:
         """Say how much of a silo is known, for whoever holds the data; by its place, since a name may be a person's."""
         most = max(len(given.columns & silo.columns) for silo in self.silos)
         return f"Of the {len(given.columns)} different columns of silo {place} as given, {most} are known."
 
-    def _one_of(self, given: KnownSilo) -> str:
+    def _one_of(self, given: SiloFingerprint) -> str:
         fitting = self._fitting(given)
         if len(fitting) > 1:
             fitting = [silo for silo in fitting if silo.label == given.label]
@@ -294,7 +295,7 @@ class NewVersion:
     """What the log keeps of a version after the first: its number, and what is known of its table."""
 
     version: int
-    data: KnownData
+    data: DatasetFingerprint
 
 
 @dataclass(frozen=True)
@@ -304,18 +305,19 @@ class DataVersion:
     number: int
     entry: int
     since: str
-    data: KnownData = field(repr=False)
+    data: DatasetFingerprint = field(repr=False)
 
     @property
     def when(self) -> str:
         """When it began, for people."""
         return f"{self.since[:19]} UTC"
 
-    def followed_by(self, version: "NewVersion", entry: int, since: str) -> "DataVersion":
-        """Return the version that an entry begins after this one."""
-        if version.version != self.number + 1:
-            raise ValueError(f"version {version.version} follows version {self.number}")
-        return DataVersion(version.version, entry, since, version.data)
+    def key(self, key: bytes) -> bytes:
+        """Return the key of this version's marks; the first version's is the ledger's own."""
+        if self.number == 1:
+            return key
+        content = b"version %d" % self.number
+        return hashlib.blake2b(content, key=key, digest_size=32, person=b"dpadmm version").digest()
 
     def next(self, data: Sequence[SiloColumns], key: bytes) -> "NewVersion":
         """Return what the log keeps of the next version; its one silo keeps the name under which spending is counted.
@@ -330,35 +332,32 @@ class DataVersion:
                 "version, where earlier spending would not be counted. Keep one ledger for each silo, or create a new "
                 "one and count in its budget what has already been spent on people who are in both."
             )
-        known = KnownData.of(data, _key_of(key, self.number + 1), tells_copies_apart=self.data.tells_copies_apart)
+        after = replace(self, number=self.number + 1)
+        known = DatasetFingerprint.of(data, after.key(key), tells_copies_apart=self.data.tells_copies_apart)
         silos = (replace(known.silos[0], name=self.data.silos[0].name),)
-        return NewVersion(self.number + 1, replace(known, silos=silos))
+        return NewVersion(after.number, replace(known, silos=silos))
 
     def is_of(self, data: Sequence[SiloColumns], key: bytes) -> bool:
         """Return whether these tables, of a single silo, have this version's columns: all of them, and no others."""
-        found = [self._marked(each, key).columns for each in data]
+        found = [self.data.mark(each, self.key(key)).columns for each in data]
         return found == [silo.columns for silo in self.data.silos]
 
-    def match(self, data: Sequence[SiloColumns], key: bytes) -> SiloMatch:
-        """Return which silos came; `LedgerError` if the data are not those of this version."""
-        return self.data.match(data, _key_of(key, self.number))
-
-    def is_like(self, data: SiloColumns, key: bytes) -> bool:
-        """Return whether half of a table's columns or more are those of one of this version's silos."""
-        return self.data.is_like(data, _key_of(key, self.number))
-
-    def _marked(self, data: SiloColumns, key: bytes) -> KnownSilo:
-        apart = self.data.tells_copies_apart
-        return KnownSilo.of(data, _key_of(key, self.number), tells_copies_apart=apart)
+    def is_match(self, data: Sequence[SiloColumns], key: bytes) -> bool:
+        """Return whether the data are those of this version, or a part of their columns."""
+        try:
+            self.data.match(data, self.key(key))
+        except LedgerError:
+            return False
+        return True
 
 
 def match_newest(versions: Sequence[DataVersion], data: Sequence[SiloColumns], key: bytes) -> SiloMatch:
     """Return which silos came; `LedgerError` if the data are not the newest version, saying so if they are another."""
     *earlier, newest = versions
     try:
-        return newest.match(data, key)
+        return newest.data.match(data, newest.key(key))
     except LedgerError:
-        found = next((version for version in reversed(earlier) if _is_match(version, data, key)), None)
+        found = next((version for version in reversed(earlier) if version.is_match(data, key)), None)
         if found is None:
             raise
     raise LedgerError(
@@ -366,21 +365,6 @@ def match_newest(versions: Sequence[DataVersion], data: Sequence[SiloColumns], k
         f"since {newest.when}. Nothing may be released from an earlier one. Use the newest table; to use this one from "
         "now on, make it the next version (`dpadmm silo new-data`, or Ledger.add_version)."
     )
-
-
-def _is_match(version: DataVersion, data: Sequence[SiloColumns], key: bytes) -> bool:
-    try:
-        version.match(data, key)
-    except LedgerError:
-        return False
-    return True
-
-
-def _key_of(key: bytes, number: int) -> bytes:
-    """Return the key of a version's marks; the first version's is the ledger's own."""
-    if number == 1:
-        return key
-    return hashlib.blake2b(b"version %d" % number, key=key, digest_size=32, person=b"dpadmm version").digest()
 
 
 Pieces: TypeAlias = Callable[[], Iterable[NDArray[Any]]]

@@ -14,10 +14,10 @@ from dpadmm.checks import setting
 from dpadmm.errors import InputError, LedgerError, ResumeError
 from dpadmm.files import sync_directory
 from dpadmm.privacy.ledger import store
-from dpadmm.privacy.ledger.entries import GENESIS, Ask, Entry, Kind, Reader, Writer, key_of, read_record
-from dpadmm.privacy.ledger.fingerprints import DataVersion, KnownData, NewVersion, SiloColumns
+from dpadmm.privacy.ledger.entries import GENESIS, Entry, Kind, Reader, Reservation, Writer, key_of, read_record
+from dpadmm.privacy.ledger.fingerprints import DatasetFingerprint, DataVersion, NewVersion, SiloColumns
 from dpadmm.privacy.ledger.profiles import KeptProfile
-from dpadmm.privacy.ledger.spending import Budget, Piles, RunAccount, share_of
+from dpadmm.privacy.ledger.spending import Budget, RunAccount, SpentBySilo, share_of
 from dpadmm.privacy.protection import Protection, Unit, View
 
 
@@ -28,7 +28,7 @@ class Created:
     budget: Budget
     key_check: str
     protection: Protection
-    data: KnownData
+    data: DatasetFingerprint
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ def create(
     (replace(protection, view=View.PUBLIC, colluders=None) if is_part else protection).check_silos(len(data))
     check_persons(data, protection)
     are_names_public = protection.unit is not Unit.USER  # a user's name is a person's
-    KnownData.of(data, bytes(32))  # refuses unusable data before anything is written
+    DatasetFingerprint.of(data, bytes(32))  # refuses unusable data before anything is written
     key = store.new_key(store.key_path(path))
     made = [store.key_path(path)]
     try:
-        known = KnownData.of(
+        known = DatasetFingerprint.of(
             data,
             key,
             are_names_public=are_names_public,
@@ -118,7 +118,7 @@ def check_persons(data: Sequence[SiloColumns], protection: Protection) -> None:
 class LedgerState:
     """All entries read so far, folded together."""
 
-    piles: Piles
+    spent: SpentBySilo
     budget: Budget
     versions: list[DataVersion]
     key_check: str
@@ -139,7 +139,7 @@ class LedgerState:
         with _readable(first.seq):
             made = read_record(Created, content)
             versions = [DataVersion(1, 1, str(content["time"]), made.data)]
-            return cls(Piles(made.protection), made.budget, versions, made.key_check)
+            return cls(SpentBySilo(made.protection), made.budget, versions, made.key_check)
 
     @property
     def newest(self) -> DataVersion:
@@ -155,7 +155,7 @@ class LedgerState:
             with self._moving_to(entry), _readable(entry.seq):
                 self._count(entry)
 
-    def take(self, entry: Entry, ask: Ask, time: str) -> None:
+    def take(self, entry: Entry, ask: Reservation, time: str) -> None:
         """Fold in a release whose entry this process has just committed: there is nothing to decode."""
         with self._moving_to(entry):
             self._count_release(ask, time)
@@ -168,19 +168,21 @@ class LedgerState:
         self.reader.move_to(entry)
         self.is_whole = True
 
-    def _count_release(self, ask: Ask, time: str) -> None:
-        protection, name = self.piles.protection, (ask.run, ask.algorithm)
+    def _count_release(self, ask: Reservation, time: str) -> None:
+        protection, name = self.spent.protection, (ask.run, ask.algorithm)
         share = share_of(ask.release, protection)
-        self.piles.add(ask.release, ask.silo, share)
+        self.spent.add(ask.release, ask.silo, share)
         if name not in self.runs:
-            self.runs[name] = RunAccount(*name, Piles(protection), Piles(protection), self.newest.number, time)
+            self.runs[name] = RunAccount(
+                *name, SpentBySilo(protection), SpentBySilo(protection), self.newest.number, time
+            )
         self.runs[name].add(ask, share, time)
 
     def _count(self, entry: Entry) -> None:
         content = entry.content()
         match Kind(content["event"]):
             case Kind.RELEASE:
-                self._count_release(read_record(Ask, content), str(content["time"]))
+                self._count_release(read_record(Reservation, content), str(content["time"]))
             case Kind.BUDGET:
                 self.budget = read_record(BudgetChange, content).budget
             case Kind.REFUSAL:
@@ -192,9 +194,10 @@ class LedgerState:
                 answer = read_record(AnsweredRound, content)
                 self.answers.setdefault(answer.run, {})[answer.round] = answer.digest
             case Kind.VERSION:
-                self.versions.append(
-                    self.newest.followed_by(read_record(NewVersion, content), entry.seq, str(content["time"]))
-                )
+                new = read_record(NewVersion, content)
+                if new.version != self.newest.number + 1:
+                    raise ValueError(f"version {new.version} follows version {self.newest.number}")
+                self.versions.append(DataVersion(new.version, entry.seq, str(content["time"]), new.data))
                 self.profiles.clear()  # they are counts of another table
             case Kind.CREATED:
                 pass
@@ -257,7 +260,7 @@ def _leads_to(connection: sqlite3.Connection, end: Reader) -> bool:
 def check_keys(connection: sqlite3.Connection, path: Path, state: LedgerState) -> None:
     """Raise `LedgerError` unless there is a key for every release: a lost one would let it be paid for twice."""
     (number,) = connection.execute("SELECT COUNT(*) FROM keys").fetchone()
-    if number != state.piles.releases:
+    if number != state.spent.releases:
         raise LedgerError(f"{path}: the table of keys does not match the entries. Restore the ledger from a backup.")
 
 
@@ -293,10 +296,10 @@ def check_history(
             )
 
 
-def conflict(asks: Sequence[Ask], found: Sequence[Entry | None]) -> ResumeError | None:
+def conflict(asks: Sequence[Reservation], found: Sequence[Entry | None]) -> ResumeError | None:
     """Return the error if something else is recorded under the key of one of `asks`."""
     for ask, entry in zip(asks, found, strict=True):
-        if entry is not None and read_record(Ask, entry.content()) != ask:
+        if entry is not None and read_record(Reservation, entry.content()) != ask:
             run, round_, agent, slot = ask.key
             return ResumeError(
                 f"Refused: run {run!r}, round {round_}, agent {agent}, slot {slot} is recorded as entry {entry.seq} "
@@ -322,22 +325,33 @@ def outdated(connection: sqlite3.Connection, newest: DataVersion, run: str, conf
     if begun is None or begun > newest.entry:
         return None
     return ResumeError(
-        f"Refused: run {run!r} was started, as entry {begun}, with an earlier version of the data; version "
+        f"Refused: run {run!r} was started, as entry {begun}, with an older version of the data; version "
         f"{newest.number} has been in use since {newest.when}. The run cannot continue; start a new one."
     )
 
 
-def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, LedgerState]:
-    """Return a connection for writing and the state, once the file, its chain and its anchor are found sound."""
+def open_checked(
+    path: Path, expected_head: str | None, timeout: float, *, is_writing: bool = True
+) -> tuple[sqlite3.Connection, LedgerState]:
+    """Return a connection and the state, once the file, its chain and its anchor are found sound.
+
+    Nothing is changed before that. A connection for reading leaves no lock and makes no side file.
+    """
     store.inspect(path, timeout)
-    with store.clear_errors(path):
-        with store.undisturbed(path, timeout) as anchor:
-            if anchor is None and expected_head is None:
-                raise LedgerError(
-                    f"The anchor file {store.anchor_path(path)} is missing, so an older copy of the ledger could not "
-                    "be told from the current one. Restore the file, or pass expected_head from the last statement."
-                )
-            state = _read_current(path, anchor, expected_head, timeout)
+    with store.clear_errors(path), store.undisturbed(path, timeout) as anchor:
+        if anchor is None and expected_head is None:
+            raise LedgerError(
+                f"The anchor file {store.anchor_path(path)} is missing, so an older copy of the ledger could not "
+                "be told from the current one. Restore the file, or give the head of the last statement as the "
+                "expected head."
+            )
+        with closing(store.connect_for_reading(path, timeout)) as reading, store.transaction(reading, "BEGIN"):
+            store.validate(reading, path)
+            state = read_state(reading, path)
+            check_keys(reading, path, state)
+            check_history(reading, path, anchor, expected_head)
+        if not is_writing:
+            return store.connect_for_reading(path, timeout), state
         connection = store.open_for_writing(path, timeout)
         try:
             if anchor is None:
@@ -346,51 +360,6 @@ def open_checked(path: Path, expected_head: str | None, timeout: float) -> tuple
             connection.close()
             raise
     return connection, state
-
-
-def _read_current(path: Path, anchor: tuple[int, str] | None, expected_head: str | None, timeout: float) -> LedgerState:
-    """Return the state of a file, once it is found sound."""
-    with closing(store.connect_for_reading(path, timeout)) as reading, store.transaction(reading, "BEGIN"):
-        store.validate(reading, path)
-        state = read_state(reading, path)
-        check_keys(reading, path, state)
-        check_history(reading, path, anchor, expected_head)
-    return state
-
-
-def open_read_only(path: Path, expected_head: str | None, timeout: float) -> tuple[sqlite3.Connection, LedgerState]:
-    """Return a connection that writes nothing and the state, checked like `open_checked`.
-
-    No lock is left, no side file made. SQLite's read lock keeps writers away for the moment of reading.
-    """
-    if not path.is_file():
-        raise LedgerError(f"{path} does not exist or is not a file. Give the path of a ledger.")
-    with store.clear_errors(path), store.undisturbed(path, timeout) as anchor:
-        connection = store.connect_for_reading(path, timeout)
-        try:
-            with store.transaction(connection, "BEGIN"):
-                state = _checked(connection, path, anchor, expected_head)
-        except BaseException:
-            connection.close()
-            raise
-    return connection, state
-
-
-def _checked(
-    connection: sqlite3.Connection, path: Path, anchor: tuple[int, str] | None, expected_head: str | None
-) -> LedgerState:
-    found = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    if found != store.APPLICATION_ID:
-        raise LedgerError(f"{path} is not a ledger (application id {found:#x}). Give the path of one.")
-    if anchor is None and expected_head is None:
-        raise LedgerError(
-            f"The anchor file {store.anchor_path(path)} is missing, so an older copy of the ledger could not be told "
-            "from the current one. Restore the file, or give the head of the last statement as the expected head."
-        )
-    store.validate(connection, path)
-    state = read_state(connection, path)
-    check_history(connection, path, anchor, expected_head)
-    return state
 
 
 class OpenHistory:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,7 +18,7 @@ from dpadmm.checks import plural
 from dpadmm.codec import decode, encode
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import history, store
-from dpadmm.privacy.ledger.entries import Ask, Entry, Kind, Writer, check_text, encode_release
+from dpadmm.privacy.ledger.entries import Entry, Kind, Reservation, Writer, check_text, encode_release
 from dpadmm.privacy.ledger.fingerprints import SiloColumns, SiloMatch, match_newest
 from dpadmm.privacy.ledger.history import AnsweredRound, BudgetChange, LedgerState, OpenHistory
 from dpadmm.privacy.ledger.profiles import (
@@ -32,30 +31,20 @@ from dpadmm.privacy.ledger.profiles import (
 from dpadmm.privacy.ledger.spending import (
     PROFILE_ROUND,
     Budget,
-    Composer,
     LedgerStatement,
-    Meter,
     Receipt,
     RunSpending,
-    admitted,
     below_spent,
     draw_statement,
     overspend,
 )
-from dpadmm.privacy.protection import ONE_RECORD, Protection, Relation, Unit
+from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit
 from dpadmm.privacy.releases import GaussianRelease, NoisyRelease, Origin, Release
 
 _OTHER_PERSONS = (
     "The table is the ledger's, but its rows are assigned to different persons than when the ledger was created. "
     "Nothing may be released. Identify persons by the same column as then."
 )
-
-
-@cache
-def _usual_meter() -> Meter:
-    from dpadmm.privacy.accounting import compose  # heavy; a ledger that is only read does not need it
-
-    return Meter(compose)
 
 
 class Ledger(OpenHistory):
@@ -75,18 +64,9 @@ class Ledger(OpenHistory):
     Budget(epsilon=1.0, delta=1e-05)
     """
 
-    def __init__(
-        self,
-        path: Path,
-        connection: sqlite3.Connection,
-        state: LedgerState,
-        compose: Composer | None,
-        timeout: float = 30.0,
-    ) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, state: LedgerState, timeout: float = 30.0) -> None:
         """Not for callers: use `create` or `open`."""
         super().__init__(path, connection, state, timeout)
-        self._compose = compose
-        self._measure: Meter | None = None
         self._is_closed = False
 
     @classmethod
@@ -97,7 +77,6 @@ class Ledger(OpenHistory):
         budget: Budget,
         *,
         protection: Protection = ONE_RECORD,
-        compose: Composer | None = None,
         timeout_seconds: float = 30.0,
     ) -> "Ledger":
         """Start the ledger of the silos in `data` at the new file `path`, with `path.key` and `path.head` beside it.
@@ -106,7 +85,7 @@ class Ledger(OpenHistory):
         """
         place = Path(os.path.realpath(path))
         history.create(place, data, budget, protection)
-        return cls.open(place, compose=compose, timeout_seconds=timeout_seconds)
+        return cls.open(place, timeout_seconds=timeout_seconds)
 
     @classmethod
     def open(
@@ -114,7 +93,6 @@ class Ledger(OpenHistory):
         path: str | os.PathLike[str],
         *,
         expected_head: str | None = None,
-        compose: Composer | None = None,
         timeout_seconds: float = 30.0,
     ) -> "Ledger":
         """Open a ledger and check all of it: pages, version, chain, anchor.
@@ -125,13 +103,7 @@ class Ledger(OpenHistory):
         place = Path(os.path.realpath(path))
         timeout = checks.positive("timeout_seconds", timeout_seconds)
         connection, state = history.open_checked(place, expected_head, timeout)
-        try:
-            ledger = cls(place, connection, state, compose, timeout)
-            ledger._refresh()
-        except BaseException:
-            connection.close()
-            raise
-        return ledger
+        return cls(place, connection, state, timeout)
 
     def close(self) -> None:
         """Close the file; safe to call twice."""
@@ -161,13 +133,13 @@ class Ledger(OpenHistory):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the way to the file: another process opens it again, or fails; it never goes on without."""
-        return _opened_again, (str(self._path), self._compose)
+        return Ledger.open, (str(self._path),)
 
     def here(self) -> "Ledger":
         """Return the ledger for the running thread and process: itself, or the same file opened again."""
         if self._owner == (os.getpid(), threading.get_ident()):
             return self
-        return Ledger.open(self._path, compose=self._compose)
+        return Ledger.open(self._path)
 
     @property
     def path(self) -> Path:
@@ -175,14 +147,9 @@ class Ledger(OpenHistory):
         return self._path
 
     @property
-    def has_own_accountant(self) -> bool:
-        """Whether it composes by other rules than the package's."""
-        return self._compose is not None
-
-    @property
     def protection(self) -> Protection:
         """What the budget is about."""
-        return self._state.piles.protection
+        return self._state.spent.protection
 
     @property
     def silos(self) -> tuple[str, ...]:
@@ -212,24 +179,15 @@ class Ledger(OpenHistory):
         try:
             match = match_newest(self._state.versions, data, key)
         except LedgerError as problem:
-            words = _OTHER_PERSONS if self._has_other_persons(data, key) else problem
-            raise LedgerError(f"{self._path}: {words}") from None
+            is_persons = self.protection.unit is Unit.PERSON
+            others = is_persons and self._state.newest.is_match([replace(each, persons=None) for each in data], key)
+            raise LedgerError(f"{self._path}: {_OTHER_PERSONS if others else problem}") from None
         return ConfirmedLedger(self, match, tuple(each.size for each in data), self._state.newest.number)
-
-    def _has_other_persons(self, data: Sequence[SiloColumns], key: bytes) -> bool:
-        """Return whether data that are not the ledger's would be, were rows not told to be other persons'."""
-        if self.protection.unit is not Unit.PERSON:
-            return False
-        try:
-            match_newest(self._state.versions, [replace(each, persons=None) for each in data], key)
-        except LedgerError:
-            return False
-        return True
 
     def add_version(self, data: Sequence[SiloColumns]) -> None:
         """Continue with a new version of the data: rows added or removed, cells corrected.
 
-        What was spent on earlier versions still counts. From now on `confirm` takes this version only; runs that were
+        What was spent on older versions still counts. From now on `confirm` takes this version only; runs that were
         begun and profiles that were kept with earlier ones cannot be used. Data that are the newest version already
         record nothing. `LedgerError` for a ledger that tells silos apart.
         """
@@ -264,7 +222,7 @@ class Ledger(OpenHistory):
         """Return whether any of these tables looks like one of the ledger's: half of its columns, of any version."""
         self._refresh()
         key = store.read_key(store.key_path(self._path))
-        return any(version.is_like(each, key) for version in self._state.versions for each in data)
+        return any(each.data.is_like(silo, each.key(key)) for each in self._state.versions for silo in data)
 
     @contextmanager
     def transaction(self, data: "ConfirmedLedger | None" = None) -> Iterator["Transaction"]:
@@ -274,7 +232,6 @@ class Ledger(OpenHistory):
         besides, and raised at the end even where the block has caught it. Until the block ends, nothing else can be
         asked of the ledger.
         """
-        self._meter()  # imported before the file is locked
         with self._writing() as writer:
             start, work = (writer.seq, writer.digest), Transaction(self, self._connection, writer, data)
             self._connection.execute("SAVEPOINT block")
@@ -306,7 +263,7 @@ class Ledger(OpenHistory):
         with store.clear_errors(self._path):
             return store.execute_beside(self._connection, sql, parameters, is_reading=True)
 
-    def _check_room(self, asks: Sequence[Ask], version: int) -> None:
+    def _check_room(self, asks: Sequence[Reservation], version: int) -> None:
         self._refresh()
         with store.clear_errors(self._path):
             found = store.find_keys(self._connection, [ask.key for ask in asks])
@@ -319,7 +276,6 @@ class Ledger(OpenHistory):
         return history.outdated(self._connection, self._state.newest, run, version)
 
     def _keep_profile(self, profile: KeptProfile, version: int) -> None:
-        check_text("run", profile.run)
         with self._writing() as writer:
             refusal = self._outdated(profile.run, version)
             if refusal is not None:
@@ -370,9 +326,8 @@ class Ledger(OpenHistory):
         results is a decision that the log shows, not one that it can justify.
         """
         check_text("reason", reason)
-        self._meter()
         with self._writing() as writer:
-            refusal = below_spent(self._state.piles, budget, self._meter())
+            refusal = below_spent(self._state.spent, budget)
             change = BudgetChange(budget, reason)
             if refusal is None:
                 entry = writer.next(Kind.BUDGET, change)
@@ -385,7 +340,7 @@ class Ledger(OpenHistory):
     def statement(self) -> LedgerStatement:
         """Return what was spent, what is left and the head of the chain."""
         self._refresh()
-        return draw_statement(self._state, self._meter())
+        return draw_statement(self._state)
 
     def runs(self) -> tuple[RunSpending, ...]:
         """Return what each run has spent, in order of their first release.
@@ -393,8 +348,7 @@ class Ledger(OpenHistory):
         Epsilons of runs do not simply add up to the total of the statement, which composes all releases together.
         """
         self._refresh()
-        state, meter = self._state, self._meter()
-        return tuple(run.spending(meter, state.budget) for run in state.runs.values())
+        return tuple(run.spending(self._state.budget) for run in self._state.runs.values())
 
     def verify(self) -> str:
         """Read everything again from the file, check pages, chain and keys, and return the head."""
@@ -418,20 +372,8 @@ class Ledger(OpenHistory):
         text = json.dumps(statement.document(entries), indent=1, sort_keys=True, allow_nan=False)
         store.write_new(Path(path), text.encode() + b"\n")
 
-    def _overspend(self, asks: list[Ask]) -> BudgetError | None:
-        state = self._state
-        return overspend(state.piles, asks, state.budget, self._meter(), n_silos=len(self.silos))
-
-    def _meter(self) -> Meter:
-        """Return the meter; made on first use, since a ledger that is only checked or exported needs none."""
-        if self._measure is None:
-            self._measure = _usual_meter() if self._compose is None else Meter(self._compose)
-        return self._measure
-
-
-def _opened_again(path: str, compose: Composer | None) -> Ledger:
-    """Open a pickled ledger."""
-    return Ledger.open(path, compose=compose)
+    def _overspend(self, asks: list[Reservation]) -> BudgetError | None:
+        return overspend(self._state.spent, asks, self._state.budget, n_silos=len(self.silos))
 
 
 def open_for_reading(
@@ -443,8 +385,8 @@ def open_for_reading(
     made, nothing written.
     """
     place = Path(os.path.realpath(path))
-    connection, state = history.open_read_only(place, expected_head, timeout_seconds)
-    return Ledger(place, connection, state, None)
+    connection, state = history.open_checked(place, expected_head, timeout_seconds, is_writing=False)
+    return Ledger(place, connection, state, timeout_seconds)
 
 
 @dataclass(frozen=True)
@@ -467,7 +409,9 @@ class ConfirmedLedger:
         """The silos as the ledger knows them, in the order in which the data came."""
         return self.match.names
 
-    def for_run(self, sizes: Sequence[int], relation: Relation = Relation.REPLACE_ONE) -> "ConfirmedLedger":
+    def for_run(
+        self, sizes: Sequence[int], relation: NeighbouringRelation = NeighbouringRelation.REPLACE_ONE
+    ) -> "ConfirmedLedger":
         """Return what reserves for a run over agents with so many records; they must be the confirmed silos.
 
         A single silo may be split between several agents. Where records are added or removed, the sizes are nominal:
@@ -512,7 +456,7 @@ class ConfirmedLedger:
         Asking again for the same returns the same receipt and spends nothing.
 
         Raises `BudgetError` if the budget would be exceeded, `ResumeError` if something else is recorded under the same
-        key, or if the run was started with an earlier version of the data (all logged); `InputError` for simulated
+        key, or if the run was started with an older version of the data (all logged); `InputError` for simulated
         noise or a certificate for other terms, `LedgerError` if the file cannot be written.
         """
         asks = self._asks(releases, run, algorithm, origin, slot)
@@ -541,19 +485,18 @@ class ConfirmedLedger:
             raise InputError(
                 "The ledger was not given all columns of the profile, so it could not recognise them later."
             )
-        self.ledger._keep_profile(
-            KeptProfile(
-                run=run,
-                form=subject.form,
-                data=mark,
-                columns=len(subject.columns),
-                records=subject.records,
-                protection=subject.protection,
-                noise_std=float(noise_std),
-                counts=tuple(float(x) for x in counts),
-            ),
-            self.version,
+        check_text("run", run)
+        profile = KeptProfile(
+            run=run,
+            form=subject.form,
+            data=mark,
+            columns=len(subject.columns),
+            records=subject.records,
+            protection=subject.protection,
+            noise_std=float(noise_std),
+            counts=tuple(float(x) for x in counts),
         )
+        self.ledger._keep_profile(profile, self.version)
 
     def kept_profile(self, subject: ProfiledColumns) -> KeptProfile | None:
         """Return the profile with the least noise that earlier runs released of these very columns, None without one.
@@ -610,7 +553,14 @@ class ConfirmedLedger:
                 f"{release.round} is certified for a person in {plural(silos, 'silo')}. Certify "
                 f"it for {records} silos per person, or create the ledger with separate silos."
             )
-        return admitted(release, self.ledger.protection)
+        asked = self.ledger.protection
+        if isinstance(release, NoisyRelease) and not asked.is_covered_by(release.certificate.protection):
+            raise InputError(
+                f"The ledger's budget is {asked.words()}; the release of agent {release.agent} in round "
+                f"{release.round} is certified {release.certificate.protection.words()}, which does not cover that. "
+                "Certify the release for the ledger's terms."
+            )
+        return release
 
     def _silo_of(self, agent: int) -> str | None:
         """Return whose data the releases of an agent are about; None, below zero, for those of all."""
@@ -625,7 +575,9 @@ class ConfirmedLedger:
             )
         return self.names[agent]
 
-    def _asks(self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin, slot: int) -> list[Ask]:
+    def _asks(
+        self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin, slot: int
+    ) -> list[Reservation]:
         if Origin(origin) is not Origin.SECURE:
             raise InputError(
                 "Simulated noise is reproducible, so it protects nobody and cannot be recorded as a release. Use the "
@@ -633,7 +585,6 @@ class ConfirmedLedger:
             )
         check_text("run", run)
         check_text("algorithm", algorithm)
-        self.ledger._meter()  # imported before the file is locked
         next_slot: Counter[tuple[int, int]] = Counter()
         asks = []
         for given in releases:
@@ -641,7 +592,7 @@ class ConfirmedLedger:
             release = self._admitted(decode(Release, encode_release(given)))
             place = release.round, release.agent
             nth = checks.count("slot", slot, least=0) + next_slot[place]
-            asks.append(Ask(run, algorithm, nth, release, self._silo_of(release.agent)))
+            asks.append(Reservation(run, algorithm, nth, release, self._silo_of(release.agent)))
             next_slot[place] += 1
         if not asks:
             raise InputError("reserve needs at least one release, got none.")
@@ -656,7 +607,7 @@ class Transaction:
     ) -> None:
         """Not for callers."""
         self._ledger, self._connection, self._writer, self._data = ledger, connection, writer, data
-        self.recorded: list[tuple[Ask, Entry]] = []
+        self.recorded: list[tuple[Reservation, Entry]] = []
         self.refused: dict[str, Any] | None = None
         self.failure: BaseException | None = None
         self.is_open = True
@@ -670,7 +621,7 @@ class Transaction:
                 raise InputError("Only a transaction of confirmed data can reserve: use ledger.confirm(data).")
             return self.reserve_asks(self._data._asks(releases, run, algorithm, origin, slot))
 
-    def reserve_asks(self, asks: Sequence[Ask]) -> Receipt:
+    def reserve_asks(self, asks: Sequence[Reservation]) -> Receipt:
         """Record what was checked against the ledger's terms."""
         with self._ending_at_errors():
             ledger, version = self._ledger, self._data.version if self._data is not None else 0

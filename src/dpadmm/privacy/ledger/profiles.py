@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.privacy.ledger.entries import Ask, Entry, read_record
-from dpadmm.privacy.ledger.spending import PROFILE_ROUND, Piles, is_profile
+from dpadmm.privacy.ledger.entries import Entry, Reservation, read_record
+from dpadmm.privacy.ledger.spending import PROFILE_ROUND, SpentBySilo, is_profile
 from dpadmm.privacy.protection import Protection
 from dpadmm.privacy.releases import GaussianRelease, SummedGaussianRelease, seen_noise
 
@@ -69,7 +69,7 @@ class KeptProfile:
 
 def released_profile(entries: Iterable[Entry]) -> list[GaussianRelease]:
     """Return the releases of a profile among the entries of one run."""
-    found = (read_record(Ask, entry.content()).release for entry in entries)
+    found = (read_record(Reservation, entry.content()).release for entry in entries)
     return [release for release in found if isinstance(release, GaussianRelease) and is_profile(release)]
 
 
@@ -95,7 +95,7 @@ def as_one_release(releases: Sequence[GaussianRelease], protection: Protection) 
 
     Every agent of that run had records of its own; a person is in as many of them as the protection says.
     """
-    piles = Piles(protection)
+    piles = SpentBySilo(protection)
     for release in releases:
         piles.add(release, None if release.agent < 0 else str(release.agent))
     worst = max(piles.people().values(), key=lambda pile: pile.squares)

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.codec import canonical, encode
 from dpadmm.errors import BudgetError, InputError
-from dpadmm.privacy.ledger.entries import Ask, encode_release
+from dpadmm.privacy.ledger.entries import Reservation, encode_release
 from dpadmm.privacy.protection import FROM_STRONG_TO_WEAK, Certificate, Norm, Protection, Strength, View, standing
 from dpadmm.privacy.releases import GaussianRelease, NoisyRelease, Release
 
@@ -30,13 +31,6 @@ _PROFILE_THEOREM = "C11"
 
 PROFILE_ROUND = 0
 """The round in which a column profile is released."""
-
-
-class Composer(Protocol):
-    """Composes releases; must follow C0 for Gaussian ones, which arrive merged into one."""
-
-    def __call__(self, releases: Iterable[Release], /) -> "Curve":
-        """Return the curve of all `releases` together, chosen adaptively."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,29 +53,6 @@ class Budget:
         return curve.delta(self.epsilon) <= self.delta
 
 
-def admitted(release: Release, asked: Protection) -> Release:
-    """Return `release`, or raise `InputError` if its certificate says less than the ledger's budget asks for."""
-    if isinstance(release, NoisyRelease) and not asked.is_covered_by(release.certificate.protection):
-        raise InputError(
-            f"The ledger's budget is {asked.words()}; the release of agent {release.agent} in round {release.round} is "
-            f"certified {release.certificate.protection.words()}, which does not cover that. Certify the release for "
-            "the ledger's terms."
-        )
-    return release
-
-
-def _as_asked(certificate: Certificate, asked: Protection) -> Certificate:
-    """Return an admitted certificate as one for exactly what is asked, so that what costs the same is the same."""
-    return replace(
-        certificate,
-        protection=replace(asked, silos_per_person=1),  # the pile has added up a person's silos
-        strength=Strength.FULL,
-        theorem="as recorded",
-        assumptions=("as recorded",),
-        declared=(),
-    )
-
-
 @dataclass(frozen=True)
 class Mechanism:
     """What a release costs, without who, when and how often; known by its text, which is quick to compare."""
@@ -90,11 +61,19 @@ class Mechanism:
     release: Release = field(compare=False)
 
     @classmethod
-    def of(cls, release: Release, protection: Protection) -> "Mechanism":
-        """Return the mechanism of an admitted release under `protection`."""
+    def of(cls, release: Release, asked: Protection) -> "Mechanism":
+        """Return the mechanism of a release that covers `asked`, for exactly that: what costs the same is the same."""
         once = replace(release, agent=0, round=0, count=1)
         if isinstance(once, NoisyRelease):
-            once = replace(once, certificate=_as_asked(once.certificate, protection))
+            certificate = replace(
+                once.certificate,
+                protection=replace(asked, silos_per_person=1),  # a person's silos are added up already
+                strength=Strength.FULL,
+                theorem="as recorded",
+                assumptions=("as recorded",),
+                declared=(),
+            )
+            once = replace(once, certificate=certificate)
         return cls(canonical(encode_release(once)), once)
 
 
@@ -120,13 +99,13 @@ def gaussian_square(release: Release) -> Fraction | None:
 
 
 def share_of(release: Release, protection: Protection) -> Fraction | Mechanism:
-    """Return what an admitted release puts on a pile: its square where C0 applies, otherwise its mechanism."""
+    """Return what a covered release adds to what is spent: its square where C0 applies, otherwise its mechanism."""
     square = gaussian_square(release)
     return Mechanism.of(release, protection) if square is None else square
 
 
 @dataclass
-class Pile:
+class SpentReleases:
     """Releases that one person's change can reach, merged: m^2 of the Gaussian ones, and how often each other was."""
 
     protection: Protection
@@ -135,7 +114,7 @@ class Pile:
     others: Counter[Mechanism] = field(default_factory=Counter)
 
     def add(self, release: Release, share: Fraction | Mechanism | None = None) -> None:
-        """Put one more release on the pile; `share` is its own where that is known."""
+        """Count one more release; `share` is its own where that is known."""
         square = share_of(release, self.protection) if share is None else share
         if isinstance(square, Mechanism):
             self.others[square] += release.count
@@ -143,11 +122,11 @@ class Pile:
             self.squares += square
         self.releases += 1
 
-    def __add__(self, other: "Pile") -> "Pile":
-        """Return both piles as one."""
+    def __add__(self, other: "SpentReleases") -> "SpentReleases":
+        """Return both as one."""
         others = self.others.copy()
         others.update(other.others)
-        return Pile(self.protection, self.releases + other.releases, self.squares + other.squares, others)
+        return SpentReleases(self.protection, self.releases + other.releases, self.squares + other.squares, others)
 
     def merged(self) -> list[Release]:
         """Return few releases that together are as private as all that were added."""
@@ -167,9 +146,37 @@ class Pile:
         )
         return [GaussianRelease(certificate=certificate, noise_std=1.0, agent=0, round=0)]
 
+    def epsilon(self, budget: Budget) -> float:
+        """Return the epsilon of all of it at the budget's delta; 0 if nothing in it depends on the data."""
+        merged = self.merged()
+        return compose(merged).epsilon(budget.delta) if merged else 0.0
+
+    def is_within(self, budget: Budget) -> bool:
+        """Return whether all of it together stays within `budget`."""
+        if self._is_clearly_within(budget):
+            return True
+        merged = self.merged()
+        return not merged or budget.allows(compose(merged))
+
+    def _is_clearly_within(self, budget: Budget) -> bool:
+        """Return True only if a bound that needs no composition of its own says so.
+
+        With E the sum of pure epsilons and m^2 that of the Gaussian squares, `delta(eps) <= delta_m(eps - E)`.
+        """
+        if not self.others:
+            return False  # all Gaussian: the accountant's closed form is as quick, and exact
+        pure = math.fsum(count * _pure_epsilon(kind) for kind, count in self.others.items())
+        left = budget.epsilon - pure * (1.0 + _MARGIN)
+        if not left > 0:
+            return False
+        gaussian = self.gaussian()
+        if gaussian and budget.delta == 0:
+            return False  # a delta that underflows to zero is not zero
+        return not gaussian or compose(gaussian).delta(left) <= budget.delta * (1.0 - _MARGIN)
+
 
 @dataclass
-class Piles:
+class SpentBySilo:
     """All releases of a data set, silo by silo.
 
     `everyone` holds what reaches the data of all silos: a coordinator's aggregate, or a release of which it is not
@@ -177,32 +184,31 @@ class Piles:
     """
 
     protection: Protection
-    everyone: Pile = field(init=False)
-    silos: dict[str, Pile] = field(default_factory=dict)
+    everyone: SpentReleases = field(init=False)
+    silos: dict[str, SpentReleases] = field(default_factory=dict)
     strengths: Counter[Strength] = field(default_factory=Counter)
     declared: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         """Start empty."""
-        self.everyone = Pile(self.protection)
+        self.everyone = SpentReleases(self.protection)
 
     def add(self, release: Release, silo: str | None, share: Fraction | Mechanism | None = None) -> None:
-        """Count one more release of the silo; `share` as in `Pile.add`."""
+        """Count one more release of the silo; `share` as in `SpentReleases.add`."""
         if silo is not None and silo not in self.silos:
-            self.silos[silo] = Pile(self.protection)
-        pile = self.everyone if silo is None else self.silos[silo]
-        pile.add(release, share)
+            self.silos[silo] = SpentReleases(self.protection)
+        (self.everyone if silo is None else self.silos[silo]).add(release, share)
         if isinstance(release, NoisyRelease):
             self.strengths[release.certificate.strength] += 1
             self.declared.update(release.certificate.declared)
 
-    def __add__(self, other: "Piles") -> "Piles":
+    def __add__(self, other: "SpentBySilo") -> "SpentBySilo":
         """Return both as one."""
-        both = Piles(
+        both = SpentBySilo(
             self.protection, strengths=self.strengths + other.strengths, declared=self.declared + other.declared
         )
         both.everyone = self.everyone + other.everyone
-        empty = Pile(self.protection)
+        empty = SpentReleases(self.protection)
         both.silos = {
             silo: self.silos.get(silo, empty) + other.silos.get(silo, empty) for silo in {**self.silos, **other.silos}
         }
@@ -211,109 +217,77 @@ class Piles:
     @property
     def releases(self) -> int:
         """How many releases there are in all."""
-        return self.everyone.releases + sum(pile.releases for pile in self.silos.values())
+        return self.everyone.releases + sum(each.releases for each in self.silos.values())
 
     def is_gaussian(self) -> bool:
         """Return whether C0 covers everything, so that the figure holds however the noise was chosen."""
-        return not self.everyone.others and not any(pile.others for pile in self.silos.values())
+        return not self.everyone.others and not any(each.others for each in self.silos.values())
 
-    def people(self) -> dict[str | None, Pile]:
-        """Return the piles that must each stay within the budget: what reaches each kind of person.
+    def people(self) -> dict[str | None, SpentReleases]:
+        """Return what reaches each kind of person, all of which must stay within the budget.
 
-        With one silo per person there is one kind per silo, by its name. With s silos per person there is one pile for
-        all, of the s dearest silos: the s largest m^2 (C0), and of every other mechanism the s largest numbers, which
+        With one silo per person there is one kind per silo, by its name. With s silos per person there is one for all,
+        of the s dearest silos: the s largest m^2 (C0), and of every other mechanism the s largest numbers, which
         is at least what any s silos released.
         """
         if self.protection.silos_per_person == 1 and self.silos:
-            return {silo: pile + self.everyone for silo, pile in self.silos.items()}
-        return {None: self._dearest(self.protection.silos_per_person) + self.everyone}
+            return {silo: own + self.everyone for silo, own in self.silos.items()}
+        number, own = self.protection.silos_per_person, list(self.silos.values())
+        dearest = SpentReleases(self.protection, releases=sum(each.releases for each in own))
+        dearest.squares = sum(sorted((each.squares for each in own), reverse=True)[:number], Fraction(0))
+        for kind in {kind for each in own for kind in each.others}:
+            dearest.others[kind] = sum(sorted((each.others[kind] for each in own), reverse=True)[:number])
+        return {None: dearest + self.everyone}
 
-    def _dearest(self, number: int) -> Pile:
-        piles = list(self.silos.values())
-        counts = Pile(self.protection, releases=sum(pile.releases for pile in piles))
-        counts.squares = sum(sorted((pile.squares for pile in piles), reverse=True)[:number], Fraction(0))
-        for kind in {kind for pile in piles for kind in pile.others}:
-            counts.others[kind] = sum(sorted((pile.others[kind] for pile in piles), reverse=True)[:number])
-        return counts
-
-
-class Meter:
-    """Measures piles of releases with a composer."""
-
-    def __init__(self, compose: Composer) -> None:
-        """Measure with `compose`."""
-        self._compose = compose
-        self._pure_epsilons: dict[Mechanism, float] = {}
-
-    def is_within(self, pile: Pile, budget: Budget) -> bool:
-        """Return whether all of `pile` together stays within `budget`."""
-        if self._is_clearly_within(pile, budget):
-            return True
-        merged = pile.merged()
-        return not merged or budget.allows(self._compose(merged))
-
-    def epsilon(self, pile: Pile, budget: Budget) -> float:
-        """Return the epsilon of `pile` at the budget's delta; 0 if nothing in it depends on the data."""
-        merged = pile.merged()
-        return self._compose(merged).epsilon(budget.delta) if merged else 0.0
-
-    def _is_clearly_within(self, pile: Pile, budget: Budget) -> bool:
-        """Return True only if a bound that needs no composition of its own says so.
-
-        With E the sum of pure epsilons and m^2 that of the Gaussian squares, `delta(eps) <= delta_m(eps - E)`.
-        """
-        if not pile.others:
-            return False  # all Gaussian: the accountant's closed form is as quick, and exact
-        pure = math.fsum(count * self._pure_epsilon(kind) for kind, count in pile.others.items())
-        left = budget.epsilon - pure * (1.0 + _MARGIN)
-        if not left > 0:
-            return False
-        gaussian = pile.gaussian()
-        if gaussian and budget.delta == 0:
-            return False  # a delta that underflows to zero is not zero
-        return not gaussian or self._compose(gaussian).delta(left) <= budget.delta * (1.0 - _MARGIN)
-
-    def _pure_epsilon(self, kind: Mechanism) -> float:
-        if kind not in self._pure_epsilons:
-            self._pure_epsilons[kind] = self._compose([kind.release]).epsilon(0.0)
-        return self._pure_epsilons[kind]
+    def epsilon(self, budget: Budget) -> float:
+        """Return the epsilon of the person who is reached most."""
+        return max(reached.epsilon(budget) for reached in self.people().values())
 
 
-def overspend(spent: Piles, asks: Sequence[Ask], budget: Budget, meter: Meter, *, n_silos: int) -> BudgetError | None:
+def compose(releases: Iterable[Release]) -> "Curve":
+    """Return the curve of all releases together."""
+    from dpadmm.privacy import accounting  # heavy: a ledger that is only read does without
+
+    return accounting.compose(releases)
+
+
+@lru_cache(maxsize=1024)
+def _pure_epsilon(kind: Mechanism) -> float:
+    return compose([kind.release]).epsilon(0.0)
+
+
+def overspend(spent: SpentBySilo, asks: Sequence[Reservation], budget: Budget, *, n_silos: int) -> BudgetError | None:
     """Return the refusal if `asks` on top of what is spent would pass the budget of a data set of `n_silos` silos."""
-    if not asks:
-        return None
-    asked = Piles(spent.protection)
+    asked = SpentBySilo(spent.protection)
     for ask in asks:
         asked.add(ask.release, ask.silo)
     after = (spent + asked).people()
-    touched = after if asked.everyone.releases else {who: after[who] for who in asked.people()}
-    for who, pile in touched.items():
-        if not meter.is_within(pile, budget):
+    touched = after if asked.everyone.releases else {who: after[who] for who in asked.people()} if asks else {}
+    for who, total in touched.items():
+        if not total.is_within(budget):
             before, added = (each.people().get(who, each.everyone) for each in (spent, asked))
-            so_far, alone, total = (meter.epsilon(each, budget) for each in (before, added, pile))
+            so_far = before.epsilon(budget)
             return BudgetError(
                 f"Refused: epsilon {so_far:.6g} of {budget.epsilon:.6g} is spent at delta {budget.delta:.3g}, "
                 f"{max(0.0, budget.epsilon - so_far):.6g} is left; the {plural(added.releases, 'requested release')} "
-                f"would cost {alone:.6g} alone and bring the total to {total:.6g}. Nothing was spent, so nothing may "
-                "be released. Ask for a smaller epsilon, or raise the budget and give a reason (`dpadmm ledger "
-                f"budget`, or Ledger.set_budget).{_pooled_words(asks, n_silos)}"
+                f"would cost {added.epsilon(budget):.6g} alone and bring the total to {total.epsilon(budget):.6g}. "
+                "Nothing was spent, so nothing may be released. Ask for a smaller epsilon, or raise the budget and "
+                f"give a reason (`dpadmm ledger budget`, or Ledger.set_budget).{_pooled_words(asks, n_silos)}"
             )
     return None
 
 
-def below_spent(spent: Piles, budget: Budget, meter: Meter) -> BudgetError | None:
+def below_spent(spent: SpentBySilo, budget: Budget) -> BudgetError | None:
     """Return the refusal if more than a new budget is spent already."""
-    for pile in spent.people().values():
-        if not meter.is_within(pile, budget):
-            return BudgetError(
-                f"The budget cannot become epsilon {budget.epsilon:.6g} at delta {budget.delta:.3g}: epsilon "
-                f"{meter.epsilon(pile, budget):.6g} is already spent at that delta. Choose a larger budget."
-            )
-    return None
+    if all(reached.is_within(budget) for reached in spent.people().values()):
+        return None
+    return BudgetError(
+        f"The budget cannot become epsilon {budget.epsilon:.6g} at delta {budget.delta:.3g}: epsilon "
+        f"{spent.epsilon(budget):.6g} is already spent at that delta. Choose a larger budget."
+    )
 
 
-def _pooled_words(asks: Sequence[Ask], n_silos: int) -> str:
+def _pooled_words(asks: Sequence[Reservation], n_silos: int) -> str:
     """Say so where the refusal comes from adding up silos that the ledger cannot tell apart."""
     agents = {ask.release.agent for ask in asks if ask.release.agent >= 0}
     if n_silos > 1 or len(agents) < 2:
@@ -446,27 +420,26 @@ class LedgerStatement:
         }
 
 
-def draw_statement(state: "LedgerState", meter: Meter) -> LedgerStatement:
+def draw_statement(state: "LedgerState") -> LedgerStatement:
     """Return the statement of a state."""
-    piles, budget = state.piles, state.budget
-    spent = _worst(piles, meter, budget)
-    reached = ((silo, pile + piles.everyone) for silo, pile in sorted(piles.silos.items()))
+    spent, budget = state.spent, state.budget
+    epsilon = spent.epsilon(budget)
     return LedgerStatement(
         budget=budget,
-        protection=piles.protection,
-        spent_epsilon=spent,
-        left_epsilon=max(0.0, budget.epsilon - spent),
-        releases=piles.releases,
+        protection=spent.protection,
+        spent_epsilon=epsilon,
+        left_epsilon=max(0.0, budget.epsilon - epsilon),
+        releases=spent.releases,
         refusals=state.refusals,
         head=state.reader.digest,
         entries=state.reader.seq,
-        strengths=tuple(strength for strength in FROM_STRONG_TO_WEAK if piles.strengths[strength]),
-        holds_adaptively=piles.is_gaussian() or budget.delta == 0,
+        strengths=tuple(strength for strength in FROM_STRONG_TO_WEAK if spent.strengths[strength]),
+        holds_adaptively=spent.is_gaussian() or budget.delta == 0,
         silos=tuple(
-            SiloSpending(silo=silo, releases=pile.releases, spent_epsilon=meter.epsilon(pile, budget))
-            for silo, pile in reached
+            SiloSpending(silo=silo, releases=own.releases, spent_epsilon=own.epsilon(budget))
+            for silo, own in ((silo, own + spent.everyone) for silo, own in sorted(spent.silos.items()))
         ),
-        declared=tuple(sorted(piles.declared)),
+        declared=tuple(sorted(spent.declared)),
         profiles=len(state.profiles),
         version=state.newest.number,
         version_since=state.newest.since,
@@ -506,41 +479,34 @@ class RunAccount:
 
     run: str
     algorithm: str
-    piles: Piles
-    profile: Piles
+    spent: SpentBySilo
+    profile: SpentBySilo
     version: int
     first_time: str
     last_time: str = ""
-    drawn: tuple[Meter, float, RunSpending] | None = None
+    drawn: tuple[float, RunSpending] | None = None  # at this delta
 
-    def add(self, ask: Ask, share: Fraction | Mechanism, time: str) -> None:
+    def add(self, ask: Reservation, share: Fraction | Mechanism, time: str) -> None:
         """Count one more release, whose share is known."""
-        self.piles.add(ask.release, ask.silo, share)
+        self.spent.add(ask.release, ask.silo, share)
         if is_profile(ask.release):
             self.profile.add(ask.release, ask.silo, share)
         self.last_time, self.drawn = time, None
 
-    def spending(self, meter: Meter, budget: Budget) -> RunSpending:
+    def spending(self, budget: Budget) -> RunSpending:
         """Return what it has spent."""
-        if self.drawn is None or self.drawn[:2] != (meter, budget.delta):
-            self.drawn = meter, budget.delta, self._drawn_by(meter, budget)
-        return self.drawn[2]
-
-    def _drawn_by(self, meter: Meter, budget: Budget) -> RunSpending:
-        return RunSpending(
-            run=self.run,
-            algorithm=self.algorithm,
-            releases=self.piles.releases,
-            silos=len(self.piles.silos),
-            alone_epsilon=_worst(self.piles, meter, budget),
-            profile_epsilon=_worst(self.profile, meter, budget) if self.profile.releases else None,
-            first_time=self.first_time,
-            last_time=self.last_time,
-            version=self.version,
-            declared=tuple(sorted(self.piles.declared)),
-        )
-
-
-def _worst(piles: Piles, meter: Meter, budget: Budget) -> float:
-    """Return the epsilon of the person who is reached most."""
-    return max(meter.epsilon(pile, budget) for pile in piles.people().values())
+        if self.drawn is None or self.drawn[0] != budget.delta:
+            found = RunSpending(
+                run=self.run,
+                algorithm=self.algorithm,
+                releases=self.spent.releases,
+                silos=len(self.spent.silos),
+                alone_epsilon=self.spent.epsilon(budget),
+                profile_epsilon=self.profile.epsilon(budget) if self.profile.releases else None,
+                first_time=self.first_time,
+                last_time=self.last_time,
+                version=self.version,
+                declared=tuple(sorted(self.spent.declared)),
+            )
+            self.drawn = budget.delta, found
+        return self.drawn[1]

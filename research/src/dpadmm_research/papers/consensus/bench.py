@@ -14,7 +14,7 @@ import numpy as np
 from dpadmm.methods.base import Setting
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer
 from dpadmm.noise.mechanisms import CaoOptimal, MechanismSpec
-from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
+from dpadmm.noise.plan import NoisePlan, at_levels, calibrate
 from dpadmm.privacy.accounting import PureTarget
 from dpadmm.privacy.releases import SphericalLaplaceRelease
 from dpadmm.problems.arrays import Floats
@@ -78,7 +78,7 @@ class Bench:
         """Return the noise for pure epsilon: by (21) and Lemma 3, or the same shape by certificate C3."""
         mechanisms = self.mechanisms(iterations)
         if reading is Reading.CERTIFIED:
-            return calibrated(mechanisms, PureTarget(epsilon), CaoOptimal(self.beta))
+            return calibrate(mechanisms, PureTarget(epsilon), CaoOptimal(self.beta))
         rates = claims.theorem_3_schedule(self.claimed, epsilon=epsilon, rounds=iterations, beta=self.beta)
         return at_levels(mechanisms, [rates.values])
 

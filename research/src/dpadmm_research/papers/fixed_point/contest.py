@@ -15,7 +15,7 @@ from dpadmm.methods.batches import Batches
 from dpadmm.methods.dp_sgd import DPProxSGD
 from dpadmm.methods.fixed_point import CoordinatorADMM, LassoADMM
 from dpadmm.methods.fixed_point.participation import Participation
-from dpadmm.noise.plan import calibrated
+from dpadmm.noise.plan import calibrate
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
@@ -56,7 +56,7 @@ def scores(entrant: Entrant, world: World, runs: int, seed: int) -> list[Score]:
         method, problem = entrant.build(world, *point)
         mechanisms = method.mechanisms(Setting(problem, s.certified_rounds, TOLERANCE))
         if mechanisms != promised:  # noise on sampled batches takes a long search, which the step does not matter to
-            plans = [(epsilon, calibrated(mechanisms, Target(epsilon, s.delta))) for epsilon in s.epsilons]
+            plans = [(epsilon, calibrate(mechanisms, Target(epsilon, s.delta))) for epsilon in s.epsilons]
             trials = [Trial(entrant.curve, Reading.CERTIFIED, epsilon, plan) for epsilon, plan in plans]
             promised = mechanisms
         batch = run_trials(method, problem, s.certified_rounds, trials, runs=runs, seed=seed, every=0)

@@ -12,7 +12,7 @@ from dpadmm import checks
 from dpadmm.privacy.certificates.local import (
     READS_BROADCASTS,
     LocalFunction,
-    bounded,
+    check_bounded,
     edge_curvature,
     p_admm,
     tolerance_of,
@@ -34,7 +34,7 @@ def logistic_gradient_gap(norm: float, feature_bound: float = 1.0) -> float:
     """
     from scipy.optimize import brentq  # slow to load, and only this bound needs a root
 
-    size = bounded("feature_bound", feature_bound)
+    size = check_bounded("feature_bound", feature_bound)
     t = size * checks.non_negative("norm", norm)
 
     def slope(p: float) -> float:
@@ -58,7 +58,7 @@ def p_admm_logistic(local: LocalFunction, *, centre_norm: float, edge_penalty: f
     >>> near / wide < 0.6
     True
     """
-    size = bounded("gradient_bound", local.gradient_bound)
+    size = check_bounded("gradient_bound", local.gradient_bound)
     modulus = edge_curvature(edge_penalty=edge_penalty, degree=degree) + local.curvature
     tol = tolerance_of(local.solver_tolerance)
     radius = (checks.non_negative("centre_norm", centre_norm) + local.weight * size + tol) / modulus

@@ -11,7 +11,7 @@ from dpadmm.methods.base import Setting
 from dpadmm.methods.batches import Batches, BatchKind
 from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.networks import complete
-from dpadmm.noise.plan import NoisePlan, at_levels, calibrated
+from dpadmm.noise.plan import NoisePlan, at_levels, calibrate
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.problem import Problem
 from dpadmm_research.comparison.adult import AdultData, adult
@@ -171,7 +171,7 @@ def ps_trial(method: PSADMM, problem: Problem, rounds: int, reading: Reading, ep
     """
     if reading is Reading.CERTIFIED:
         mechanisms = method.mechanisms(Setting(problem, rounds, TOLERANCE))
-        return Trial(PS, reading, epsilon, calibrated(mechanisms, Target(epsilon, SETTING.delta)))
+        return Trial(PS, reading, epsilon, calibrate(mechanisms, Target(epsilon, SETTING.delta)))
     std = theorem_2_std(method, problem, rounds, epsilon)
     return Trial(PS, reading, epsilon, split_plan(method, problem, rounds, std, 1 - 1e-9))
 

@@ -1,4 +1,4 @@
-"""Attacks of a review on older copies and vouchers: unpaid answers, long nonces, live files, late messages."""
+"""Attacks of a review on older copies and confirmations: unpaid answers, long nonces, live files, late messages."""
 
 import json
 import shutil
@@ -9,15 +9,23 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import ResumeError
-from dpadmm.federation import messages, vouching
+from dpadmm.federation import messages, rollback_detection
 from dpadmm.federation.agreement import Missing, NoiseOrigin
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_loop import drive
-from dpadmm.federation.messages import Answer, Assured, Refused, Unsure, Vouch, Vouched, Vouchers
-from dpadmm.federation.refusal import FederationStopped, MessageError
+from dpadmm.federation.errors import FederationStopped, MessageError
+from dpadmm.federation.messages import (
+    Answer,
+    ConfirmationRequest,
+    Confirmations,
+    Confirmed,
+    ConfirmPeers,
+    PeersConfirmed,
+    Refused,
+)
+from dpadmm.federation.rollback_detection import RollbackQuestions, Session
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.sizes import largest_answer
-from dpadmm.federation.vouching import Session
 from dpadmm.noise.sampler import SecureSampler
 
 LEDGER = ("ledger", "ledger.key", "ledger.head")
@@ -75,7 +83,7 @@ def test_a_ledger_from_before_the_last_round_of_each_run_is_paid_up_before_anyth
 
 
 def test_a_directory_put_back_in_place_under_a_running_process_is_refused(make, monkeypatch):
-    """The process is assured, and asks nobody again; but it remembers what it has let out."""
+    """The process is confirmed, and asks nobody again; but it remembers what it has let out."""
     calls, original = [], SecureSampler.perturb
     monkeypatch.setattr(SecureSampler, "perturb", lambda *args, **how: (calls.append(1), original(*args, **how))[1])
     world = make()
@@ -92,7 +100,7 @@ def test_a_directory_put_back_in_place_under_a_running_process_is_refused(make, 
 
 
 def test_a_session_that_is_kept_in_memory_knows_an_older_copy_in_another_process(make):
-    """As where each request has a process of its own: assured once, and what has left is remembered."""
+    """As where each request has a process of its own: confirmed once, and what has left is remembered."""
     world, session = make(), Session()
     world.first.answer(world.invite())
     world.silos["s1"].answer(world.invite())
@@ -106,12 +114,16 @@ def test_a_session_that_is_kept_in_memory_knows_an_older_copy_in_another_process
             return silo.answer(envelope)
 
     question = ask(world.ask(1))
-    voucher = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (question,)).encode())).relay
-    ask(world.key.seal(Vouchers(world.agreement.digest, 0, voucher).encode()))
+    seen = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (question,)).encode())).relay
+    ask(world.key.seal(Confirmations(world.agreement.digest, 0, seen).encode()))
     first = ask(world.ask(1))
     older = files(directory)
     second = ask(world.ask(2, inbox=BROADCAST))
-    assert [type(messages.read(each[64:])) for each in (question, first, second)] == [Unsure, Answer, Answer]
+    assert [type(messages.read(each[64:])) for each in (question, first, second)] == [
+        ConfirmationRequest,
+        Answer,
+        Answer,
+    ]
     overwrite(directory, older)
     assert isinstance(messages.read(ask(world.ask(2, inbox=BROADCAST))[64:]), Refused)
 
@@ -133,11 +145,11 @@ def test_files_that_are_behind_by_one_round_which_others_have_seen_are_refused(m
     shutil.copytree(tmp_path / "backup", directory)
     with closing(Silo(directory)) as silo:
         asked = silo.answer(world.ask(2, inbox=BROADCAST))
-        voucher = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,)).encode())).relay
-        told = silo.answer(world.key.seal(Vouchers(world.agreement.digest, 0, voucher).encode()))
+        seen = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
+        told = silo.answer(world.key.seal(Confirmations(world.agreement.digest, 0, seen).encode()))
         assert isinstance(messages.read(told[64:]), Refused)
         assert "s1 say; its own files know of no round after 1" in silo.store.log()[-1].detail
-        assert isinstance(messages.read(silo.answer(world.ask(2, inbox=BROADCAST))[64:]), Unsure)
+        assert isinstance(messages.read(silo.answer(world.ask(2, inbox=BROADCAST))[64:]), ConfirmationRequest)
 
 
 def padded(world, name, message) -> bytes:
@@ -148,7 +160,7 @@ def padded(world, name, message) -> bytes:
 def test_a_question_that_others_could_not_answer_in_a_message_of_allowed_size_is_its_senders_fault(make):
     world = make()
     coordinator, digest = joined(world), world.agreement.digest
-    plain = Unsure(digest, 0, "0" * 32)
+    plain = ConfirmationRequest(digest, 0, "0" * 32)
     for nonce in ("", "0" * 31, "0" * 33, "G" * 32, "0" * (largest_answer(world.agreement) - 400)):
         body = json.dumps(json.loads(plain.encode()) | {"nonce": nonce}, sort_keys=True, separators=(",", ":"))
         with pytest.raises(FederationStopped, match=r"s0(.|\n)*nonce"):
@@ -157,33 +169,33 @@ def test_a_question_that_others_could_not_answer_in_a_message_of_allowed_size_is
             messages.read(body.encode())
     with pytest.raises(FederationStopped, match=r"s0(.|\n)*canonical"):
         coordinator.accept(world.keys[0], padded(world, "s0", plain))
-    assert not coordinator._doubts.is_asking(0)
+    assert not coordinator._questions.is_asking(0)
     coordinator.close()
 
 
 def test_a_voucher_with_much_around_it_is_its_senders_fault(make):
     world = make()
     coordinator, digest = joined(world), world.agreement.digest
-    coordinator.accept(world.keys[0], world.first.key.seal(Unsure(digest, 0, "0" * 32).encode()))
-    voucher = padded(world, "s1", messages.Voucher(digest, 1, 0, "0" * 32, {}))
+    coordinator.accept(world.keys[0], world.first.key.seal(ConfirmationRequest(digest, 0, "0" * 32).encode()))
+    seen = padded(world, "s1", messages.Confirmation(digest, 1, 0, "0" * 32, {}))
     with pytest.raises(FederationStopped, match=r"s1(.|\n)*canonical"):
-        coordinator.accept(world.keys[1], world.silos["s1"].key.seal(Vouched(digest, 1, (voucher,)).encode()))
+        coordinator.accept(world.keys[1], world.silos["s1"].key.seal(PeersConfirmed(digest, 1, (seen,)).encode()))
     coordinator.close()
 
 
 def test_nobody_vouches_for_more_silos_than_take_part(make):
     world = make()
     joined(world).close()
-    asked = world.first.key.seal(Unsure(world.agreement.digest, 0, "0" * 32).encode())
-    told = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,) * 4).encode()))
+    asked = world.first.key.seal(ConfirmationRequest(world.agreement.digest, 0, "0" * 32).encode())
+    told = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 4).encode()))
     assert isinstance(told, Refused)
-    told = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,) * 3).encode()))
-    assert isinstance(told, Vouched)
+    told = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 3).encode()))
+    assert isinstance(told, PeersConfirmed)
 
 
 def test_a_voucher_tells_of_its_own_run_however_many_others_came_later(make, monkeypatch):
     """And of the latest of the others, as many as it may hold."""
-    monkeypatch.setattr(vouching, "MOST_RUNS", 2)
+    monkeypatch.setattr(rollback_detection, "MOST_RUNS", 2)
     world = make(rounds=2, epsilon=0.2)
     runs = [world.agreement, *(replace(world.agreement, run=f"run {number}") for number in range(3))]
     for run in runs:
@@ -192,9 +204,9 @@ def test_a_voucher_tells_of_its_own_run_however_many_others_came_later(make, mon
         world.silos["s1"].answer(world.invite(run))
         for k in (1, 2):
             world.told("s1", world.ask(k, 1, inbox=None if k == 1 else BROADCAST, agreement=run))
-    asked = world.first.key.seal(Unsure(world.agreement.digest, 0, "0" * 32).encode())
-    (voucher,) = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,)).encode())).relay
-    assert dict(messages.read(voucher[64:]).seen) == {world.agreement.digest: 2, runs[-1].digest: 2}
+    asked = world.first.key.seal(ConfirmationRequest(world.agreement.digest, 0, "0" * 32).encode())
+    (seen,) = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
+    assert dict(messages.read(seen[64:]).seen) == {world.agreement.digest: 2, runs[-1].digest: 2}
 
 
 def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(make, worlds):
@@ -204,7 +216,7 @@ def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(ma
         silo.close()
     transport = world.processes(worlds.losing("s0", 1))
     coordinator = world.coordinator()
-    coordinator._doubts.clock = transport.clock
+    coordinator._questions.clock = transport.clock
     assert [coordinator.terms.asked(k) for k in (1, 2)] == [[2], [2]]
     drive(coordinator, transport, transport.clock)
     assert coordinator.is_done
@@ -215,36 +227,39 @@ def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(ma
 def test_a_clock_that_is_set_back_does_not_make_anybody_wait(make):
     world = make()
     now = [5000.0]
-    doubts, digest = vouching.Doubts(joined(world).terms, lambda: now[0]), world.agreement.digest
-    asked = Unsure(digest, 0, "0" * 32)
+    questions, digest = (
+        RollbackQuestions(joined(world).terms, lambda: now[0]),
+        world.agreement.digest,
+    )
+    asked = ConfirmationRequest(digest, 0, "0" * 32)
     envelope = world.first.key.seal(asked.encode())
-    assert doubts.take(0, envelope, asked)
-    voucher = world.silos["s1"].key.seal(messages.Voucher(digest, 1, 0, "0" * 32, {}).encode())
-    assert doubts.take(1, b"", Vouched(digest, 1, (voucher,)))
-    assert [type(told) for _, told in doubts.due([0])] == [Vouch]
+    assert questions.take(0, envelope, asked)
+    seen = world.silos["s1"].key.seal(messages.Confirmation(digest, 1, 0, "0" * 32, {}).encode())
+    assert questions.take(1, b"", PeersConfirmed(digest, 1, (seen,)))
+    assert [type(told) for _, told in questions.due([0])] == [ConfirmPeers]
     now[0] = 1000.0
-    assert [type(told) for _, told in doubts.due([0])] == [Vouch, Vouchers]
+    assert [type(told) for _, told in questions.due([0])] == [ConfirmPeers, Confirmations]
 
 
 def test_a_coordinator_keeps_vouchers_of_their_own_silo_and_for_this_question_only(make):
     world = make()
-    doubts, digest = vouching.Doubts(joined(world).terms, lambda: 0.0), world.agreement.digest
-    asked = Unsure(digest, 0, "1" * 32)
-    doubts.take(0, world.first.key.seal(asked.encode()), asked)
-    right = messages.Voucher(digest, 1, 0, "1" * 32, {})
+    questions, digest = RollbackQuestions(joined(world).terms, lambda: 0.0), world.agreement.digest
+    asked = ConfirmationRequest(digest, 0, "1" * 32)
+    questions.take(0, world.first.key.seal(asked.encode()), asked)
+    right = messages.Confirmation(digest, 1, 0, "1" * 32, {})
 
-    def kept(sender, voucher):
-        envelope = world.silos[f"s{voucher.agent}"].key.seal(voucher.encode())
-        doubts.take(sender, b"", Vouched(digest, sender, (envelope,)))
-        return list(doubts._open[0].vouchers)
+    def kept(sender, seen):
+        envelope = world.silos[f"s{seen.agent}"].key.seal(seen.encode())
+        questions.take(sender, b"", PeersConfirmed(digest, sender, (envelope,)))
+        return list(questions._open[0].confirmations)
 
     assert kept(2, right) == []  # handed on by another silo
     assert kept(1, replace(right, nonce="2" * 32)) == []  # for a process that has ended
     assert kept(1, replace(right, about=2)) == []
     assert kept(1, right) == [1]
     again = replace(asked, nonce="3" * 32)  # a new process: what was said to the one before is no use
-    doubts.take(0, world.first.key.seal(again.encode()), again)
-    assert not doubts._open[0].vouchers
+    questions.take(0, world.first.key.seal(again.encode()), again)
+    assert not questions._open[0].confirmations
 
 
 def test_who_is_assured_for_one_run_asks_again_for_another(make):
@@ -256,18 +271,18 @@ def test_who_is_assured_for_one_run_asks_again_for_another(make):
             silo.answer(world.invite(run))
     with closing(Silo(world.first.files.directory)) as silo:
         asked = silo.answer(world.ask(1))
-        voucher = world.told("s1", world.key.seal(Vouch(world.agreement.digest, 1, (asked,)).encode())).relay
-        handed = world.key.seal(Vouchers(world.agreement.digest, 0, voucher).encode())
-        assert isinstance(messages.read(silo.answer(handed)[64:]), Assured)
+        seen = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
+        handed = world.key.seal(Confirmations(world.agreement.digest, 0, seen).encode())
+        assert isinstance(messages.read(silo.answer(handed)[64:]), Confirmed)
         told = messages.read(silo.answer(world.ask(1, agreement=other))[64:])
-        assert isinstance(told, Unsure)
+        assert isinstance(told, ConfirmationRequest)
         assert told.digest == other.digest
-        replayed = messages.read(silo.answer(world.key.seal(Vouchers(other.digest, 0, voucher).encode()))[64:])
+        replayed = messages.read(silo.answer(world.key.seal(Confirmations(other.digest, 0, seen).encode()))[64:])
         assert isinstance(replayed, Refused)
 
 
 def test_every_process_of_a_silo_has_a_nonce_of_its_own(make):
-    """Otherwise vouchers of yesterday would do for a directory that was put back today."""
+    """Otherwise confirmations of yesterday would do for a directory that was put back today."""
     world = make()
     world.first.answer(world.invite())
     found = set()
@@ -289,12 +304,14 @@ def test_a_state_with_another_answer_than_the_ledger_has_marked_is_refused(make)
         assert "older copy" in silo.store.log()[-1].detail
 
 
-def test_who_says_nothing_is_missing_not_who_waits_for_vouchers(make):
+def test_who_says_nothing_is_missing_not_who_waits_for_confirmations(make):
     world = make(missing=Missing.STOP)
     coordinator = joined(world)
     with pytest.raises(FederationStopped, match="from s0, s1, s2 in round 1"):
         coordinator.apply_missing_rule()
-    coordinator.accept(world.keys[1], world.silos["s1"].key.seal(Unsure(world.agreement.digest, 1, "0" * 32).encode()))
+    coordinator.accept(
+        world.keys[1], world.silos["s1"].key.seal(ConfirmationRequest(world.agreement.digest, 1, "0" * 32).encode())
+    )
     with pytest.raises(FederationStopped, match="from s0, s2 in round 1"):
         coordinator.apply_missing_rule()
     coordinator.close()

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,26 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from dpadmm.core.model import (
+    Accountability,
+    DataLocation,
+    Place,
+    ReleasedModel,
+    RoundFacts,
+    Spending,
+)
 from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
+from dpadmm.inference.intervals import INTERCEPT, CoefficientTable
 from dpadmm.methods.base import Topology, by_name
+from dpadmm.models.files import write_file
+from dpadmm.models.measurement import Basis, Measurement
+from dpadmm.models.predict import coefficients_in_units
+from dpadmm.models.statement import collusion_lines, connections_text, location_text, merged, records_text
 from dpadmm.planner.task import Aim
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.ledger.spending import version_words
 from dpadmm.privacy.protection import COVERED, Protection, View, covers
-from dpadmm.reporting.column_charts import FIRST_SHOWN, column_panel, percent, plain_words
-from dpadmm.reporting.intervals import INTERCEPT, CoefficientTable
-from dpadmm.reporting.measurement import Basis, Measurement
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import Custody, RoundFacts, Spending, merged
+from dpadmm.report.columns import FIRST_SHOWN, column_panel, percent, plain_words
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,23 @@ class ChartPanel:
     legend: tuple[RoundCurve, ...]
 
 
+def write_report(
+    model: ReleasedModel,
+    path: Place | None,
+    spending: Spending | None,
+    name: str | None,
+    about: Accountability,
+    budgets: Sequence[UtilityPoint],
+) -> str:
+    """Return the page, and write it if a path is given; what is not given is as the model's file has it."""
+    given = {heading: text for heading, text in vars(about).items() if text}
+    shown = replace(model, about=replace(model.about, **given), budgets=tuple(budgets) or model.budgets)
+    page = report_page(shown, spending, name)
+    if path is not None:
+        write_file(Path(path), page.encode(errors="replace"))
+    return page
+
+
 def report_page(model: ReleasedModel, spending: Spending | None = None, place: str | None = None) -> str:
     """Return the page as HTML text.
 
@@ -66,12 +92,13 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
             model=model,
             guarantee=guarantee,
             choice=model.choice,
-            about=model.about.rows,
+            about=_accountability(model.about),
             method=_method_words(model.choice.method),
             summary=known.about.summary if (known := by_name().get(model.choice.method)) else "",
             budgets=_budget_rows(model.budgets, guarantee.epsilon, guarantee.delta),
             view=protected.view.value,
-            title=f"{len(model.silos)} silos: {model.connections}. The guarantee holds against {protected.observer}.",
+            title=f"{len(model.silos)} silos: {connections_text(model)}. "
+            f"The guarantee holds against {protected.observer}.",
             observers=observers(
                 protected,
                 model.choice.topology is Topology.STAR,
@@ -81,9 +108,12 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
             ),
             protected=protected,
             has_sizes=protected.relation.has_public_sizes,
-            collusion=model.collusion_lines,
+            collusion=collusion_lines(guarantee, in_one_process=model.custody is DataLocation.ONE_PLACE),
             covers=covers("the model"),
-            custody=model.custody.words(len(model.silos)),
+            custody=location_text(model),
+            records=records_text(model),
+            connections=connections_text(model),
+            is_federated=model.custody is DataLocation.FEDERATED,
             from_whom=_from_whom(protected),
             messages=_message_words(model),
             factor=math.exp(min(guarantee.epsilon, 700.0)),
@@ -91,7 +121,7 @@ def report_page(model: ReleasedModel, spending: Spending | None = None, place: s
             one_in=_one_in(guarantee.delta),
             spending=now,
             silos=[silo for silo in model.silos if silo.cost is not None],
-            kept="its process kept them" if model.custody is Custody.FEDERATED else "rehearsed on one machine",
+            kept="its process kept them" if model.custody is DataLocation.FEDERATED else "rehearsed on one machine",
             noise=_figure("Noise against signal", _NOISE_WORDS, noise_curves(model)),
             history=_figure("How the model settles", _HISTORY_WORDS, settling_curves(model)),
             scores=_scores(model),
@@ -134,7 +164,7 @@ def _message_words(model: ReleasedModel) -> str:
     """Return what the envelopes are, and where the records were."""
     view = model.guarantee.protection.view
     envelopes = _ENVELOPES.get(view, "messages; only the published values carry noise")
-    if model.custody is Custody.FEDERATED:
+    if model.custody is DataLocation.FEDERATED:
         return f"Lines carry {envelopes}. Records stayed inside the circles."
     if len(model.silos) == 1:
         return f"Lines carry {envelopes}."
@@ -147,8 +177,13 @@ def _message_words(model: ReleasedModel) -> str:
 @cache
 def environment() -> Environment:
     """Return what makes pages of templates; it escapes all text."""
-    loader = PackageLoader("dpadmm.reporting")
+    loader = PackageLoader("dpadmm.report")
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+def _accountability(about: Accountability) -> list[tuple[str, str]]:
+    """Return the three with their headings; what is empty, or blank, was not stated."""
+    return [(heading.capitalize(), " ".join(text.split())) for heading, text in vars(about).items()]
 
 
 def _one_in(delta: float) -> str:
@@ -197,7 +232,7 @@ def _figure(heading: str, caption: str, curves: Sequence[RoundCurve]) -> ChartPa
     drawn = tuple(curve for curve in curves if curve.rounds)
     if not drawn:
         return None
-    from dpadmm.reporting.figures import line_chart  # late: matplotlib is slow to load
+    from dpadmm.report.figures import line_chart  # late: matplotlib is slow to load
 
     return ChartPanel(heading, caption, line_chart(f"{heading}, by round", drawn), drawn)
 
@@ -263,7 +298,7 @@ def _intervals(model: ReleasedModel) -> IntervalPanel | None:
             shown.append((label, row.low * times, row.coef * times, row.high * times))
     if not shown:
         return IntervalPanel(table, None)
-    from dpadmm.reporting.figures import forest_plot
+    from dpadmm.report.figures import forest_plot
 
     return IntervalPanel(table, forest_plot("Coefficients with 95 % intervals", shown))
 
@@ -289,7 +324,7 @@ class Effect:
 
 def largest_effects(model: ReleasedModel, most: int = 12) -> tuple[Effect, ...]:
     """Return the features that move scores most, comparable with each other whatever their units are."""
-    slopes, _ = model.table_coefficients()
+    slopes, _ = coefficients_in_units(model)
     names = [(column, name) for column in model.schema.columns for name in column.feature_names]
     classes = model.schema.label.classes if model.n_scores > 1 else ("",)
     found = [
@@ -317,10 +352,10 @@ def _commands(model: ReleasedModel, spending: Spending | None, place: str | None
     if place is not None:
         words = "Print every figure of this page as JSON. A file that was changed is refused."
         rows.append((f"dpadmm report {place} --json", words))
-    if model.has_ledgers_of_silos:
+    if model.custody is DataLocation.FEDERATED:
         rows.append(_own_ledger(model, place))
     if spending is not None:
-        ledger = spending.ledger if model.has_ledgers_of_silos else Path(spending.ledger).name
+        ledger = spending.ledger if model.custody is DataLocation.FEDERATED else Path(spending.ledger).name
         rows.append(
             (
                 f"dpadmm ledger verify {ledger} --expected-head {spending.head}",
@@ -333,10 +368,10 @@ def _commands(model: ReleasedModel, spending: Spending | None, place: str | None
 def _own_ledger(model: ReleasedModel, place: str | None) -> tuple[str, str]:
     """Return how the owner of a silo finds the run in its own ledger; a rehearsal over machines has another one."""
     from dpadmm.federation.agreement import NoiseOrigin
-    from dpadmm.federation.silo_files import SiloFiles
+    from dpadmm.federation.silo_directory import SiloDirectory
 
     noise = NoiseOrigin.SECURE if model.guarantee.is_private_release else NoiseOrigin.TEST
-    ledger = SiloFiles(Path("SILO")).ledger(noise)
+    ledger = SiloDirectory(Path("SILO")).ledger(noise)
     where = "In each silo, with its own directory for SILO"
     if place is None:
         return f"dpadmm ledger show {ledger}", f"{where}: show what is spent and left, and what this run cost alone."
@@ -450,7 +485,7 @@ def _from_whom(protection: Protection) -> str:
 
 
 def observers(
-    protection: Protection, has_coordinator: bool, is_release: bool, custody: Custody, n_silos: int = 2
+    protection: Protection, has_coordinator: bool, is_release: bool, location: DataLocation, n_silos: int = 2
 ) -> tuple[Observer, ...]:
     """Return everybody who may be looking; a coordinator or another silo only if there is one.
 
@@ -467,7 +502,7 @@ def observers(
         is_covered = is_release and is_named
         rows.append(Observer(*who, is_covered, "protected" if is_covered else "not protected"))
     holder = ("The silo that holds the record", "its own records")
-    if custody is Custody.ONE_PLACE and n_silos > 1:
+    if location is DataLocation.ONE_PLACE and n_silos > 1:
         holder = ("The machine that ran the training", "all records of all silos")
     return (*rows, Observer(*holder, False, "in the clear"))
 

@@ -1,17 +1,15 @@
 """A released model as plain JSON: columns with their weights, the radius, the link. Documented in `docs/leaving.md`."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import Categorical, RealLabel
-
-if TYPE_CHECKING:
-    from dpadmm.reporting.model import ReleasedModel
 
 FORMAT, VERSION = "dpadmm-plain-model", 1
 
 
-def plain_json(model: "ReleasedModel") -> str:
+def model_as_json(model: ReleasedModel) -> str:
     """Return the model as JSON text; numbers are written so that they are read back exactly."""
     encoding, said = model.encoding, model.guarantee
     constant = 0.0 if encoding.constant is None else encoding.constant
@@ -33,7 +31,7 @@ def plain_json(model: "ReleasedModel") -> str:
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
 
 
-def _columns(model: "ReleasedModel") -> list[dict[str, Any]]:
+def _columns(model: ReleasedModel) -> list[dict[str, Any]]:
     """Return every column with its public numbers and one list of weights per vector of coefficients."""
     encoding, start, found = model.encoding, 0, []
     for column in model.schema.columns:
@@ -59,7 +57,7 @@ def _columns(model: "ReleasedModel") -> list[dict[str, Any]]:
     return found
 
 
-def _link(model: "ReleasedModel") -> dict[str, Any]:
+def _link(model: ReleasedModel) -> dict[str, Any]:
     """Return how scores become probabilities: not at all, by the logistic function, or by a capped one."""
     if model.softmax is not None:
         cap = model.softmax.cap
@@ -70,7 +68,7 @@ def _link(model: "ReleasedModel") -> dict[str, Any]:
     return {"kind": "logistic"} if cap == 1 else {"kind": "capped logistic", "cap": cap}
 
 
-def _label(model: "ReleasedModel") -> dict[str, Any]:
+def _label(model: ReleasedModel) -> dict[str, Any]:
     """Return the classes, or how a score becomes a number: `middle + half_width score`, within bounds if stated."""
     label = model.schema.label
     if not isinstance(label, RealLabel):

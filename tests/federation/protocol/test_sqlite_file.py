@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError, ResumeError
-from dpadmm.federation import durable
+from dpadmm.federation import sqlite_file
 
 
 @pytest.mark.slow
 def test_arrays_of_every_size_are_read_back():
-    (found,) = durable.unpack(durable.pack([np.ones((9, 2**22))]))
+    (found,) = sqlite_file.unpack(sqlite_file.pack([np.ones((9, 2**22))]))
     assert found.shape == (9, 2**22)
     assert found[-1, -1] == 1.0
 
@@ -23,25 +23,25 @@ def test_compressed_arrays_are_refused():
     target = io.BytesIO()
     np.savez_compressed(target, **{"000": np.zeros(1000)})
     with pytest.raises(InputError, match="unpacks to more"):
-        durable.unpack(target.getvalue())
+        sqlite_file.unpack(target.getvalue())
 
 
 def test_a_file_is_checked_again_when_it_has_changed(tmp_path, monkeypatch):
     """The check reads all of it, and a coordinator looks at every run several times a second."""
     path, tables, checked = tmp_path / "run.db", "CREATE TABLE a (b INTEGER);", []
-    durable.create(path, 7, tables, ("INSERT INTO a VALUES (?)", (1,)))
-    durable.connect(path, 7, tables).close()
-    usual = durable._is_sound
-    monkeypatch.setattr(durable, "_is_sound", lambda *words: checked.append(1) or usual(*words))
+    sqlite_file.create(path, 7, tables, ("INSERT INTO a VALUES (?)", (1,)))
+    sqlite_file.connect(path, 7, tables).close()
+    usual = sqlite_file._is_sound
+    monkeypatch.setattr(sqlite_file, "_is_sound", lambda *words: checked.append(1) or usual(*words))
     os.utime(path, (0, 0))
     for _ in range(3):
-        with closing(durable.connect(path, 7, tables)) as connection:
+        with closing(sqlite_file.connect(path, 7, tables)) as connection:
             assert connection.execute("SELECT b FROM a").fetchall() == [(1,)]
-        durable.connect_for_reading(path, 7, tables).close()
+        sqlite_file.connect_for_reading(path, 7, tables).close()
     assert len(checked) == 1
     content = bytearray(path.read_bytes())
     content[-4096:] = bytes(4096)
     path.write_bytes(content)
     with pytest.raises(ResumeError, match="damaged"):
-        durable.connect(path, 7, tables)
+        sqlite_file.connect(path, 7, tables)
     assert len(checked) == 2

@@ -25,9 +25,8 @@ from scipy.special import ndtr, ndtri
 from dpadmm import checks
 from dpadmm.data.columns import Categorical, Column
 from dpadmm.data.encoding import RowEncoding
-from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
-from dpadmm.queries.curvature import ReleasedCurvature, packed, packed_size, unpacked
+from dpadmm.queries.curvature import CurvatureFacts, unpacked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,39 +36,6 @@ _LEAST_RATIO = 1.0
 _LIFTED, _FADING, _LOWEST = 5.0, 0.8, 0.25  # chosen by simulation (C14)
 _CENTRED = 1e-9
 _LARGEST_LOG = 700.0  # beyond, exp overflows
-
-
-@dataclass(frozen=True, kw_only=True)
-class CurvatureFacts:
-    """What `ReleasedCurvature` holds, as a model's file keeps it, and what the curvature alone costs.
-
-    matrix: as `dpadmm.queries.curvature.packed` lays it out.
-    """
-
-    point: tuple[float, ...]
-    gradient: tuple[float, ...]
-    matrix: tuple[float, ...]
-    gradient_std: float
-    matrix_std: float
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        """Refuse parts that do not fit each other."""
-        d = len(self.point)
-        if len(self.gradient) != d or len(self.matrix) != packed_size(d) or min(self.gradient_std, self.matrix_std) < 0:
-            raise InputError("The curvature does not fit its point: the model is damaged.")
-
-    @classmethod
-    def of(cls, released: ReleasedCurvature, epsilon: float) -> "CurvatureFacts":
-        """Return the facts of a release that costs this much by itself."""
-        return cls(
-            point=tuple(released.point.tolist()),
-            gradient=tuple(released.gradient.tolist()),
-            matrix=tuple(packed(released.matrix).tolist()),
-            gradient_std=released.gradient_std,
-            matrix_std=released.matrix_std,
-            epsilon=epsilon,
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from dpadmm.checks import setting, shown
-from dpadmm.codec import canonical, register_form
+from dpadmm.codec import canonical, decode, encode, register_form
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.files import parse_json, read_arrays, read_bytes, write_atomic
 from dpadmm.problems.arrays import Floats
+from dpadmm.problems.losses import ReleasedLoss
 
 FORMAT = "dpadmm-model"
 VERSION = 5
@@ -224,3 +226,23 @@ def checked_facts(place: Path, content: bytes, coefficients: Floats | None = Non
     if coefficients is not None:
         facts = facts | {"coefficients": coefficients.ravel().tolist()}
     return facts
+
+
+def save_model(model: ReleasedModel, path: Path) -> Path:
+    """Write a model that is paid for; return where it is, which is elsewhere if the place cannot be written."""
+    checked_suffix(path)
+    return write_or_keep(path, to_bytes(encode(model), path.suffix))
+
+
+def load_model(place: Path) -> ReleasedModel:
+    """Read a saved model; `InputError` for anything else, and nothing in the file is ever executed."""
+    try:
+        facts = read_facts(place)
+        model: ReleasedModel = decode(ReleasedModel, facts, str(place))
+        if encode(model.loss, ReleasedLoss) != facts["loss"]:
+            raise InputError(f"{place}.loss must state every parameter: what was fitted is never a default.")
+    except InputError as problem:
+        if str(place) in str(problem):
+            raise
+        raise InputError(f"{place}: {problem}") from problem
+    return model

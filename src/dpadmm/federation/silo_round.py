@@ -7,7 +7,7 @@ import numpy as np
 from dpadmm.data.columns import weights_by_class
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.federation.inbox import checked_vector
-from dpadmm.federation.silo_files import Records
+from dpadmm.federation.silo_directory import Records
 from dpadmm.federation.terms import AgreedRun
 from dpadmm.methods.base import Agents
 from dpadmm.problems.arrays import Floats
@@ -46,7 +46,7 @@ def make_step(
 ) -> tuple[State, Floats]:
     """Finish round `last`, if it was the one before, and make round k; return the state and what leaves (d,).
 
-    Where messages leave under masks it is still bare: `masking.summand` adds this silo's share of the noise.
+    Where messages leave under masks it is still bare: `masked_sums.summand` adds this silo's share of the noise.
 
     secret: seed of the silo's batches in a release. inbox: None for the method's own public first one. Methods in which
     silos skip rounds have nothing to finish (`update` returns the state).

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import Categorical, RealLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import EmptyCells, OutOfRange, Screening, UnlistedCells
@@ -27,13 +28,11 @@ from dpadmm.problems.losses import Logistic, Softmax
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-    from dpadmm.reporting.model import ReleasedModel
-
 _EMPTY = ("nan", "None", "<NA>", "NaT", "")
 """How an empty cell reads once cells are text."""
 
 
-def plain_pipeline(model: "ReleasedModel", screening: Screening) -> "Pipeline":
+def plain_pipeline(model: ReleasedModel, screening: Screening) -> "Pipeline":
     """Return the pipeline; `InputError` for policies that scikit-learn's own classes cannot carry out."""
     _check(model, screening)
     from sklearn.pipeline import Pipeline
@@ -52,7 +51,7 @@ def plain_pipeline(model: "ReleasedModel", screening: Screening) -> "Pipeline":
     )
 
 
-def _check(model: "ReleasedModel", screening: Screening) -> None:
+def _check(model: ReleasedModel, screening: Screening) -> None:
     if screening.out_of_range is OutOfRange.ERROR:
         raise InputError("A plain pipeline clips numbers to their bounds; out_of_range must be 'clip'.")
     if EmptyCells.BLANK is screening.missing or UnlistedCells.BLANK is screening.unlisted:
@@ -64,7 +63,7 @@ def _check(model: "ReleasedModel", screening: Screening) -> None:
         raise InputError(f"With the cap {fitted.cap:g}, scores near 0 are tied. Export the model as JSON instead.")
 
 
-def _encoder(model: "ReleasedModel", screening: Screening) -> tuple[list[int], Any]:
+def _encoder(model: ReleasedModel, screening: Screening) -> tuple[list[int], Any]:
     """Return the step that makes v of a row, and which encoded feature each of its columns is."""
     encoding = model.encoding
     if model.schema.is_array:
@@ -160,7 +159,7 @@ def _shortening(width: int, radius: float) -> Any:
     return Pipeline([("beside", beside), ("divide", Normalizer(norm="max"))]).fit(np.ones((1, width)))
 
 
-def _final(model: "ReleasedModel", weights: Floats, intercepts: Floats) -> list[tuple[str, Any]]:
+def _final(model: ReleasedModel, weights: Floats, intercepts: Floats) -> list[tuple[str, Any]]:
     """Return the model itself, with a step for its link if that is capped."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
@@ -195,7 +194,7 @@ def _capped(weights: Floats, intercepts: Floats, cap: float) -> Any:
     return Pipeline(steps).fit(np.ones((1, weights.shape[1])))
 
 
-def _softmax(model: "ReleasedModel", weights: Floats, intercepts: Floats, cap: float) -> list[tuple[str, Any]]:
+def _softmax(model: ReleasedModel, weights: Floats, intercepts: Floats, cap: float) -> list[tuple[str, Any]]:
     """Return a softmax model of all classes, with a step for its link if that is capped."""
     from scipy.special import log_softmax
     from sklearn.linear_model import LogisticRegression
@@ -229,7 +228,7 @@ def _softmax(model: "ReleasedModel", weights: Floats, intercepts: Floats, cap: f
     return [("link", link), ("predict", fitted(np.hstack([np.eye(many)] * 2), np.zeros(many)))]
 
 
-def _classifier(model: "ReleasedModel", kind: Any, weights: Floats, intercepts: Floats) -> Any:
+def _classifier(model: ReleasedModel, kind: Any, weights: Floats, intercepts: Floats) -> Any:
     """Return a classifier of this kind with these coefficients, one against the rest for more than two classes.
 
     It is fitted on made-up rows first, so that it has every attribute that its version of scikit-learn wants.
@@ -253,7 +252,7 @@ def _with_coefficients(made: Any, weights: Floats, intercepts: Floats) -> Any:
     return made
 
 
-def _regression(model: "ReleasedModel", weights: Floats, intercepts: Floats) -> Any:
+def _regression(model: ReleasedModel, weights: Floats, intercepts: Floats) -> Any:
     """Return a linear regression in the units of the label; of a table within its bounds."""
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.linear_model import LinearRegression

@@ -1,12 +1,10 @@
 """The coefficients of a released model: what they are of, their intervals, or why there are none."""
 
-from typing import TYPE_CHECKING
-
 from dpadmm import checks
+from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import Numeric
 from dpadmm.errors import InputError
-from dpadmm.planner.task import Aim
-from dpadmm.reporting.intervals import (
+from dpadmm.inference.intervals import (
     CoefficientEstimate,
     CoefficientRow,
     CoefficientTable,
@@ -15,9 +13,8 @@ from dpadmm.reporting.intervals import (
     estimate,
     interval_rows,
 )
-
-if TYPE_CHECKING:
-    from dpadmm.reporting.model import ReleasedModel
+from dpadmm.models.statement import records_text
+from dpadmm.planner.task import Aim
 
 _ESTIMAND = (
     "Coefficients of the ordinary logistic regression without a penalty, in the units of the table: what one unit more "
@@ -43,7 +40,7 @@ _PREDICTING = (
 _OTHER = "Coefficients of a model that was fitted to predict, in the units of the table. They carry noise."
 
 
-def told(model: "ReleasedModel") -> tuple[CoefficientEstimate, Contrasts] | None:
+def estimate_with_contrasts(model: ReleasedModel) -> tuple[CoefficientEstimate, Contrasts] | None:
     """Return what was found about the coefficients; None where no curvature was released."""
     if model.curvature is None:
         return None
@@ -51,7 +48,7 @@ def told(model: "ReleasedModel") -> tuple[CoefficientEstimate, Contrasts] | None
     return estimate(model.curvature, made.basis), made
 
 
-def summary_of(model: "ReleasedModel", level: float = 0.95) -> CoefficientTable:
+def summary_of(model: ReleasedModel, level: float = 0.95) -> CoefficientTable:
     """Return the table of a model of one vector of coefficients."""
     if len(model.schema.label.classes) != 2:
         raise InputError(
@@ -59,7 +56,7 @@ def summary_of(model: "ReleasedModel", level: float = 0.95) -> CoefficientTable:
             "The report shows its largest coefficients, and `dpadmm export --to FILE.json` writes all of them."
         )
     checks.open_unit("level", level)
-    found = told(model)
+    found = estimate_with_contrasts(model)
     why_not = reason(model, found)
     made = contrasts(model.schema.columns, model.encoding) if found is None else found[1]
     if found is not None and not why_not:
@@ -76,7 +73,7 @@ def summary_of(model: "ReleasedModel", level: float = 0.95) -> CoefficientTable:
         title=model.title,
         facts=(
             f"Model     {model.loss_description} of {model.schema.label.name}, fitted for {model.aim.value}",
-            f"Records   {model.records_words}",
+            f"Records   {records_text(model)}",
             f"Privacy   epsilon {said.epsilon:.4g}, delta {said.delta:.3g}, {said.protection} from "
             f"{said.protection.observer}",
         ),
@@ -88,7 +85,7 @@ def summary_of(model: "ReleasedModel", level: float = 0.95) -> CoefficientTable:
     )
 
 
-def _estimand(model: "ReleasedModel", *, is_told: bool) -> str:
+def _estimand(model: ReleasedModel, *, is_told: bool) -> str:
     """Say what the coefficients are of."""
     if model.aim is Aim.INFERENCE:
         reach = f"norm {model.encoding.radius:.3g} in scaled units"
@@ -100,7 +97,7 @@ def _estimand(model: "ReleasedModel", *, is_told: bool) -> str:
     return _PREDICTING.format(cap=" and the loss slope of misclassified ones was capped" if is_capped else "")
 
 
-def _range_words(model: "ReleasedModel") -> str:
+def _range_words(model: ReleasedModel) -> str:
     """Say how far numbers count, where that is less than their public bounds: by clipping, or by a row's length."""
     encoding, found, place = model.encoding, [], 0
     if encoding.lower is None or encoding.upper is None:
@@ -117,7 +114,7 @@ def _range_words(model: "ReleasedModel") -> str:
     return f" At most these ranges count: {', '.join(found)}." if found else ""
 
 
-def reason(model: "ReleasedModel", found: tuple[CoefficientEstimate, Contrasts] | None) -> str:
+def reason(model: ReleasedModel, found: tuple[CoefficientEstimate, Contrasts] | None) -> str:
     """Say why no intervals can be told; nothing where they can."""
     if model.aim is not Aim.INFERENCE:
         return (

@@ -3,34 +3,37 @@
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from types import NoneType
 from typing import cast
 
 from dpadmm import __version__
-from dpadmm.core.training import Outcome
-from dpadmm.data.schema import Schema
-from dpadmm.errors import InputError
-from dpadmm.methods.base import Topology
-from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Tail
-from dpadmm.planner.planner import Plan
-from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.protection import Unit
-from dpadmm.problems.losses import ReleasedLoss
-from dpadmm.problems.regularisers import ElasticNet
-from dpadmm.queries.column_profile import ColumnProfile
-from dpadmm.queries.curvature import Curvature
-from dpadmm.reporting.intervals import CurvatureFacts, contrasts, estimate
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.statement import (
-    Custody,
+from dpadmm.core.model import (
+    DataLocation,
     Guarantee,
     MethodChoice,
+    Place,
     ProfileCost,
+    ReleasedModel,
     RoundFacts,
     SearchCost,
     SiloFacts,
     Spending,
 )
+from dpadmm.core.training import Outcome
+from dpadmm.data.schema import Schema
+from dpadmm.errors import InputError, LedgerError
+from dpadmm.inference.intervals import contrasts, estimate
+from dpadmm.methods.base import Topology
+from dpadmm.models.statement import search_text
+from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Tail
+from dpadmm.planner.planner import Plan
+from dpadmm.privacy.ledger import Ledger, open_for_reading
+from dpadmm.privacy.protection import Unit
+from dpadmm.problems.losses import ReleasedLoss
+from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.queries.column_profile import ColumnProfile
+from dpadmm.queries.curvature import Curvature, CurvatureFacts
 
 _NUMBERS = {
     "eta": "penalty between neighbours (eta)",
@@ -96,7 +99,7 @@ def released_model(
         guarantee=guarantee_of(plan, outcome, notes, search),
         choice=choice_of(plan, search),
         history=history_of(outcome),
-        custody=Custody.ONE_PLACE,
+        custody=DataLocation.ONE_PLACE,
         spending=spending,
         aim=plan.task.aim,
         curvature=curvature,
@@ -162,7 +165,7 @@ def choice_of(plan: Plan, search: SearchCost | None = None) -> MethodChoice:
             ("noise", _SCHEDULES.get(type(run.schedule), "as given, round by round")),
             ("released", run.output.value),
         ),
-        reasons=(*plan.reasons, *([] if search is None else [f"settings: {search}"])),
+        reasons=(*plan.reasons, *([] if search is None else [f"settings: {search_text(search)}"])),
         warnings=plan.warnings,
         is_hopeless=plan.is_hopeless,
         expected=plan.expected,
@@ -206,3 +209,23 @@ def spending_of(ledger: Ledger, name: str) -> Spending:
         data_version=said.version,
         data_since=said.version_since,
     )
+
+
+def current_spending(model: ReleasedModel, ledger: Place) -> Spending:
+    """Return what the ledger says now; refuse one that does not know this training, or is of other data."""
+    head = None if model.spending is None else model.spending.head
+    with open_for_reading(ledger) as book:  # its own faults come first, in their own words
+        is_known = model.run in {run.run for run in book.runs()}
+        parts = 2 if model.custody is DataLocation.FEDERATED else 1  # with the directory, which says whose ledger it is
+        found = spending_of(book, str(Path(*Path(ledger).resolve().parts[-parts:])))
+    try:
+        with open_for_reading(ledger, expected_head=head):
+            pass
+    except LedgerError:
+        is_known = False
+    if not is_known:
+        raise InputError(
+            f"This is not the ledger the model was trained with, or an older copy of it: {ledger} does not contain "
+            "what was recorded then. Give that ledger, or none."
+        )
+    return found

@@ -6,6 +6,18 @@ import numpy as np
 
 from dpadmm import __version__
 from dpadmm.checks import plural
+from dpadmm.core.model import (
+    Collusion,
+    DataLocation,
+    Guarantee,
+    MethodChoice,
+    NoiseSummary,
+    ProfileCost,
+    ReleasedModel,
+    RoundFacts,
+    SiloCost,
+    SiloFacts,
+)
 from dpadmm.data.columns import describe_class_weights
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
@@ -14,32 +26,22 @@ from dpadmm.federation.columns import encoding_of, released_profile
 from dpadmm.federation.outcome import FederationOutcome, SiloOutcome
 from dpadmm.federation.terms import agreed_run
 from dpadmm.methods.base import Topology
+from dpadmm.models.build import now
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import Origin
 from dpadmm.queries.column_profile import PROFILE
-from dpadmm.reporting.model import ReleasedModel
-from dpadmm.reporting.outcome import now
-from dpadmm.reporting.statement import (
-    Collusion,
-    Custody,
-    Guarantee,
-    MethodChoice,
-    NoiseSummary,
-    ProfileCost,
-    RoundFacts,
-    SiloCost,
-    SiloFacts,
-)
 
 
-def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custody = Custody.FEDERATED) -> ReleasedModel:
+def federation_model(
+    outcome: FederationOutcome, schema: Schema, location: DataLocation = DataLocation.FEDERATED
+) -> ReleasedModel:
     """Return the model: every figure is public, an agreed term or a function of messages.
 
     Parameters
     ----------
     schema: the public schema that the silos have encoded by; any other is refused.
-    custody: a rehearsal has all tables on one machine, `Custody.ONE_PLACE`.
+    location: a rehearsal has all tables on one machine, `DataLocation.ONE_PLACE`.
     """
     terms, run = outcome.agreement, agreed_run(outcome.agreement)
     check_schema(terms, schema)
@@ -57,7 +59,7 @@ def federation_model(outcome: FederationOutcome, schema: Schema, custody: Custod
         guarantee=_guarantee(outcome, schema),
         choice=_choice(outcome),
         history=_history(outcome),
-        custody=custody,
+        custody=location,
     )
 
 
@@ -105,7 +107,11 @@ def _choice(outcome: FederationOutcome) -> MethodChoice:
         settings=(
             *((name, f"{value:.6g}") for name, value in terms.settings),
             ("ridge", f"{terms.mu:.3g}"),
-            *((("rows are shortened to", f"{terms.reach:g} of a usual row's norm"),) if terms.reach else ()),
+            *(
+                (("rows are shortened to", f"{terms.clip_radius:g} of a usual row's norm"),)
+                if terms.clip_radius
+                else ()
+            ),
             ("released", f"mean of the estimates of rounds {first} to {terms.rounds}"),
             *(
                 (("messages", f"masked, with up to {plural(terms.protection.n_colluders, 'colluding silo')}"),)

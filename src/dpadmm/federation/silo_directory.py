@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from dpadmm.data.reading import TableFormat
 from dpadmm.errors import InputError
-from dpadmm.federation import durable
+from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, need_extra
 from dpadmm.federation.names import check_name
-from dpadmm.federation.new_directory import PartyFiles, complete, new_directory
+from dpadmm.federation.new_directory import PartyDirectory, complete, new_directory
 from dpadmm.federation.policy import Policy, SiloEntry
-from dpadmm.federation.refusal import Refusal
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ CREATE TABLE masks (digest TEXT PRIMARY KEY, public TEXT NOT NULL, secret BLOB, 
 """Of the state file: approved, joined and closed runs, answers, a log, its one key, confirmed peers, mask keys."""
 
 
-class SiloFiles(PartyFiles):
+class SiloDirectory(PartyDirectory):
     """Where the parts of a silo are.
 
     policy: the owner's rules. key: signs. state: answers, approvals, a log. entry: what it tells whoever drafts terms.
@@ -89,13 +89,13 @@ class SiloFiles(PartyFiles):
         # One silo: what a person's other silos release is in their ledgers. How many there are is the policy's to ask.
         protection = replace(policy.protection, silos_per_person=1)
         with new_directory(self.directory, "silo") as place:
-            made = SiloFiles(place)
+            made = SiloDirectory(place)
             records = policy_records(policy, Path(policy.schema))
             shutil.copyfile(policy.schema, made.schema)
             Ledger.create(made.ledger(policy.noise), [records.table], budget, protection=protection).close()
             key = SigningKey.create(made.key).public
             own = "INSERT INTO identity VALUES (?)", (key,)
-            durable.create(made.state, APPLICATION, TABLES, own)
+            sqlite_file.create(made.state, APPLICATION, TABLES, own)
             kept = replace(policy, written=records.written, schema=str(self.schema.resolve()))
             kept.save(made.policy)  # so that it is read alike from now on
             made.entry_of(kept, key, records.number).save(made.entry)

@@ -12,12 +12,12 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
+from dpadmm.models.files import write_file
 from dpadmm.planner.forecast import ScoreKind
 from dpadmm.planner.utility import UtilityPoint
-from dpadmm.reporting.files import write_file
 
 if TYPE_CHECKING:
-    from dpadmm.reporting.page import RoundCurve
+    from dpadmm.report.page import RoundCurve
 
 # Okabe-Ito: distinguishable for most people with colour-vision deficiencies.
 BLUE, ORANGE, GREEN, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#8a8a8a", "#222222"

@@ -13,12 +13,12 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.errors import MessageError, Refusal
 from dpadmm.federation.inbox import checked_counts, checked_vector, read_signed
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Joined, Vector
-from dpadmm.federation.refusal import MessageError, Refusal
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun
-from dpadmm.noise.masks import MOST_MULTIPLE, MaskKey, Masks, PairwiseMasks, Words, from_words, masked, sum_words
+from dpadmm.noise.masks import MOST_MULTIPLE, MaskKey, Masks, PairwiseMasks, Words, add_masks, from_words, sum_words
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.problems.arrays import Floats, Ints
 
@@ -78,7 +78,7 @@ def summand(terms: AgreedRun, agent: int, k: int, values: Floats, masks: Masks) 
     (kind, _), noise = terms.summed(k), terms.noise()
     (words,) = noise.shares(kind, k, np.array([agent]), values[None, :, None])
     noise.check_drawn(k, agent)
-    return masked(words[:, 0], masks, kind.name, k)
+    return add_masks(words[:, 0], masks, kind.name, k)
 
 
 def read_summand(envelope: bytes, terms: AgreedRun, agent: int, k: int) -> Words:

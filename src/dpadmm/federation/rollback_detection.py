@@ -18,37 +18,44 @@ from typing import TypeVar
 from dpadmm.errors import ResumeError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import stored_terms
+from dpadmm.federation.errors import MessageError
 from dpadmm.federation.keys import open_envelope, split
-from dpadmm.federation.messages import Message, Unsure, Vouch, Vouched, Voucher, Vouchers
-from dpadmm.federation.refusal import MessageError
+from dpadmm.federation.messages import (
+    Confirmation,
+    ConfirmationRequest,
+    Confirmations,
+    ConfirmPeers,
+    Message,
+    PeersConfirmed,
+)
 from dpadmm.federation.terms import AgreedRun, agreed_run
 from dpadmm.files import parse_json
 
-Told = TypeVar("Told", Unsure, Voucher)
+Told = TypeVar("Told", ConfirmationRequest, Confirmation)
 
 PATIENCE_SECONDS = 10.0
-"""How long the coordinator waits for the vouchers of all silos, once it has enough; at most half of its whole wait."""
+"""How long the coordinator waits for all confirmations, once it has enough; at most half of its whole wait."""
 
 MOST_RUNS = 64
-"""Runs that a silo tells another about: a voucher is no longer than that."""
+"""Runs that a silo tells another about: a confirmation is no longer than that."""
 
 
 @dataclass
 class Session:
     """What a silo remembers while it is served, in memory alone: no copy of its files has it.
 
-    nonce: over which others vouch. assured: the terms, by digest, for which they have. answers: by terms and round, the
-    digests of the answers that its files have held; files that lack one are an older copy.
+    nonce: over which others confirm. confirmed: the terms, by digest, for which they have. answers: by terms and
+    round, the digests of the answers that its files have held; files that lack one are an older copy.
     """
 
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
-    assured: set[str] = field(default_factory=set)
+    confirmed: set[str] = field(default_factory=set)
     answers: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def as_json(self) -> str:
         """Return it for a memory that outlives this process, as that of a service which starts one for each request."""
         answers = [[*place, digest] for place, digest in self.answers.items()]
-        return json.dumps({"nonce": self.nonce, "assured": sorted(self.assured), "answers": answers})
+        return json.dumps({"nonce": self.nonce, "confirmed": sorted(self.confirmed), "answers": answers})
 
     @classmethod
     def from_json(cls, text: str) -> "Session":
@@ -56,7 +63,7 @@ class Session:
         try:
             kept = parse_json(text)
             answers = {(str(terms), int(k)): str(digest) for terms, k, digest in kept["answers"]}
-            return cls(str(kept["nonce"]), set(map(str, kept["assured"])), answers)
+            return cls(str(kept["nonce"]), set(map(str, kept["confirmed"])), answers)
         except (KeyError, TypeError, ValueError) as problem:
             raise ResumeError(
                 "What this silo's service remembers of its session is damaged. Start it again."
@@ -64,7 +71,7 @@ class Session:
 
 
 def needed(terms: AgreedRun) -> int:
-    """Return how many others must vouch: more than may collude."""
+    """Return how many others must confirm: more than may collude."""
     return terms.agreement.protection.n_colluders + 1
 
 
@@ -74,19 +81,19 @@ def seen_of(terms: AgreedRun, about: int, last: int | None) -> int:
     return max((k + 1 for k in before if about in terms.asked(k)), default=0)
 
 
-def vouch_for(terms: AgreedRun, agent: int, answered: Mapping[str, int], envelope: bytes) -> Voucher:
+def make_confirmation(terms: AgreedRun, agent: int, answered: Mapping[str, int], envelope: bytes) -> Confirmation:
     """Return what silo `agent` has to say to another's question: about this run, and the latest others of both.
 
     answered: by their terms, as JSON, the last answered rounds of all its runs, the latest first.
     """
-    asked = _signed(terms, envelope, Unsure)
+    asked = _signed(terms, envelope, ConfirmationRequest)
     key, this = terms.agreement.participants[asked.agent].key, terms.agreement.as_json()
     seen: dict[str, int] = {}
     for text, last in sorted(answered.items(), key=lambda each: each[0] != this):
         number = _seen_in(text, key, last) if len(seen) < MOST_RUNS else 0
         if number:
             seen[hashlib.sha256(text.encode()).hexdigest()] = number
-    return Voucher(terms.agreement.digest, agent, asked.agent, asked.nonce, seen)
+    return Confirmation(terms.agreement.digest, agent, asked.agent, asked.nonce, seen)
 
 
 def _seen_in(text: str, key: str, last: int) -> int:
@@ -96,17 +103,17 @@ def _seen_in(text: str, key: str, last: int) -> int:
     return seen_of(agreed_run(agreement), them[0], last) if them else 0
 
 
-def is_vouched_for(
+def is_confirmed(
     terms: AgreedRun, agent: int, nonce: str, last: Callable[[str], int | None], relay: Iterable[bytes]
 ) -> bool:
-    """Return whether enough others have vouched for silo `agent`, over this nonce; not those over an earlier one.
+    """Return whether enough others have confirmed silo `agent`, over this nonce; not those over an earlier one.
 
     last: from the digest of terms to the last round that was answered by its files. `ResumeError` if these are behind
     what any of the others has seen.
     """
     found = {}
     for envelope in relay:
-        told = _signed(terms, envelope, Voucher)
+        told = _signed(terms, envelope, Confirmation)
         if told.agent != agent and (told.about, told.nonce) == (agent, nonce):
             found[told.agent] = told.seen.items()
     for digest, seen in {pair for told in found.values() for pair in told}:
@@ -137,46 +144,46 @@ def _signed(terms: AgreedRun, envelope: bytes, kind: type[Told]) -> Told:
 
 
 @dataclass
-class Doubt:
+class RollbackQuestion:
     """A silo's question, since when it is there, and who has answered it."""
 
     envelope: bytes
     since: float
-    vouchers: dict[int, bytes] = field(default_factory=dict)
+    confirmations: dict[int, bytes] = field(default_factory=dict)
 
 
 @dataclass
-class Doubts:
-    """The coordinator's part: who asks, and who has vouched. Nothing of it is kept: a silo asks again."""
+class RollbackQuestions:
+    """The coordinator's part: who asks, and who has confirmed. Nothing of it is kept: a silo asks again."""
 
     terms: AgreedRun
     clock: Callable[[], float]
-    _open: dict[int, Doubt] = field(default_factory=dict)
+    _open: dict[int, RollbackQuestion] = field(default_factory=dict)
 
     def take(self, agent: int, envelope: bytes, told: Message) -> bool:
-        """Take a message of silo `agent`, whose signature was found right; say whether it is one about vouchers."""
+        """Take a message of silo `agent`, whose signature is checked; say whether it is about confirmations."""
         if getattr(told, "digest", None) != self.terms.agreement.digest or getattr(told, "agent", None) != agent:
             return False
         match told:
-            case Unsure():
-                _signed(self.terms, envelope, Unsure)
+            case ConfirmationRequest():
+                _signed(self.terms, envelope, ConfirmationRequest)
                 if agent not in self._open or self._open[agent].envelope != envelope:
-                    self._open[agent] = Doubt(envelope, self.clock())
-            case Vouched():
+                    self._open[agent] = RollbackQuestion(envelope, self.clock())
+            case PeersConfirmed():
                 for each in told.relay:
                     self._keep(agent, each)
-            case messages.Assured():
+            case messages.Confirmed():
                 self._open.pop(agent, None)
             case _:
                 return False
         return True
 
     def _keep(self, agent: int, envelope: bytes) -> None:
-        told = _signed(self.terms, envelope, Voucher)
-        doubt = self._open.get(told.about) if told.agent == agent else None
-        asked = None if doubt is None else messages.read(split(doubt.envelope)[1])
-        if doubt is not None and isinstance(asked, Unsure) and asked.nonce == told.nonce:
-            doubt.vouchers[agent] = envelope
+        told = _signed(self.terms, envelope, Confirmation)
+        question = self._open.get(told.about) if told.agent == agent else None
+        asked = None if question is None else messages.read(split(question.envelope)[1])
+        if question is not None and isinstance(asked, ConfirmationRequest) and asked.nonce == told.nonce:
+            question.confirmations[agent] = envelope
 
     def due(self, waiting: list[int]) -> list[tuple[int, Message]]:
         """Return what must be sent, to whom, before the round can go on; nothing unless all who are waited for ask.
@@ -188,16 +195,20 @@ class Doubts:
         digest, n = self.terms.agreement.digest, len(self.terms.agreement.participants)
         sent: list[tuple[int, Message]] = []
         for peer in range(n):
-            asks = [self._open[who].envelope for who in waiting if who != peer and peer not in self._open[who].vouchers]
+            asks = [
+                self._open[who].envelope for who in waiting if who != peer and peer not in self._open[who].confirmations
+            ]
             if asks:
-                sent.append((peer, Vouch(digest, peer, tuple(asks))))
+                sent.append((peer, ConfirmPeers(digest, peer, tuple(asks))))
         for who in waiting:
-            doubt = self._open[who]
-            is_patient = 0 <= self.clock() - doubt.since < min(PATIENCE_SECONDS, self.terms.agreement.wait_seconds / 2)
-            if len(doubt.vouchers) >= (n - 1 if is_patient else needed(self.terms)):
-                sent.append((who, Vouchers(digest, who, tuple(doubt.vouchers.values()))))
+            question = self._open[who]
+            is_patient = (
+                0 <= self.clock() - question.since < min(PATIENCE_SECONDS, self.terms.agreement.wait_seconds / 2)
+            )
+            if len(question.confirmations) >= (n - 1 if is_patient else needed(self.terms)):
+                sent.append((who, Confirmations(digest, who, tuple(question.confirmations.values()))))
         return sent
 
     def is_asking(self, agent: int) -> bool:
-        """Return whether a silo waits for vouchers."""
+        """Return whether a silo waits for confirmations."""
         return agent in self._open
