@@ -121,17 +121,17 @@ def test_state_files(federation, kind, number):
 
 @pytest.mark.parametrize("number", NUMBER)
 @pytest.mark.parametrize("kind", [damage.of_cells, damage.of_bytes])
-def test_run_files(federation, kind, number):
+def test_a_coordinators_file(federation, kind, number):
     federation.drive(5)
 
     def load(path):
         at_rest(path)
         coordinator_status(federation.rehearsal.coordinator.directory)
-        federation.rehearsal.coordinator.unfinished()
         with closing(open_run(federation.rehearsal.coordinator, federation.rehearsal.agreement)) as run:
             run.progress()
-            run.times()
-            run.stored.state()[1]
+            run.estimates()
+            run.stored.state()
+            run.stored.logged()
 
     rest_in_one_file(federation.file)
     checked(load, federation.file, number, kind, least=0.2)

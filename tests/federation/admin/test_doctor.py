@@ -458,7 +458,7 @@ def test_a_coordinator_that_is_well(federation, waiting):
     assert worst(checks, "serving") == "no process serves this directory now"
 
 
-def test_a_coordinator_with_a_damaged_run_and_an_open_key(federation):
+def test_a_coordinator_with_a_damaged_file_and_an_open_key(federation):
     federation.drive()
     federation.file.write_bytes(b"nothing")
     (federation.rehearsal.coordinator.directory / "coordinator.key").chmod(0o644)

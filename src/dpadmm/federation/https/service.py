@@ -40,7 +40,7 @@ class CoordinatorService:
     def __init__(self, files: CoordinatorFiles, listener: socket.socket) -> None:
         """Begin to serve."""
         self.files, self.key, self._started = files, files.key(), now()
-        self._studies = Studies(files.open_store(), self.key)
+        self._studies = Studies(files.open_store(any_thread=True), self.key)
         self._port_studies = Studies(files.open_store(any_thread=True), self.key)  # for the server's thread alone
         self._host, self._port = listener.getsockname()[:2]
         self._context = server_context(self.key, files.certificate)
