@@ -11,10 +11,10 @@ from tests.contracts.certificates import changed
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST
-from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
 from dpadmm.noise.masks import from_words, pairwise_masks, sum_words
-from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
-from dpadmm.noise.plan import NoisePlan, calibrate, check_grids
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec, MessageKind
+from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, vectors_on_grid
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.curves import m_of
@@ -30,7 +30,9 @@ D = 6
 def plan_of(silos=5, colluders=1, rounds=2, dimension=D, certificate=PLAIN):
     when = tuple(range(1, rounds + 1))
     mechanism = MechanismSpec(BROADCAST, Family.GAUSSIAN, (AgentReleases(COORDINATOR, when, (certificate,) * rounds),))
-    return calibrate([mechanism], ONE, secure_dimension=dimension, shares=Shares(silos, colluders))
+    return calibrate(
+        [mechanism], ONE, on_grid=vectors_on_grid(dimension, Shares(silos, colluders)), shares=Shares(silos, colluders)
+    )
 
 
 def the_release(plan, k=1):
@@ -48,7 +50,7 @@ class TestPlan:
         plan = plan_of(silos, colluders)
         release = the_release(plan)
         assert plan.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-        assert release.noise_std == pytest.approx(math.sqrt(2) / float(m_of(1.0, 1e-5)), rel=1e-5)
+        assert release.noise_std == pytest.approx(math.sqrt(2) / m_of(1.0, 1e-5), rel=1e-5)
         assert release.share_std == pytest.approx(release.noise_std / math.sqrt(silos - colluders))
         grid = release.certificate.grid
         assert 2.0**24 <= release.share_std / grid < 2.0**25 * (1 + 1e-6)
@@ -66,7 +68,12 @@ class TestPlan:
     def test_only_sums_are_masked(self):
         rows = tuple(AgentReleases(agent, (1,), (PLAIN,)) for agent in range(3))
         with pytest.raises(InputError, match="through their sum"):
-            calibrate([MechanismSpec(BROADCAST, Family.GAUSSIAN, rows)], ONE, secure_dimension=D, shares=Shares(3))
+            calibrate(
+                [MechanismSpec(BROADCAST, Family.GAUSSIAN, rows)],
+                ONE,
+                on_grid=vectors_on_grid(D, Shares(3)),
+                shares=Shares(3),
+            )
 
     def test_sums_that_words_cannot_hold_are_refused_before_the_run(self):
         check_grids(plan_of(), n_records=10**6)

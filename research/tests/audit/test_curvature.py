@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
 from dpadmm.queries import curvature

@@ -14,7 +14,7 @@ from dpadmm.checks import plural
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, check_fit
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Constant, Family, MechanismSpec, MessageKind, Schedule
-from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, check_solvable
+from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, check_solvable, vectors_on_grid
 from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.accounting import Account, PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
@@ -113,7 +113,7 @@ class RunSpec:
             self.target,
             self.schedule,
             silos_per_person=setting.protection.silos_per_person,
-            secure_dimension=setting.problem.dimension if has_grid else None,
+            on_grid=vectors_on_grid(setting.problem.dimension, facts.shares) if has_grid else None,
             shares=facts.shares,
         )
         if is_secure:

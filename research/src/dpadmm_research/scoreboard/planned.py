@@ -10,7 +10,7 @@ from dpadmm.core.training import Outcome
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import ScreenedCells, screen_cells
-from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner.planner import Plan, plan
 from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.accounting import Target
