@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.task import Aim, TableShape, Task
 from dpadmm.data.columns import BinaryLabel, Categorical, Column, Label, Numeric, ThresholdLabel
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm
@@ -32,7 +33,6 @@ from dpadmm.data.tables import screen_cells
 from dpadmm.inference.intervals import contrasts, estimate, interval_rows
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner.planner import plan
-from dpadmm.planner.task import Aim, TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
 from dpadmm.problems.losses import Logistic

@@ -146,7 +146,7 @@ STAGES = (
         ("The noise of all steps is reserved in the ledger at once. Nothing else can be drawn.",),
     ),
     Stage(
-        "core/training",
+        "core/train",
         "",
         "data/profile data/encoding problems",
         ("Step 1: noisy counts are the column profile. By it all silos encode their rows, which become f_i(x).",),

@@ -80,7 +80,7 @@ def test_help_loads_no_numbers(commands):
 
 
 def test_importing_the_planner_loads_nothing_slow():
-    loaded = loaded_by("import dpadmm.planner, dpadmm.core.training, dpadmm.privacy.ledger, dpadmm.networks")
+    loaded = loaded_by("import dpadmm.planner, dpadmm.core.loop, dpadmm.privacy.ledger, dpadmm.networks")
     assert "dpadmm.methods.p_admm" in loaded
     assert not loaded & (HEAVY | {"sklearn", "scipy.linalg", "scipy.sparse.linalg", "scipy.spatial"})
 

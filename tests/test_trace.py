@@ -24,7 +24,7 @@ def test_the_picture_is_true_to_the_trace():
     assert len(found) <= 86, found
     assert all(trace.stages(found))
     assert {name for name in found if name.startswith("core/")} == {
-        "core/budget", "core/dataset", "core/loop", "core/model", "core/release", "core/spec", "core/training"
+        "core/budget", "core/dataset", "core/loop", "core/model", "core/release", "core/spec", "core/task", "core/train"
     }  # fmt: skip
     assert trace.PICTURE.read_text() == trace.picture(found), "run `python docs/trace.py draw`"
 

@@ -16,27 +16,29 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import as_parameter, nearest, settings_called, shown
+from dpadmm.core.budget import opened, protection_of
 from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import PublicRound
 from dpadmm.core.spec import RunSpec, TrainingSpec, mechanisms_of
-from dpadmm.core.training import Problems, run_training
+from dpadmm.core.task import Task
+from dpadmm.core.train import Problems, run_training
 from dpadmm.data.sources import AnyTables, cluster_workers, paths_of, public_schema, read_tables
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import ledger_data
-from dpadmm.estimators.ledger_file import no_ledger_words, opened, protection_of, warn_once
 from dpadmm.estimators.notices import (
     AwkwardCellsWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
+    no_ledger_notice,
+    warn_once,
 )
-from dpadmm.estimators.resolved import network_of, protection_from
 from dpadmm.estimators.tables import PublicFacts, TableFit
 from dpadmm.methods.base import Common, Method, Setting, by_name
 from dpadmm.networks.graph import Network, complete
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
-from dpadmm.planner.task import Task
+from dpadmm.planner.resolved import network_of, protection_from
 from dpadmm.privacy.accounting import Account, PureTarget, Target
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import COVERED, Protection, View
@@ -48,7 +50,7 @@ from dpadmm.problems.silos import Silos, dense
 from dpadmm.settings import CellRules, FitSettings, OutputFiles, Privacy, TableOptions, TrainingOptions
 
 _SIMULATED = "seed is set, so the noise is simulated: the result is NOT a private release. Leave out seed to make one."
-_NO_LEDGER = no_ledger_words("fit", "...")
+_NO_LEDGER = no_ledger_notice("fit", "...")
 _ARRAYS = (
     "target must be the name of a column, got {}. Arrays are fitted by the estimators: PrivateLogisticRegression("
     "epsilon=..., delta=..., feature_bounds=(low, high)).fit(X, y, groups=silos, persons=persons)."

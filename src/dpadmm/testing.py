@@ -14,10 +14,10 @@ import numpy as np
 from dpadmm import checks
 from dpadmm.core.budget import ReusedProfile
 from dpadmm.core.dataset import Dataset
-from dpadmm.core.loop import Round, progress_bar, rounds
+from dpadmm.core.loop import Outcome, Round, progress_bar, rounds
 from dpadmm.core.release import PublicRound, open_release
 from dpadmm.core.spec import FinalModel, RunSpec, TrainingSpec
-from dpadmm.core.training import Outcome, Problems, TrainingRows, check_spec, run_training
+from dpadmm.core.train import Problems, TrainingRows, run_training
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Method, NoiseHook, Residuals, Setting, Silence, check_fit, spread
 from dpadmm.networks.graph import Network
@@ -262,7 +262,7 @@ class LocalEngine:
 
 @dataclass(frozen=True, eq=False)
 class PrivateRun:
-    """A run with the plan of its noise and the account of what it cost; see `dpadmm.core.training.Outcome`."""
+    """A run with the plan of its noise and the account of what it cost; see `dpadmm.core.loop.Outcome`."""
 
     run: RecordedRun = field(repr=False)
     plan: NoisePlan = field(repr=False)
@@ -307,7 +307,7 @@ def run_private(
     engine = engine if engine is not None else LocalEngine()
     spec = RunSpec(method, Setting(problem, rounds, engine.tolerance, network, protection), target, schedule)
     training = TrainingSpec.of(spec)
-    plan = check_spec(training, sampler.is_secure)
+    plan = training.checked_plan(sampler.is_secure)
     spec.check([problem])
     if sampler.is_secure:
         if engine.replicas != 1:

@@ -1,6 +1,9 @@
 """Commands of other distributions: listed and run where they are installed, and what to install where not."""
 
-from importlib.metadata import EntryPoint, version
+import re
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +36,8 @@ def test_a_command_is_imported_when_it_is_asked_for(cli, monkeypatch):
     assert isinstance(cli.run("broken").exception, ModuleNotFoundError)
 
 
-@pytest.mark.parametrize("name", ["dpadmm-research", "dpadmm-flower"])
-def test_versions_agree(name):
-    assert version(name) == dpadmm.__version__
+@pytest.mark.parametrize("folder", ["research", "contrib/flower"])
+def test_versions_agree(folder):
+    project = tomllib.loads((Path(__file__).parents[2] / folder / "pyproject.toml").read_text())["project"]
+    assert project["version"] == dpadmm.__version__
+    assert any(re.fullmatch(rf"dpadmm(\[.*\])?=={dpadmm.__version__}", each) for each in project["dependencies"])

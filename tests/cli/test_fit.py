@@ -375,7 +375,7 @@ def test_a_paid_model_is_saved_even_if_its_ledger_cannot_be_read_afterwards(cli,
     def gone(*_args):
         raise LedgerError("it was moved")
 
-    monkeypatch.setattr("dpadmm.estimators.train.spending_of", gone)
+    monkeypatch.setattr("dpadmm.core.train.spending_of", gone)
     out = tmp_path / "m.json"
     result = cli.run(
         "fit", *study.words, "--out", str(out), "--ledger", str(tmp_path / "l"), "--budget", "3", "--anyway"

@@ -9,7 +9,7 @@ import pytest
 from dpadmm.core.loop import run_rounds
 from dpadmm.core.release import OpenRelease
 from dpadmm.core.spec import RunSpec, TrainingSpec
-from dpadmm.core.training import Problems, run_training
+from dpadmm.core.train import Problems, run_training
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients

@@ -1,6 +1,7 @@
 """Runs with a user's own parts: what is refuted costs nothing, what is not is stated as conditional everywhere."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -22,10 +23,11 @@ from tests.problems.own_parts import (
 
 import dpadmm
 from dpadmm.core.spec import RunSpec, TrainingSpec
-from dpadmm.core.training import Problems, run_training
+from dpadmm.core.task import Task
+from dpadmm.core.train import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.estimators import ledger_data
-from dpadmm.federation.terms import penalty_words
+from dpadmm.federation.agreement import Participant
 from dpadmm.methods.base import Setting
 from dpadmm.methods.dp_dgd import DPDGD
 from dpadmm.methods.dp_gd import DPGD
@@ -33,8 +35,8 @@ from dpadmm.methods.dvp import DVP
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
+from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.planner import plan
-from dpadmm.planner.task import Task
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.problems.losses import Huber, Logistic
@@ -195,9 +197,11 @@ def test_a_planner_keeps_a_subclass_of_the_logistic_loss():
 
 
 def test_terms_of_a_federation_do_not_take_a_subclass_for_the_penalty_it_inherits_from():
-    assert penalty_words(ElasticNet(l2=0.1)) == (0.0, 0.1)
-    with pytest.raises(InputError, match="Terms cannot describe the penalty"):
-        penalty_words(OwnRidge(l2=0.1))
+    silos = [Participant(name, 300, name * 64) for name in "ab"]
+    for penalty, is_refused in ((ElasticNet(l1=0.01), False), (OwnRidge(l1=0.01), True)):
+        made = plan(Task(sizes=(300, 300), dimension=3, loss=Logistic(), target=Target(2.0, 1e-5), regulariser=penalty))
+        with pytest.raises(InputError, match="penalty") if is_refused else nullcontext():
+            federation_terms(made, "run", silos, "c" * 64, "d" * 64)
 
 
 def test_secure_noise_is_conditional_too():

@@ -11,7 +11,7 @@ import pytest
 from dpadmm.core import spec as spec_module
 from dpadmm.core.release import PlannedNoise
 from dpadmm.core.spec import RunSpec, TrainingSpec
-from dpadmm.core.training import Problems, run_training
+from dpadmm.core.train import Problems, run_training
 from dpadmm.data import load_breast_cancer
 from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import iid

@@ -12,7 +12,7 @@ import pytest
 
 from dpadmm.core.release import PlannedNoise, open_release
 from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec, plan_sum
-from dpadmm.core.training import Problems, run_training
+from dpadmm.core.train import Problems, run_training
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import RunSpec, TrainingSpec
-from dpadmm.core.training import Problems, run_training
+from dpadmm.core.train import Problems, run_training
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients

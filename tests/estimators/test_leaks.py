@@ -44,7 +44,7 @@ from dpadmm.estimators import (
     PrivateLogisticRegression,
     check_pipeline,
     ledger_data,
-    ledger_file,
+    notices,
 )
 from dpadmm.evaluation import private_score
 from dpadmm.privacy.ledger import Budget, Ledger
@@ -55,7 +55,7 @@ MODEL = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1
 @pytest.fixture(autouse=True)
 def nothing_said_yet(monkeypatch):
     """Warnings that are given once per process are given again in every test."""
-    monkeypatch.setattr(ledger_file, "_WARNED", set())
+    monkeypatch.setattr(notices, "_WARNED", set())
 
 
 def heard(kind, call):
@@ -288,7 +288,7 @@ def test_the_recipe_of_a_figure_runs(table, tmp_path, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoLedgerWarning)
         model = MODEL.fit(X, y)
-    ledger_file._WARNED.clear()
+    notices._WARNED.clear()
     (said,) = heard(NoLedgerWarning, lambda: private_score(model, X, y, epsilon=1.0))
     monkeypatch.chdir(tmp_path)
     exec("\n".join(line.strip() for line in said.splitlines() if line.startswith("    ")), {"X": X, "y": y})
@@ -341,7 +341,7 @@ def test_a_figure_without_a_ledger_is_announced_too(table):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoLedgerWarning)
         model = MODEL.fit(X, y)
-    ledger_file._WARNED.clear()
+    notices._WARNED.clear()
     with pytest.warns(NoLedgerWarning) as caught:
         private_score(model, X, y, epsilon=1.0)
     assert caught[0].filename == __file__

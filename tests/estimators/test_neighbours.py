@@ -10,6 +10,7 @@ from tests.grouped import grouped
 
 from dpadmm.codec import encode
 from dpadmm.core.dataset import ArrayRows, Dataset
+from dpadmm.core.task import TableShape, nominal_sizes
 from dpadmm.data.columns import Numeric, ThresholdLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
@@ -22,7 +23,6 @@ from dpadmm.noise.sampler import SecureSampler
 from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
-from dpadmm.planner.task import TableShape, nominal_sizes
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Budget, Ledger
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.core.training import simulate
+from dpadmm.core.loop import simulate
 from dpadmm.methods.base import plannable
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM
 from dpadmm.methods.noisy_gradients import NoisyGradients

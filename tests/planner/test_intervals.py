@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from dpadmm.core.task import Aim, TableShape, Task
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Participant
 from dpadmm.networks import ring
 from dpadmm.planner.candidates import CURVATURE_SHARE, least_records
 from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.planner import plan
-from dpadmm.planner.task import Aim, TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit, View

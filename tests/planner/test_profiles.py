@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpadmm.core.task import ProfileRule, TableShape
 from dpadmm.methods.base import by_name
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.candidates import STANDARD, form_of, profile_noise, profile_share, worthwhile_share
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
-from dpadmm.planner.task import ProfileRule, TableShape
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.problems.losses import Huber, Logistic

@@ -8,13 +8,13 @@ import pytest
 from tests.builders import with_rounds
 
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.task import ProfileRule, TableShape
 from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import BudgetError, InputError, ResumeError
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.planner import Task, plan
-from dpadmm.planner.task import ProfileRule, TableShape
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
 from dpadmm.privacy.protection import Protection, Unit, View
@@ -101,7 +101,7 @@ class TestProfiles:
         rows = self.raw()
         table, rule = TableShape.of(rows.form), ProfileRule(is_wanted=False)
         plan_ = made(dimension=rows.schema.dimension, table=table, profile=rule, sizes=rows.sizes)
-        monkeypatch.setattr("dpadmm.core.training.open_release", lambda *_, **__: pytest.fail("reserved"))
+        monkeypatch.setattr("dpadmm.core.train.open_release", lambda *_, **__: pytest.fail("reserved"))
         with pytest.raises(InputError, match="Plan again"):
             run_plan(plan_, self.raw(**change), SecureSampler(), progress=False)
 
@@ -228,7 +228,7 @@ def test_noise_inside_an_objective_leaves_no_trace(make_silos, method):
     class Overheard(SimulatedSampler):
         def perturb(self, values, releases, draw):
             found = super().perturb(values, releases, draw)
-            drawn.extend(np.abs(found.values).ravel().tolist())
+            drawn.extend(np.abs(found).ravel().tolist())
             return found
 
     done = run_plan(plan(task, method=method), make_silos((80, 50), dimension=1), Overheard(5), progress=False)

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dpadmm.core.task import TableShape, Task
 from dpadmm.errors import InputError
 from dpadmm.planner import planner
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.planner import plan
 from dpadmm.planner.search import plan_search, score_bound_of, score_share, shortlist
 from dpadmm.planner.simulations import SimulatedScores
-from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection, Unit, View

@@ -12,6 +12,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dpadmm.checks import settings_called
+from dpadmm.core.task import TableShape
 from dpadmm.errors import InputError
 from dpadmm.planner import Task, plan, planner, utility_curve
 from dpadmm.planner.candidates import STANDARD
@@ -28,7 +29,6 @@ from dpadmm.planner.forecast import (
     signals_of,
 )
 from dpadmm.planner.simulations import Simulation, simulation_of
-from dpadmm.planner.task import TableShape
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber, LabelKind, Logistic, Softmax
 

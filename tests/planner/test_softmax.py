@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.grouped import grouped
 
+from dpadmm.core.task import TableShape
 from dpadmm.errors import InputError
 from dpadmm.estimators import PrivateLogisticRegression
 from dpadmm.methods.noisy_gradients import NoisyGradients
@@ -24,7 +25,6 @@ from dpadmm.planner.simulations import (
     trained,
     trivial_loss,
 )
-from dpadmm.planner.task import TableShape
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import LabelKind, Logistic, Softmax
 

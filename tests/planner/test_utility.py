@@ -14,7 +14,8 @@ from scipy.special import expit
 from sklearn import datasets
 
 from dpadmm.core.dataset import Dataset
-from dpadmm.core.training import simulate
+from dpadmm.core.loop import simulate
+from dpadmm.core.task import TableShape
 from dpadmm.data import examples, load_breast_cancer
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.examples import read_breast_cancer
@@ -23,7 +24,6 @@ from dpadmm.data.schema import Screening
 from dpadmm.data.tables import encode_table, screen_cells
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner import Task, plan
-from dpadmm.planner.task import TableShape
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.losses import Logistic, log_loss_of

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import skew
 
+from dpadmm.core.task import TableShape
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.planner.candidates import STANDARD, RowForm
 from dpadmm.planner.simulations import WORLDS, draw, encoded, shrunk
-from dpadmm.planner.task import TableShape
 from dpadmm.problems.losses import LabelKind
 
 TABLE = TableShape(9, (4, 11, 2))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dpadmm.core.model import SiloFacts
+from dpadmm.core.task import Aim
 from dpadmm.data.columns import Categorical, Numeric
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
-from dpadmm.planner.task import Aim
 from dpadmm.queries.curvature import CurvatureFacts, ReleasedCurvature
 from dpadmm.report.page import report_page
 

@@ -39,8 +39,8 @@ def plain():
 
 @pytest.mark.parametrize("is_search", [False, True])
 def test_an_estimator_with_a_loss_of_its_own_is_refused_before_anything_is_spent(tmp_path, is_search, monkeypatch):
-    monkeypatch.setattr("dpadmm.estimators.train.make_plan", lambda *_: pytest.fail("a fit was planned"))
-    monkeypatch.setattr("dpadmm.estimators.train.plan_search", lambda *_: pytest.fail("a search was planned"))
+    monkeypatch.setattr("dpadmm.core.train.make_plan", lambda *_: pytest.fail("a fit was planned"))
+    monkeypatch.setattr("dpadmm.core.train.plan_search", lambda *_: pytest.fail("a search was planned"))
     path = tmp_path / "a.ledger"
     model = regression(OwnRegression, ledger=path, budget=5.0)
     if is_search:

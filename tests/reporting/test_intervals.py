@@ -12,12 +12,12 @@ import pytest
 
 from dpadmm import PrivateLogisticRegression
 from dpadmm.core.model import ReleasedModel
+from dpadmm.core.task import Aim
 from dpadmm.data.columns import BinaryLabel, Categorical, Numeric
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.inference.intervals import contrasts, estimate, interval_rows
-from dpadmm.planner.task import Aim
 from dpadmm.queries.curvature import CurvatureFacts, ReleasedCurvature, packed
 
 N = 6000

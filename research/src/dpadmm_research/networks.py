@@ -23,7 +23,9 @@ def erdos_renyi(n: int, p: float, seed: int) -> Network:
     p = checks.half_open_unit("p", p)
     n_pairs = n * (n - 1) // 2
     if p * n_pairs > MAX_EDGES:
-        raise InputError(f"erdos_renyi({n}, {p}) has about {p * n_pairs:.3g} edges, more than the {MAX_EDGES} allowed.")
+        raise InputError(
+            f"erdos_renyi({n}, {p}) has about {p * n_pairs:.3g} edges, more than the {MAX_EDGES} allowed.", setting="n"
+        )
     rng = np.random.default_rng(checks.count("seed", seed, least=0))
     for _ in range(MAX_TRIES):
         # A binomial number of edges, then that many distinct pairs: the same law as one coin per pair.
@@ -32,7 +34,8 @@ def erdos_renyi(n: int, p: float, seed: int) -> Network:
             return Network(n, edges)
     raise InputError(
         f"erdos_renyi({n}, {p}): none of {MAX_TRIES} random graphs was connected; raise p above log(n)/n = "
-        f"{math.log(n) / n:.3g}."
+        f"{math.log(n) / n:.3g}.",
+        setting="p",
     )
 
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from research.tests.audit.builders import Altered
 from tests.contracts.noise_contract import gaussian, laplace, message, spherical
 
 from dpadmm.methods.consensus_dp import GaussianConsensusADMM
@@ -48,22 +49,6 @@ class TestSoundBuilds:
 
 
 @dataclass(frozen=True)
-class Altered:
-    """Seeded noise, changed by `how(draw, noise)`."""
-
-    how: object
-    is_secure: ClassVar[bool] = False
-
-    def perturb(self, values, releases, draw):
-        drawn = SimulatedSampler(7).perturb(values, releases, draw)
-        return values + self.how(draw, drawn - values)
-
-
-def softer_in_one_round(draw, noise):
-    return noise * (0.8 if draw.round == 7 else 1.0)
-
-
-@dataclass(frozen=True)
 class Reused:
     """Even rounds get the noise of the round before, which an eavesdropper subtracts."""
 
@@ -71,8 +56,8 @@ class Reused:
 
     def perturb(self, values, releases, draw):
         once = Draw(draw.kind, draw.round - (draw.round % 2 == 0), draw.agents, draw.replicas)
-        louder = [replace(release, round=once.round) for release in releases]
-        return SimulatedSampler(7).perturb(values, louder, once)
+        again = [replace(release, round=once.round) for release in releases]
+        return SimulatedSampler(7).perturb(values, again, once)
 
 
 @dataclass(frozen=True)
@@ -80,9 +65,9 @@ class NoiseFreeDual(PADMM):
     """The dual adds up the agent's own models as they were before noise."""
 
     def update(self, k, agents, state, inbox):
-        told = super().update(k, agents, state, inbox)
+        updated = super().update(k, agents, state, inbox)
         degrees = agents.degrees[:, None, None]
-        return told._replace(a=told.a + self.eta * degrees * (state.guess - state.x))
+        return updated._replace(a=updated.a + self.eta * degrees * (state.guess - state.x))
 
 
 @dataclass(frozen=True)
@@ -104,11 +89,27 @@ class FirstBound(GaussianConsensusADMM):
         return (replace(mechanism, rows=(replace(row, certificates=first),)),)
 
 
+def shared_by_runs(draw, noise, values):
+    return np.repeat(noise[:, :, ::2], 2, axis=2)[:, :, : noise.shape[2]]
+
+
+def shared_by_agents(draw, noise, values):
+    return np.repeat(noise[:1], len(noise), axis=0)
+
+
+def turned_to_the_side_of_the_value(draw, noise, values):
+    """Of the right law and fresh."""
+    return np.where(values > np.median(values, axis=2, keepdims=True), 1.0, -1.0) * np.abs(noise)
+
+
+DEPENDENT = (shared_by_runs, shared_by_agents, turned_to_the_side_of_the_value)
+
+
 class TestBrokenBuilds:
     """The four breaks that attacks on whole transcripts let pass."""
 
     def test_noise_too_small_in_one_round(self):
-        sampler = Altered(softer_in_one_round)
+        sampler = Altered(lambda draw, noise, values: noise * (0.8 if draw.round == 7 else 1.0))
         assert not examine(TWENTY, runs=8000, seed=1, sampler=sampler)[0].is_violation
         (finding,) = broken(inspect(TWENTY, sampler=sampler))
         assert (finding.check, "round 7" in finding.where) == (Check.SCALE, True)
@@ -126,47 +127,28 @@ class TestBrokenBuilds:
         right = subjects_of("consensus-gaussian")[0]
         assert found(replace(right, algorithm=FirstBound(rho=1.0))) == {Check.SENSITIVITY}
 
-    def test_noise_that_runs_share(self):
-        def same(draw, noise):
-            return np.repeat(noise[:, :, ::2], 2, axis=2)[:, :, : noise.shape[2]]
-
-        assert Check.INDEPENDENCE in found(TWENTY, sampler=Altered(same))
-
-    def test_noise_that_agents_share(self):
-        assert Check.INDEPENDENCE in found(TWENTY, sampler=Altered(lambda draw, b: np.repeat(b[:1], len(b), axis=0)))
-
     def test_sizes_that_are_used_again(self):
         """Signs alone are fresh: whoever knows a size knows the noise up to its sign."""
         rng = np.random.default_rng(0)
         first, _, other = (release.level for release in TWENTY.plan(STANDARD) if release.round <= 1)
 
-        def resigned(draw, noise):
+        def resigned(draw, noise, values):
             last = np.abs(noise[:1]) * rng.choice([-1.0, 1.0], noise[:1].shape) * (other / first)
             return np.concatenate([noise[:-1], last])
 
         assert found(TWENTY, sampler=Altered(resigned)) == {Check.INDEPENDENCE}
 
+    @pytest.mark.parametrize("how", DEPENDENT)
+    def test_noise_that_depends_on_something(self, how):
+        assert Check.INDEPENDENCE in found(TWENTY, sampler=Altered(how))
+
     def test_noise_of_another_law(self):
         """The right variance is not enough where most runs have far less noise than planned."""
 
-        def rare(draw, noise):
+        def rare(draw, noise, values):
             return noise * np.where(np.random.default_rng(draw.round).random(noise.shape) < 0.01, 7.0, 0.715)
 
         assert found(TWENTY, sampler=Altered(rare))
-
-    def test_noise_that_follows_its_value(self):
-        """Of the right law and fresh, but turned to the side on which its value is."""
-
-        @dataclass(frozen=True)
-        class Turned:
-            is_secure: ClassVar[bool] = False
-
-            def perturb(self, values, releases, draw):
-                drawn = SimulatedSampler(7).perturb(values, releases, draw)
-                side = np.where(values > np.median(values, axis=2, keepdims=True), 1.0, -1.0)
-                return values + side * np.abs(drawn - values)
-
-        assert Check.INDEPENDENCE in found(TWENTY, sampler=Turned())
 
     def test_a_model_with_something_bare_in_it(self):
         wrong = replace(TWENTY, algorithm=BareModel(eta=TWENTY.algorithm.eta))

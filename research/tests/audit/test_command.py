@@ -7,21 +7,11 @@ import pytest
 
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm_research.audit import audit as engine
-from dpadmm_research.audit import sampler_checks
+from dpadmm_research.audit import catalogue, sampler_checks
 from dpadmm_research.audit.catalogue import subjects_of
 from dpadmm_research.audit.estimators import PRODUCTS
 
 FEW = ("--runs", "400")
-
-
-def test_one_method(cli):
-    result = cli.run("audit", "p-admm", *FEW)
-    assert result.exit_code == 0, result.output
-    assert "p-admm" in result.stdout
-    for subject in subjects_of("p-admm", 0):
-        assert subject.pair in result.stdout
-    assert "evidence, not proof" in result.stdout
-    assert "attacking" not in result.output  # the bar is for terminals
 
 
 def test_json_holds_what_the_library_finds(cli):
@@ -42,10 +32,9 @@ def test_every_pair_is_checked(cli):
     found = cli.ask("audit", "dp-gd", *FEW)
     kinds = [(row["check"], row["is_broken"]) for row in found["checks"]]
     assert kinds == [("sensitivity", False), ("scale", False), ("independence", False)] * len(subjects_of("dp-gd"))
-    assert "All 6 checks" in cli.run("audit", "dp-gd", *FEW).stdout
 
 
-def test_a_broken_build_is_told_release_by_release(cli, monkeypatch):
+def test_a_broken_build_fails_release_by_release(cli, monkeypatch):
     """Too little noise in one round: no attack sees it at so few runs, the check does."""
     right = SimulatedSampler.perturb
 
@@ -55,11 +44,11 @@ def test_a_broken_build_is_told_release_by_release(cli, monkeypatch):
         return values + factor * (drawn - values)
 
     monkeypatch.setattr(SimulatedSampler, "perturb", soft)
-    result = cli.run("audit", "dp-gd", *FEW)
+    result = cli.run("audit", "dp-gd", *FEW, "--json")
     assert result.exit_code == 4
-    assert "None of" in result.stdout
-    assert "BROKEN" in result.stdout
-    assert "round 2" in result.stdout
+    found = json.loads(result.stdout)
+    assert not any(row["is_violation"] for row in found["results"])
+    assert any(row["is_broken"] and "round 2" in row["where"] for row in found["checks"])
 
 
 def test_products(cli, monkeypatch):
@@ -73,9 +62,6 @@ def test_products(cli, monkeypatch):
         *["scale", "independence"] * 3,
         "rounding",
     ]
-    refused = cli.run("audit", "p-admm", "--product")
-    assert refused.exit_code != 0
-    assert "--product attacks the estimators" in refused.output
 
 
 def test_a_view_narrows_it_down(cli):
@@ -84,30 +70,19 @@ def test_a_view_narrows_it_down(cli):
     assert len(found["results"]) == len(subjects_of("p-admm", 0))
 
 
-def test_plots_are_written_where_asked(cli, tmp_path):
-    result = cli.run("audit", "dp-gd", *FEW, "--out", str(tmp_path / "new" / "plots"))
-    assert result.exit_code == 0, result.output
-    names = sorted(path.name for path in (tmp_path / "new" / "plots").iterdir())
-    assert names == ["dp-gd-trade-off.png", "dp-gd-trade-off.svg"]
-    assert "dp-gd-trade-off.svg" in result.stdout
-
-
-def test_nothing_is_written_unasked(cli, tmp_path, monkeypatch):
+def test_plots_are_written_where_asked_and_of_all_methods_unasked(cli, tmp_path, monkeypatch):
+    """With two methods in the catalogue's place: the whole one takes minutes."""
     monkeypatch.chdir(tmp_path)
     cli.run("audit", "dp-gd", *FEW)
-    cli.run("audit", "dp-gd", *FEW, "--json")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_all_methods_are_plotted(cli, tmp_path, monkeypatch):
-    """With two methods in the catalogue's place: the whole one takes minutes."""
-    from dpadmm_research.audit import catalogue
-
+    result = cli.run("audit", "dp-gd", *FEW, "--out", "new/plots")
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in (tmp_path / "new" / "plots").iterdir()}
+    assert names == {"dp-gd-trade-off.png", "dp-gd-trade-off.svg"}
+    assert all(subject.pair in result.stdout for subject in subjects_of("dp-gd", 0))
     two = (*subjects_of("dp-gd", 0), *subjects_of("dvp", 0))
     monkeypatch.setattr(catalogue, "all_subjects", lambda seed: two)
-    monkeypatch.chdir(tmp_path)
-    result = cli.run("audit", "--all", *FEW)
-    assert result.exit_code == 0, result.output
+    assert cli.run("audit", "--all", *FEW).exit_code == 0
     assert {path.name for path in (tmp_path / "audit").glob("*.svg")} == {"dp-gd-trade-off.svg", "dvp-trade-off.svg"}
 
 
@@ -118,38 +93,30 @@ def test_a_refuted_certificate_fails_the_command(cli, monkeypatch):
         return tuple(replace(result, is_violation=True) for result in genuine(*arguments, **options))
 
     monkeypatch.setattr(engine, "examine", broken)
-    result = cli.run("audit", "dp-gd", *FEW)
+    result = cli.run("audit", "dp-gd", *FEW, "--json")
     assert result.exit_code == 4
-    assert "REFUTED" in result.stdout
-    told = cli.run("audit", "dp-gd", *FEW, "--json")
-    assert told.exit_code == 4
-    assert json.loads(told.stdout)["results"][0]["is_violation"] is True
+    assert json.loads(result.stdout)["results"][0]["is_violation"] is True
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("arguments", "option"),
     [
-        ((), "Name one method"),
-        (("p-admm", "--all"), "not both"),
+        ((), "--all"),
+        (("p-admm", "--all"), "--all"),
+        (("p-admm", "--product"), "--product"),
         (("no-such-method",), "no-such-method"),
-        (("p-admm", "--view", "nobody"), "view must be one of"),
-        (("fp-coordinator", "--view", "coordinator"), "can be attacked by"),
+        (("p-admm", "--view", "nobody"), "--view"),
+        (("fp-coordinator", "--view", "coordinator"), "view"),
         (("p-admm", "--runs", "10"), "runs"),
-        (("p-admm", "--confidence", "1.5"), "below 1, got 1.5"),
-        (("p-admm", "--confidence", "0.5"), "at least 0.76"),
+        (("p-admm", "--confidence", "1.5"), "confidence"),
+        (("p-admm", "--confidence", "0.5"), "confidence"),
         (("p-admm", "--epsilon", "0"), "epsilon"),
         (("p-admm", "--delta", "2"), "delta"),
+        (("dp-gd", *FEW, "--out", __file__), "--out"),
     ],
 )
-def test_bad_words_are_refused(cli, words, reason):
-    result = cli.run("audit", *words)
+def test_refusals(cli, arguments, option):
+    result = cli.run("audit", *arguments)
     assert result.exit_code == 2
-    assert reason in result.stderr
+    assert option in result.stderr
     assert "Traceback" not in result.output
-
-
-def test_a_file_in_the_way_is_refused(cli, tmp_path):
-    (tmp_path / "taken").write_text("")
-    result = cli.run("audit", "dp-gd", *FEW, "--out", str(tmp_path / "taken"))
-    assert result.exit_code == 2
-    assert "is a file" in result.stderr

@@ -1,16 +1,12 @@
 """Estimators as black boxes with secure noise. Nothing is seeded: an assertion fails a sound build once in 1e6."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from dpadmm.core.release import PublicRound
-from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.noise import exact, sampler
 from dpadmm.privacy.accounting import Target
-from dpadmm_research.audit.estimators import PRODUCTS, audit_product, gather_fits, messages
+from dpadmm_research.audit.estimators import PRODUCTS, audit_product, gather_fits
 from dpadmm_research.audit.findings import Check
 
 LARGE = Target(epsilon=16.0, delta=1e-5)  # a few hundred fits tell much about a large epsilon
@@ -80,14 +76,3 @@ def test_a_model_with_something_bare_in_it(monkeypatch):
     monkeypatch.setattr(PADMM, "estimate", lambda self, state, inbox: state.guess.mean(axis=0))
     findings = audit_product(PRODUCTS[1], LARGE, fits=40).findings
     assert [finding.check for finding in findings if finding.is_broken] == [Check.MODEL]
-
-
-def test_more_senders_than_signs_can_be_told_of():
-    one = PublicRound(round=1, kind="message", norms=(1.0, 1.0, 1.0), movement=1.0, disagreement=1.0, noise_norm=1.0)
-    with pytest.raises(InputError, match="3 senders"):
-        messages((one,))
-
-
-def test_few_fits_are_refused():
-    with pytest.raises(InputError, match="fits"):
-        audit_product(replace(PRODUCTS[0], silos=1), fits=10)

@@ -4,18 +4,18 @@ Caught means that the lower bound on epsilon exceeds the certified one at a conf
 """
 
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pytest
+from research.tests.audit.builders import attacked_as_certified as attacked
+from research.tests.audit.builders import is_caught, scaled
 
 from dpadmm.methods.base import MESSAGE, Setting
 from dpadmm.methods.batches import Batches, whole_gradients
 from dpadmm.methods.consensus_dp import ConsensusDPADMM
 from dpadmm.methods.decentralised import GraphState, degrees, penalised_minimiser
 from dpadmm.methods.dp_sgd import DPSGD
-from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.methods.r_admm import RADMM
@@ -25,31 +25,15 @@ from dpadmm.privacy.curves import GaussianCurve, m_of
 from dpadmm.privacy.protection import View
 from dpadmm_research.audit import neighbours
 from dpadmm_research.audit.attacks import Afresh, RehearsedNoise
-from dpadmm_research.audit.audit import STANDARD, examine
+from dpadmm_research.audit.audit import STANDARD
 from dpadmm_research.audit.catalogue import subjects_of
 from dpadmm_research.audit.estimates import How
 from dpadmm_research.audit.transcripts import TOLERANCE
 from dpadmm_research.papers.ps_admm.claims import Theorem2
 
-CONFIDENCE = 1 - 1e-6
-RUNS = 8000
-
 
 def subject_of(method, place=0):
     return subjects_of(method, seed=1)[place]
-
-
-def attacked(subject, runs=RUNS, **kwargs):
-    return examine(subject, runs=runs, confidence=CONFIDENCE, seed=7, **kwargs)[0]
-
-
-def is_caught(result):
-    """The bound on epsilon itself has passed the certified one, and the result says so."""
-    assert result.is_violation == (
-        result.estimate.epsilon_lower > result.certified_epsilon
-        or result.advantage.advantage_lower > result.certified_advantage
-    )
-    return result.estimate.epsilon_lower > result.certified_epsilon
 
 
 def check_pair(right, wrong, **kwargs):
@@ -57,36 +41,21 @@ def check_pair(right, wrong, **kwargs):
     assert is_caught(attacked(wrong, **kwargs))
 
 
-@dataclass(frozen=True)
-class Softer:
-    """A sampler whose noise is scaled by `factor`."""
-
-    factor: float
-    is_secure: ClassVar[bool] = False
-
-    def perturb(self, values, releases, draw):
-        drawn = SimulatedSampler(7).perturb(values, releases, draw)
-        return values + self.factor * (drawn - values)
-
-
 ALL_ADDITIVE = ["p-admm", "fp-centralised", "fp-coordinator", "consensus-gaussian", "dp-gd", "output-perturbation"]
 
 
-class TestNoise:
-    @pytest.mark.parametrize("method", [*ALL_ADDITIVE, "dvp", "r-admm", "consensus", "dp-dgd", "dp-sgd"])
-    def test_off(self, method):
-        assert not attacked(subject_of(method), runs=2000).is_violation
-        assert is_caught(attacked(subject_of(method), runs=2000, sampler=Softer(0.0)))
-
-    @pytest.mark.parametrize("method", [*ALL_ADDITIVE, "dvp", "consensus", "dp-dgd"])
-    def test_halved(self, method):
-        assert not attacked(subject_of(method), sampler=Softer(1.0)).is_violation
-        assert is_caught(attacked(subject_of(method), sampler=Softer(0.5)))
-
-    def test_halved_in_twenty_rounds(self):
-        subject = subject_of("p-admm", 1)
-        assert not attacked(subject, sampler=Softer(1.0)).is_violation
-        assert is_caught(attacked(subject, sampler=Softer(0.5)))
+@pytest.mark.parametrize(
+    ("factor", "runs", "methods"),
+    [
+        (0.0, 2000, [*ALL_ADDITIVE, "dvp", "r-admm", "consensus", "dp-dgd", "dp-sgd"]),
+        (0.5, 8000, [*ALL_ADDITIVE, "dvp", "consensus", "dp-dgd"]),
+    ],
+    ids=["off", "halved"],
+)
+def test_noise_off_or_halved(factor, runs, methods):
+    for subject in [subject_of(method) for method in methods] + [subject_of("p-admm", 1)] * (factor > 0):
+        assert not attacked(subject, runs=runs, sampler=scaled(1.0)).is_violation
+        assert is_caught(attacked(subject, runs=runs, sampler=scaled(factor))), subject.method
 
 
 @dataclass(frozen=True)
@@ -211,35 +180,15 @@ def divided_mechanisms(method, setting):
     return tuple(replace(p, rows=tuple(row(r) for r in p.rows)) for p in method)
 
 
-@dataclass(frozen=True)
-class DividedPADMM(PADMM):
-    def mechanisms(self, setting):
-        return divided_mechanisms(super().mechanisms(setting), setting)
-
-
-@dataclass(frozen=True)
-class DividedCentralised(CentralisedADMM):
-    def mechanisms(self, setting):
-        return divided_mechanisms(super().mechanisms(setting), setting)
-
-
-@dataclass(frozen=True)
-class DividedCoordinator(CoordinatorADMM):
-    def mechanisms(self, setting):
-        return divided_mechanisms(super().mechanisms(setting), setting)
-
-
-@pytest.mark.parametrize(
-    ("right", "mutant"),
-    [
-        (subject_of("p-admm", 1), DividedPADMM(eta=0.5)),
-        (subject_of("fp-centralised"), DividedCentralised(gamma=1.0)),
-        (subject_of("fp-coordinator"), DividedCoordinator(gamma=1.0)),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_certificate_divided_by_the_records_once_too_often(right, mutant):
-    check_pair(right, replace(right, algorithm=mutant))
+@pytest.mark.parametrize(("name", "place"), [("p-admm", 1), ("fp-centralised", 0), ("fp-coordinator", 0)])
+def test_certificate_divided_by_the_records_once_too_often(name, place):
+    right = subject_of(name, place)
+    method = type(right.algorithm)
+    divided = type(method.__name__, (method,), {
+        "mechanisms": lambda self, setting: divided_mechanisms(method.mechanisms(self, setting), setting)
+    })  # fmt: skip
+    algorithm = divided(**{each.name: getattr(right.algorithm, each.name) for each in fields(method)})
+    check_pair(right, replace(right, algorithm=algorithm))
 
 
 def test_secure_sampler_with_a_fixed_seed():

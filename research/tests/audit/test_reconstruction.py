@@ -81,8 +81,9 @@ def test_fewest_rounds_suffice_and_fewer_are_refused():
     tape = broadcasts(method, problem, rounds=4)[:, :, 0]
     found = functions.reconstruct_quadratic(functions.follow(method, others_of(problem), tape, weight=1.0))
     np.testing.assert_allclose(found.curvature, problem.functions.curvatures[SECRET], atol=1e-6)
-    with pytest.raises(InputError, match="at least 4 rounds"):
+    with pytest.raises(InputError) as refusal:
         functions.reconstruct_quadratic(functions.follow(method, others_of(problem), tape[:-1], weight=1.0))
+    assert refusal.value.setting == "rounds"
 
 
 def test_the_attack_on_functions_dies_as_epsilon_falls():
@@ -115,23 +116,6 @@ def test_the_most_probable_quadratic_is_the_exact_one_when_noise_is_tiny():
     found = functions.most_probable_quadratic(trail, supposed)
     np.testing.assert_allclose(found.slope, problem.functions.slopes[SECRET], atol=1e-4)
     np.testing.assert_allclose(found.curvature, problem.functions.curvatures[SECRET], atol=1e-4)
-
-
-def test_bad_input_of_the_function_attack_is_refused():
-    problem, method = quadratics(ElasticNet()), ConsensusADMM(rho=RHO)
-    others, tape = others_of(problem), np.zeros((4, D))
-    with pytest.raises(InputError, match="rounds \\+ 1"):
-        functions.follow(method, others, tape[:, :2], weight=1.0)
-    with pytest.raises(InputError, match="all but one"):
-        functions.follow(method, others.take(np.arange(3)), tape, weight=1.0)
-    with pytest.raises(InputError, match=r"l1=0.1, l2=0.0\) hides the mean"):
-        functions.follow(method, others_of(quadratics(ElasticNet(l1=0.1))), tape, weight=1.0)
-    with pytest.raises(InputError, match="weight"):
-        functions.follow(method, others, tape, weight=0.0)
-    bare = functions.follow(method, others, tape, weight=1.0)
-    supposed = functions.Supposition(functions.QuadraticFunction(np.eye(D), np.zeros(D)), 1.0, 1.0)
-    with pytest.raises(InputError, match="without noise"):
-        functions.most_probable_quadratic(bare, supposed)
 
 
 # Records
@@ -218,25 +202,14 @@ def test_the_attack_on_records_dies_as_epsilon_falls(clinics):
     assert errors[2] > 0.95
 
 
-def test_bad_input_of_the_record_attack_is_refused(clinics):
-    heard = gossip(clinics(3), 4)
-    method = DecentralisedADMM(eta=ETA)
-    with pytest.raises(InputError, match="4 agents"):
-        records.listen(np.zeros((3, 5, 2)), method, ring(4), 0, 1.0, 0.0)
-    with pytest.raises(InputError, match="weight"):
-        records.listen(np.zeros((3, 4, 2)), method, ring(4), 0, 0.0, 0.0)
-    with pytest.raises(InputError, match="at most the rounds"):
-        records.reconstruct_silo(heard, 5, np.random.default_rng(0))
-    with pytest.raises(InputError, match="No fit"):
-        records.reconstruct_silo(heard, 1, np.random.default_rng(0), starts=2)
+@pytest.mark.parametrize(("n_records", "setting"), [(5, "n_records"), (1, "starts")])
+def test_records_that_the_rounds_do_not_explain_are_refused(clinics, n_records, setting):
+    with pytest.raises(InputError) as refusal:
+        records.reconstruct_silo(gossip(clinics(3), 4), n_records, np.random.default_rng(0), starts=2)
+    assert refusal.value.setting == setting
 
 
 def test_relative_error_matches_records_in_any_order():
     rows = np.array([[1.0, 0.0], [0.0, 2.0]])
     assert records.relative_error(rows[::-1], rows) == 0.0
     assert records.relative_error(rows[::-1] + np.array([[0.0, 0.5], [0.0, 0.0]]), rows) == pytest.approx(0.25)
-
-
-def test_an_empty_tap_says_so():
-    with pytest.raises(InputError, match="Nothing was sent"):
-        Wiretap().tape(MESSAGE)

@@ -16,7 +16,7 @@ from sklearn import datasets as sklearn_datasets
 from dpadmm.data import examples, load_breast_cancer
 from dpadmm.errors import InputError
 from dpadmm.problems.silos import row_norms
-from dpadmm_research.datasets import adult
+from dpadmm_research.datasets import adult, nist_acs
 from dpadmm_research.datasets.adult import Source, load_adult
 from dpadmm_research.datasets.heart import load_heart
 from dpadmm_research.datasets.nist_acs import load_nist_acs
@@ -50,7 +50,7 @@ def test_adult_has_its_published_size_and_the_golden_optimum():
     assert (data.labels > 0).mean() == pytest.approx(GOLDEN["positive_rate"], abs=1e-15)
     norms = row_norms(data.features)
     assert norms.max() <= 1 + 1e-12
-    assert norms.min() >= 1 - 1e-12, "eight one-hot cells make every row longer than 1 before shortening"
+    assert norms.min() >= 1 - 1e-12  # eight one-hot cells make every row longer than 1 before shortening
     row = GOLDEN["rows"][0]
     mu, rows = row["mu"], data.features * data.labels[:, None]
 
@@ -97,23 +97,26 @@ def test_adult_reads_plain_and_gzipped_files_comment_line_and_full_stops(tiny_ad
         assert row[names.index(name)] == pytest.approx(value)
 
 
-def test_adult_refuses_broken_files(tiny_adult):
-    (tiny_adult / "adult.data").write_text("1, 2, 3\n", encoding="utf-8")
-    with pytest.raises(InputError, match="has 3 columns; an Adult file has 15"):
-        load_adult(tiny_adult)
-    (tiny_adult / "adult.data").write_text("", encoding="utf-8")
-    with pytest.raises(InputError, match="cannot be read as an Adult file"):
-        load_adult(tiny_adult)
-    (tiny_adult / "adult.data").write_text(LINE.format(0, "Atlantis", ">50K") + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match="row 1, column 'native-country': not one of the listed values"):
-        load_adult(tiny_adult)
-    (tiny_adult / "adult.data").write_text(LINE.format(0, "Cuba", "50K") + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match="row 1, column 'income': not one of the listed values"):
-        load_adult(tiny_adult)
+@pytest.mark.parametrize(
+    ("lines", "setting"),
+    [
+        ("1, 2, 3\n", "columns"),
+        ("", "path"),
+        (LINE.format(0, "Atlantis", ">50K") + "\n", "cell"),
+        (LINE.format(0, "Cuba", "50K") + "\n", "cell"),
+        (None, "path"),
+    ],
+    ids=["columns", "empty", "country", "income", "broken archive"],
+)
+def test_adult_refuses_broken_files(tiny_adult, lines, setting):
     (tiny_adult / "adult.data").unlink()
-    (tiny_adult / "adult.data.gz").write_bytes(b"\x1f\x8b broken")
-    with pytest.raises(InputError, match="cannot be read as an Adult file"):
+    if lines is None:
+        (tiny_adult / "adult.data.gz").write_bytes(b"\x1f\x8b broken")
+    else:
+        (tiny_adult / "adult.data").write_text(lines, encoding="utf-8")
+    with pytest.raises(InputError) as refusal:
         load_adult(tiny_adult)
+    assert refusal.value.setting == setting
 
 
 def test_adult_from_openml_is_the_same_table(tiny_adult, monkeypatch):
@@ -133,8 +136,9 @@ def test_adult_from_openml_is_the_same_table(tiny_adult, monkeypatch):
         raise OSError("no network")
 
     monkeypatch.setattr(sklearn_datasets, "fetch_openml", offline)
-    with pytest.raises(InputError, match=r"OpenML could not be reached .*no network.*adult_like"):
+    with pytest.raises(InputError) as refusal:
         load_adult(source=Source.OPENML)
+    assert refusal.value.setting == "source"
 
 
 @needs_data
@@ -157,7 +161,7 @@ def test_heart_has_four_hospitals():
 HEART = "63.0,1.0,1.0,145.0,{},1.0,2.0,150.0,0.0,2.0,3.0,0.0,6.0,{}"
 
 
-def test_heart_tells_unmeasured_from_missing_cholesterol(tmp_path):
+def test_heart_separates_unmeasured_from_missing_cholesterol(tmp_path):
     for hospital in ("cleveland", "hungarian", "switzerland", "va"):
         lines = [HEART.format(200, 0), HEART.format(0, 3), HEART.format("?", 1)]
         (tmp_path / f"processed.{hospital}.data").write_text("\n".join(lines), encoding="utf-8")
@@ -168,12 +172,11 @@ def test_heart_tells_unmeasured_from_missing_cholesterol(tmp_path):
     chol, measured = data.features[:, names.index("chol")], data.features[:, names.index("chol_measured=1")]
     assert chol[0] / measured[0] == pytest.approx(150 / 600)
     assert (chol[1], measured[1]) == (0.0, 0.0)
-    (tmp_path / "processed.va.data").write_text("a,b\n", encoding="utf-8")
-    with pytest.raises(InputError, match="cannot be read as a heart disease file"):
-        load_heart(tmp_path)
-    (tmp_path / "processed.va.data").write_text("1,2\n", encoding="utf-8")
-    with pytest.raises(InputError, match="has 2 columns; a heart disease file has 14"):
-        load_heart(tmp_path)
+    for line, setting in (("a,b\n", "path"), ("1,2\n", "columns")):
+        (tmp_path / "processed.va.data").write_text(line, encoding="utf-8")
+        with pytest.raises(InputError) as refusal:
+            load_heart(tmp_path)
+        assert refusal.value.setting == setting
 
 
 @needs_data
@@ -191,14 +194,8 @@ def test_nist_has_twenty_regions():
 
 
 def nist_row(**changes):
-    record = dict.fromkeys((column.name for column in load_nist_schema().columns), "1")
+    record = dict.fromkeys((column.name for column in nist_acs.SCHEMA.columns), "1")
     return record | {"PUMA": "01-1", "PINCP": "50001", "AGEP": "40", "NOC": "N", "INDP_CAT": "N"} | changes
-
-
-def load_nist_schema():
-    from dpadmm_research.datasets import nist_acs
-
-    return nist_acs.SCHEMA
 
 
 def test_nist_keeps_adults_with_income(tmp_path):
@@ -213,12 +210,10 @@ def test_nist_keeps_adults_with_income(tmp_path):
     assert data.labels.tolist() == [1.0, -1.0]
     assert data.groups.tolist() == ["01-1", "02-2"]
     assert data.notes == ("nist_acs, column 'NOC': 1 cell outside the bounds, moved to the nearest one",)
-    pd.DataFrame(rows).drop(columns="PINCP").to_csv(tmp_path / "national2019.csv", index=False)
-    with pytest.raises(InputError, match=r"lacks these columns.*PINCP"):
-        load_nist_acs(tmp_path)
-    pd.DataFrame(rows).drop(columns="EDU").to_csv(tmp_path / "national2019.csv", index=False)
-    with pytest.raises(InputError, match=r"lacks the column.*'EDU'"):
-        load_nist_acs(tmp_path)
+    for lacking in ("PINCP", "EDU"):
+        pd.DataFrame(rows).drop(columns=lacking).to_csv(tmp_path / "national2019.csv", index=False)
+        with pytest.raises(InputError, match=lacking):
+            load_nist_acs(tmp_path)
 
 
 def test_breast_cancer_is_scikit_learns_with_stated_bounds():
@@ -231,6 +226,6 @@ def test_breast_cancer_is_scikit_learns_with_stated_bounds():
     scaled = raw.data / uppers
     expected = scaled / np.maximum(1, np.linalg.norm(scaled, axis=1, keepdims=True))
     np.testing.assert_allclose(data.features, expected, rtol=1e-12)
-    assert not np.isin(uppers, raw.data.max(axis=0)).any(), "bounds must not be the data's own extremes"
+    assert not np.isin(uppers, raw.data.max(axis=0)).any()  # bounds must not be the data's own extremes
     sizes = dict(zip(data.silos().names, data.silos().sizes.tolist(), strict=True))
     assert sizes == {"university": 228, "city": 171, "county": 113, "rural": 57}

@@ -227,13 +227,13 @@ def _rehearse(
     screening: "Screening",
 ) -> "tuple[FederationOutcome, Schema | None]":
     """Run P-ADMM among these silos; rows are encoded as the planner would."""
+    from dpadmm.core.task import TableShape, Task
     from dpadmm.data.columns import label_shares
     from dpadmm.data.profile import ProfileForm
     from dpadmm.federation.admin import rehearsal
     from dpadmm.federation.https.processes import ended_by_signals
     from dpadmm.methods.p_admm import PADMM
     from dpadmm.planner.candidates import form_of, profile_share
-    from dpadmm.planner.task import TableShape, Task
     from dpadmm.privacy.accounting import Target
     from dpadmm.problems.losses import Logistic
 

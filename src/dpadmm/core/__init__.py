@@ -1,22 +1,25 @@
-"""From a training's specification to what it released, in the order in which to read it.
+"""From rows to the released model, in the order in which to read it.
 
-`spec`: what will be released, fixed before any record is touched. `budget`: what it may spend. `release`: reserve,
-draw, account. `loop`: the one loop over rounds. `training`: the steps one after the other.
-`model`: what is released.
+`dataset`: the rows of all silos before they are encoded. `task`: the public facts of a plan. `spec`: what will
+be released, fixed before any record is touched. `budget`: what it may spend, and the ledger that records it. `release`:
+reserve, draw, account. `loop`: the one loop over rounds. `model`: what is released. `train`: check, plan,
+reserve, and take step after step.
 """
 
 from dpadmm import _offer
 
 _NAMES = {
-    "budget": "ReusedProfile reusable_profile share_out account_with",
+    "dataset": "ArrayRows Dataset SiloRows",
+    "task": "Aim ProfileRule TableShape Task",
+    "spec": "FinalModel ReleaseFacts RunSpec SumQuery TrainingSpec plan_sum mechanisms_of",
+    "budget": "LedgerFile ReusedProfile reusable_profile share_out account_with",
+    "release": "OpenRelease open_release",
+    "loop": "Outcome Round Run rounds run_rounds simulate",
     "model": (
         "Accountability Collusion DataLocation Guarantee MethodChoice NoiseSummary ProfileCost ReleasedModel "
         "RoundFacts SearchCost SiloCost SiloFacts Spending"
     ),
-    "loop": "Round Run rounds run_rounds",
-    "release": "OpenRelease open_release",
-    "spec": "FinalModel ReleaseFacts RunSpec SumQuery TrainingSpec plan_sum mechanisms_of",
-    "training": "Outcome Problems Source run_training simulate",
+    "train": "Problems Source Trained run_training",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 

@@ -1,27 +1,34 @@
 """What a run may spend: parts of one budget, and the column profile that an earlier run has paid for."""
 
 import math
+import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dpadmm import checks
+from dpadmm.checks import setting
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.privacy.accounting import Account, Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
-from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
-from dpadmm.privacy.protection import Protection, View
+from dpadmm.privacy.ledger import Budget, ConfirmedLedger, Ledger, ProfiledColumns, SiloColumns, open_for_reading
+from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.privacy.releases import GaussianRelease, NoisyRelease, SummedGaussianRelease
 from dpadmm.problems.arrays import Floats
 
 if TYPE_CHECKING:  # they read tables, and accounting does without
     from dpadmm.core.dataset import Dataset
     from dpadmm.data.profile import ReleasedProfile
+
+LedgerData: TypeAlias = Callable[[bool], Sequence[SiloColumns]]
+"""The silos of a fit as a ledger knows them; if asked so, all rows as one silo, which some ledgers are about."""
 
 _EARLIER = MessageKind("earlier profile")
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
@@ -50,7 +57,7 @@ def epsilon_of_part(m: float, delta: float) -> float:
 
 def share_of(profile: Target, whole: Target) -> float:
     """Return the share that `share_out` was given, from what it returned for round 0."""
-    return float(m_of(profile.epsilon, profile.delta) / m_of(whole.epsilon, whole.delta)) ** 2
+    return (m_of(profile.epsilon, profile.delta) / m_of(whole.epsilon, whole.delta)) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,3 +138,115 @@ def _against(who: Protection, release: NoisyRelease) -> NoisyRelease:
         release = release.counted_for(1 if who.view is View.PEER else who.n_colluders)
     protection = replace(release.certificate.protection, view=who.view, colluders=who.n_colluders)
     return replace(release, certificate=replace(release.certificate, protection=protection))
+
+
+def protection_of(ledger: Any) -> Protection:
+    """Return what the ledger's budget is about, or the usual protection without one."""
+    if ledger is None:
+        return ONE_RECORD
+    if isinstance(ledger, ConfirmedLedger):
+        return ledger.ledger.protection
+    if isinstance(ledger, Ledger):
+        return ledger.protection
+    with open_for_reading(ledger) as opened_ledger:
+        return opened_ledger.protection
+
+
+def check_ledger(ledger: Any) -> None:
+    """Refuse what is neither a path nor a ledger."""
+    if ledger is not None and not isinstance(ledger, Ledger | str | os.PathLike):
+        raise InputError(
+            f"ledger must be a path, an open Ledger or None, got {type(ledger).__name__}. Create one with "
+            "Ledger.create(path, ledger_data(X, y, groups), Budget(epsilon=..., delta=...))."
+        )
+
+
+@contextmanager
+def opened(ledger: Any, data: LedgerData) -> Iterator[ConfirmedLedger | None]:
+    """Yield the ledger, a path or open, found to be that of these very data; None without one.
+
+    A confirmed one, which only this package hands in, was shown the table of which the data are an encoding.
+    """
+    if ledger is None or isinstance(ledger, ConfirmedLedger):
+        yield ledger
+        return
+    opened_ledger = ledger.here() if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    try:
+        yield opened_ledger.confirm(data(len(opened_ledger.silos) == 1))
+    finally:
+        if opened_ledger is not ledger:
+            opened_ledger.close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerFile:
+    """The ledger to record in: an existing file, a new one with a budget, or one that is open; None keeps no record."""
+
+    path: Path | None = None
+    budget: float | None = None
+    held: Ledger | None = None
+
+    @property
+    def name(self) -> str:
+        """The ledger's file name, as reports show it."""
+        path = self.path if self.held is None else self.held.path
+        return "" if path is None else path.name
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a record is kept."""
+        return self.path is not None or self.held is not None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the ledger is still to be made."""
+        return self.path is not None and self.budget is not None and not self.path.exists()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a ledger already."""
+        return self.held is not None or (self.path is not None and self.path.exists())
+
+    @property
+    def protection(self) -> Protection:
+        """What the budget of an existing ledger is about, else the usual protection."""
+        return protection_of((self.held or self.path) if self.is_kept else None)
+
+    def check(self, epsilon: float) -> None:
+        """Refuse a new ledger without a budget, or with one for less than this run, and a budget other than kept."""
+        budget = setting("budget")
+        if self.path is None:
+            if self.budget is not None:
+                raise InputError(f"{budget} is for a new ledger. Name its file with {setting('ledger', 'FILE')}.")
+            return
+        if self.budget is None:
+            if not self.path.exists():
+                raise InputError(
+                    f"{self.path} does not exist yet. To start it, state the most epsilon that these data may "
+                    f"ever spend, at the same delta: {budget}."
+                )
+            return
+        if self.path.exists():
+            with open_for_reading(self.path) as opened_ledger:
+                kept = opened_ledger.budget.epsilon
+            if kept != self.budget:
+                raise InputError(
+                    f"{self.path} already has a budget, epsilon {kept:g}. Leave out {budget}, or change it with "
+                    "`dpadmm ledger budget`."
+                )
+        elif checks.positive("budget", self.budget) < epsilon:
+            raise InputError(
+                f"{setting('budget', self.budget)} is less than this run's {setting('epsilon', epsilon)}. Nothing "
+                "was written or spent. State the most that these data may ever spend, including this run."
+            )
+
+    @contextmanager
+    def open(self, data: LedgerData, delta: float, protection: Protection) -> Iterator[ConfirmedLedger | None]:
+        """Yield the ledger, found to be that of these data; a new one is created first."""
+        if self.path is not None and self.is_new:  # one that another process has made since is opened as any other
+            budget = Budget(epsilon=self.budget or 0.0, delta=delta)
+            Ledger.create(self.path, data(False), budget, protection=protection).close()
+        with opened(self.held or self.path, data) as ledger:
+            if ledger is not None:
+                ledger.check_protection(protection)
+            yield ledger

@@ -4,24 +4,35 @@
 releases and simulations use.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dpadmm.core.budget import ReusedProfile, account_with
 from dpadmm.core.release import PlannedNoise, PublicRound
-from dpadmm.core.spec import FinalModel, RunSpec
+from dpadmm.core.spec import FinalModel, RunSpec, TrainingSpec
 from dpadmm.methods.base import Agents, Method, NoiseHook, check_fit, put, take
 from dpadmm.networks.graph import Network
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.sampler import SimulatedSampler
+from dpadmm.privacy.accounting import Account
+from dpadmm.privacy.ledger import Receipt
+from dpadmm.privacy.releases import Origin
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.solvers.solver import available_threads, one_blas_thread
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from dpadmm.data.encoding import RowEncoding
+    from dpadmm.data.profile import ReleasedProfile
+
+
+_PROFILE = "profile"
 
 
 class Round(NamedTuple):
@@ -115,6 +126,82 @@ def run_rounds(
         history=tuple(noise.history),
         sums=tuple(noise.sums),
     )
+
+
+def simulate(run: RunSpec, problem: Problem, runs: int, seed: int, noise: NoisePlan | None = None) -> Floats:
+    """Return the models (d, runs) of independent runs with seeded noise: an experiment, not a private release.
+
+    `noise` replaces the run's own.
+    """
+    planned = noise if noise is not None else run.noise_plan(is_secure=False)
+    hook = PlannedNoise(planned, SimulatedSampler(seed), runs)
+    done = run_rounds(run, problem, hook, replicas=runs, threads=1)
+    hook.check_drawn()
+    return done.model(run.output)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a training released, and how it was paid for.
+
+    released: by step, what a sum has told, and the runs of a method, one for each model. plan: every release of all
+    steps. origin: where the noise came from; only with secure noise may anything leave, for what `account` says.
+    receipts: of the ledger. name: of the run in it. profile: the column profile that rows were encoded by, this run's
+    or an `earlier` one's. encoding: of the rows; None where they came encoded.
+    """
+
+    spec: TrainingSpec
+    released: Mapping[str, Any] = field(repr=False)
+    plan: NoisePlan = field(repr=False)
+    origin: Origin
+    receipts: tuple[Receipt, ...]
+    name: str
+    profile: "ReleasedProfile | None" = field(default=None, repr=False)
+    encoding: "RowEncoding | None" = field(default=None, repr=False)
+    earlier: ReusedProfile | None = field(default=None, repr=False)
+
+    @property
+    def is_private_release(self) -> bool:
+        """Whether what was released may leave."""
+        return self.origin is Origin.SECURE
+
+    @property
+    def kept(self) -> RunSpec:
+        """The run whose models are kept: the one that noisy scores have chosen, or the only one."""
+        scores = self.released.get("scores")
+        return self.spec.runs[0 if scores is None else scores.chosen]
+
+    def runs(self, step: RunSpec | None = None) -> Sequence[Run]:
+        """Return the runs of one step, or of the one that is kept: one for each model."""
+        found: Sequence[Run] = self.released[(step or self.kept).name]
+        return found
+
+    @property
+    def models(self) -> Floats:
+        """The models that are kept, (n_models, d)."""
+        return np.array([each.model(self.kept.output)[:, 0] for each in self.runs()])
+
+    @property
+    def model(self) -> Floats:
+        """The only model (d,), or the first."""
+        return np.asarray(self.models[0])
+
+    @property
+    def histories(self) -> tuple[tuple[PublicRound, ...], ...]:
+        """What each model's noisy messages show, and nothing else; empty where the noise is inside the objective."""
+        return tuple(each.history for each in self.runs())
+
+    @property
+    def account(self) -> Account:
+        """What everything cost, with the profile that the models rest on, whoever paid for it."""
+        return self.plan.account() if self.earlier is None else account_with(self.plan, self.earlier.release)
+
+    def cost(self, name: str, delta: float) -> float:
+        """Return the epsilon of one sum by itself, whoever paid for it."""
+        if name == _PROFILE and self.earlier is not None:
+            return self.earlier.epsilon(delta)
+        (step,) = (each for each in self.spec.sums if each.name == name)
+        return self.spec.part(step, self.is_private_release).account().curve.epsilon(delta)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm.codec import encode
+from dpadmm.core.task import Aim
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
@@ -25,7 +26,6 @@ from dpadmm.methods.base import Topology
 from dpadmm.models.measurement import Measurement
 from dpadmm.noise.sampler import family_of
 from dpadmm.planner.forecast import Forecast
-from dpadmm.planner.task import Aim
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.accounting import Account
 from dpadmm.privacy.protection import Protection, Strength, covers, standing
@@ -465,7 +465,7 @@ class ReleasedModel:
         return plain_pipeline(self, Screening.of(missing, unlisted, out_of_range))
 
     def to_plain_json(self) -> str:
-        """Return all that predictions take as JSON for readers in any language, see `docs/leaving.md`."""
+        """Return all that predictions take as JSON for readers in any language, see `docs/export.md`."""
         from dpadmm.export.plain_json import model_as_json
 
         return model_as_json(self)

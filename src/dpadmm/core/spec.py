@@ -1,7 +1,7 @@
 """What a training will release, fixed before any record is touched: an ordered list of steps, and the noise of each.
 
 A step is the rounds of one method (`RunSpec`) or one noisy sum over the silos (`SumQuery`). One reservation pays for
-all steps of a `TrainingSpec`, and `dpadmm.core.training.run_training` walks them.
+all steps of a `TrainingSpec`, and `dpadmm.core.train.run_training` walks them.
 """
 
 import math
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from dpadmm.checks import plural
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, check_fit
+from dpadmm.methods.batches import Batches
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Constant, Family, MechanismSpec, MessageKind, Schedule
 from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, check_solvable, vectors_on_grid
 from dpadmm.noise.sampler import grid_for
@@ -20,9 +21,9 @@ from dpadmm.privacy.accounting import Account, PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
-from dpadmm.privacy.releases import CoordinateLaplaceRelease
+from dpadmm.privacy.releases import CoordinateLaplaceRelease, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.problem import Problem, declared_by, has_same_parts
+from dpadmm.problems.problem import Problem, check_declared, declared_by, has_same_parts
 
 
 class FinalModel(Enum):
@@ -291,6 +292,23 @@ class TrainingSpec:
                 )
             everything |= part.releases
         return NoisePlan(everything)
+
+    def checked_plan(self, is_secure: bool) -> NoisePlan:
+        """Return every release; whatever can be refused without data is refused here, before a ledger is charged."""
+        plan = self.noise_plan(is_secure)
+        for run in self.runs:
+            check_declared(run.setting.problem, run.constraint)
+            if is_secure and any(isinstance(each, SampledGaussianRelease) for each in run.noise_plan()):
+                batches = getattr(run.method, "batches", None)
+                if not isinstance(batches, Batches) or not batches.is_secret:
+                    raise InputError(  # sampling hides nobody from those who know the batch
+                        "The plan relies on secret batches, but these have a seed, which can be reused or guessed. For "
+                        "a release use Batches.secret(size), which draws new batches for every run; seeds are for "
+                        "simulation."
+                    )
+        if is_secure:  # if the compiled kernels cannot be loaded, that must show now
+            from dpadmm.solvers import batch_kernels, column_kernel, kernels  # noqa: F401
+        return plan
 
     def account(self) -> Account:
         """Return what all steps together will cost the worst person."""

@@ -14,14 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
+from dpadmm.core.budget import LedgerFile, check_ledger, protection_of
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.release import PublicRound
+from dpadmm.core.task import Aim
+from dpadmm.core.train import Trained, train
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema, Screening
 from dpadmm.errors import InputError
 from dpadmm.estimators.data import ASSUMED_ROWS, compared, counted, labelled, new_data, own_words, table_dataset
-from dpadmm.estimators.ledger_file import LedgerFile, check_ledger, no_ledger_words, protection_of, warn_once
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
@@ -29,14 +31,14 @@ from dpadmm.estimators.notices import (
     NoIntervalsWarning,
     NoLedgerWarning,
     SimulatedNoiseWarning,
+    no_ledger_notice,
+    warn_once,
 )
 from dpadmm.estimators.owners import Owners
-from dpadmm.estimators.resolved import ResolvedSettings, check_fit_arguments, seed_of
-from dpadmm.estimators.train import Trained, train
 from dpadmm.inference.intervals import CoefficientTable
 from dpadmm.models.predict import coefficients_in_units, score_rows
 from dpadmm.planner.planner import Plan, hopeless_words, large_delta_words
-from dpadmm.planner.task import Aim
+from dpadmm.planner.resolved import ResolvedSettings, check_fit_arguments, seed_of
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import ONE_RECORD, Unit
 from dpadmm.problems.arrays import Floats
@@ -326,7 +328,7 @@ class PrivateLinearModel(PrivateEstimator):
         if settings.target.delta * n_records > 1:
             self._notify(large_delta_words(settings.target.delta, n_records), LargeDeltaWarning)
         if self.ledger is None and not settings.is_simulated:
-            words = no_ledger_words(type(self).__name__, f"{2 * settings.target.epsilon:g}")
+            words = no_ledger_notice(type(self).__name__, f"{2 * settings.target.epsilon:g}")
             warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, stacklevel=_FROM_FIT)
 
     def _notify(self, text: str, kind: type[Warning], depth: int = _FROM_FIT) -> None:

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from dpadmm.checks import shown
+from dpadmm.core.budget import LedgerData
 from dpadmm.core.dataset import ArrayRows, Dataset
 from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import Label, RealLabel
@@ -24,7 +25,6 @@ from dpadmm.data.encoding import RowEncoding, box_of
 from dpadmm.data.schema import Schema, Screening, numbered_names
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
-from dpadmm.estimators.ledger_file import LedgerData
 from dpadmm.estimators.owners import Layout, Owners, told_as
 from dpadmm.models.predict import encode_predictions, read_rows, shift_to_threshold
 from dpadmm.privacy.ledger import SiloColumns

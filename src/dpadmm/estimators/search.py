@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
 from dpadmm.core.model import Guarantee, ReleasedModel
+from dpadmm.core.train import Trained
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
-from dpadmm.estimators.resolved import check_fit_arguments
-from dpadmm.estimators.train import Trained
+from dpadmm.planner.resolved import check_fit_arguments
 from dpadmm.problems.arrays import Floats
 
 SEARCHABLE = ("alpha", "method", "hinge_width", "huber_threshold", "training__l1_ratio", "training__slope_cap")

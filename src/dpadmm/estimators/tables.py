@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any, Self
 
 from dpadmm.checks import setting
+from dpadmm.core.budget import LedgerFile
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.model import Accountability, ReleasedModel
+from dpadmm.core.task import Task, nominal_sizes
+from dpadmm.core.train import train
 from dpadmm.data.persons import Persons
 from dpadmm.data.schema import Schema
 from dpadmm.data.sources import AnyTables, in_memory, public_schema, read_tables
 from dpadmm.data.tables import SiloTable, check_present, check_split
 from dpadmm.errors import InputError, LedgerError, raise_alone
-from dpadmm.estimators.ledger_file import LedgerFile
-from dpadmm.estimators.resolved import ResolvedSettings
-from dpadmm.estimators.train import train
 from dpadmm.models.build import public_names
 from dpadmm.models.files import check_apart, check_room, check_writable, checked_suffix
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
-from dpadmm.planner.task import Task, nominal_sizes
+from dpadmm.planner.resolved import ResolvedSettings
 from dpadmm.planner.utility import UtilityPoint, epsilons_around, utility_curve
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.settings import FitSettings
@@ -134,7 +134,7 @@ class PublicFacts:
 
     def curve(self, made: Plan, *, all_signals: bool) -> tuple[UtilityPoint, ...]:
         """Return what to expect of other budgets, with what the planner chose in this plan."""
-        kept = replace(self, settings=self.settings.settled(made, self.n_classes))
+        kept = replace(self, settings=self.settings.with_choices_of(made, self.n_classes))
         epsilons, problems = epsilons_around(self.settings.target.epsilon), kept.settings.problems(self.n_classes)
         return utility_curve(kept.task, epsilons, self.settings.method, problems, all_signals=all_signals)
 
@@ -273,7 +273,7 @@ class TableFit:
         return Saved(model, place, done.plan, done.unread)
 
     def _budgets(self, plan: Plan) -> tuple[UtilityPoint, ...]:
-        settings = self.settings.settled(plan, self._n_classes)
+        settings = self.settings.with_choices_of(plan, self._n_classes)
         task = settings.table_task(plan.task.sizes, self.schema)
         return budgets_around(task, settings.method, settings.problems(self._n_classes))
 

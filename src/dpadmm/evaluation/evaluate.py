@@ -10,13 +10,13 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import setting
+from dpadmm.core.budget import LedgerFile
 from dpadmm.core.dataset import ledger_columns
 from dpadmm.core.model import DataLocation, ReleasedModel
 from dpadmm.data.persons import Persons
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import Screened, SiloTable, check_split
 from dpadmm.errors import InputError
-from dpadmm.estimators.ledger_file import LedgerFile
 from dpadmm.estimators.notices import NoLedgerWarning
 from dpadmm.estimators.tables import check_person, persons_of
 from dpadmm.evaluation.confusion import PrivateConfusion, encoded_classes, release_confusion

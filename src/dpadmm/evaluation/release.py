@@ -12,20 +12,26 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import setting, shown
+from dpadmm.core.budget import LedgerData, LedgerFile, check_ledger
 from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import ReleaseFacts, plan_sum
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
 from dpadmm.estimators.data import silo_columns
-from dpadmm.estimators.ledger_file import LedgerData, LedgerFile, check_ledger, figure_without_ledger_words, warn_once
-from dpadmm.estimators.notices import LargeDeltaWarning, NoLedgerWarning, SimulatedNoiseWarning
+from dpadmm.estimators.notices import (
+    LargeDeltaWarning,
+    NoLedgerWarning,
+    SimulatedNoiseWarning,
+    figure_without_ledger_notice,
+    warn_once,
+)
 from dpadmm.estimators.owners import Layout, Owners
-from dpadmm.estimators.resolved import protection_from, seed_of
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import check_grids
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import large_delta_words
+from dpadmm.planner.resolved import protection_from, seed_of
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import bounded_sum, cell_counts, masked_sum
 from dpadmm.privacy.ledger import Ledger
@@ -240,7 +246,7 @@ def _warn(request: FigureRequest, rows: CountedRows) -> None:
         words = "random_state is set, so the noise is simulated: the figure is NOT a private release."
         warnings.warn(words, SimulatedNoiseWarning, stacklevel=6)
     elif not request.ledger.is_wanted:
-        words = figure_without_ledger_words(
+        words = figure_without_ledger_notice(
             target.epsilon, delta, request.protection, has_groups=rows.silos is not None
         )
         warn_once(words, NoLedgerWarning, stacklevel=7)

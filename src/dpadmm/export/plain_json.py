@@ -1,4 +1,4 @@
-"""A released model as plain JSON: columns with their weights, the radius, the link. Documented in `docs/leaving.md`."""
+"""A released model as plain JSON: columns with their weights, the radius, the link. Documented in `docs/export.md`."""
 
 import json
 from typing import Any

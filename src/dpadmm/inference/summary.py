@@ -2,6 +2,7 @@
 
 from dpadmm import checks
 from dpadmm.core.model import ReleasedModel
+from dpadmm.core.task import Aim
 from dpadmm.data.columns import Numeric
 from dpadmm.errors import InputError
 from dpadmm.inference.intervals import (
@@ -14,7 +15,6 @@ from dpadmm.inference.intervals import (
     interval_rows,
 )
 from dpadmm.models.statement import records_text
-from dpadmm.planner.task import Aim
 
 _ESTIMAND = (
     "Coefficients of the ordinary logistic regression without a penalty, in the units of the table: what one unit more "

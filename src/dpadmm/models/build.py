@@ -8,6 +8,7 @@ from types import NoneType
 from typing import cast
 
 from dpadmm import __version__
+from dpadmm.core.loop import Outcome
 from dpadmm.core.model import (
     DataLocation,
     Guarantee,
@@ -20,7 +21,6 @@ from dpadmm.core.model import (
     SiloFacts,
     Spending,
 )
-from dpadmm.core.training import Outcome
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.inference.intervals import contrasts, estimate

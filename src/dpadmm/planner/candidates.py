@@ -29,6 +29,7 @@ from dpadmm.checks import nearest, shown
 from dpadmm.checks import setting as named
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import FinalModel, ReleaseFacts, RunSpec
+from dpadmm.core.task import Aim, Task
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, Topology, plannable
 from dpadmm.methods.decentralised import is_ridge
@@ -37,7 +38,6 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks.graph import complete
 from dpadmm.noise.mechanisms import Constant, Tail
-from dpadmm.planner.task import Aim, Task
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of

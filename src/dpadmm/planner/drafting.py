@@ -7,6 +7,7 @@ from typing import Any
 
 from dpadmm import checks
 from dpadmm.core.budget import share_of
+from dpadmm.core.task import Aim, TableShape, Task, nominal_sizes
 from dpadmm.data.columns import label_shares
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
@@ -17,7 +18,6 @@ from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.mechanisms import Tail
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
-from dpadmm.planner.task import Aim, TableShape, Task, nominal_sizes
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Softmax, released_loss

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.special import ndtri, softmax
 
 from dpadmm.checks import setting
+from dpadmm.core.task import Task
 from dpadmm.methods.fixed_point import CentralisedADMM
 from dpadmm.planner.candidates import STANDARD, Candidate
 from dpadmm.planner.simulations import (
@@ -42,7 +43,6 @@ from dpadmm.planner.simulations import (
     trained,
     trivial_loss,
 )
-from dpadmm.planner.task import Task
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind
 from dpadmm.problems.problem import risk_of

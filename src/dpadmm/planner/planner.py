@@ -13,6 +13,7 @@ from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import RunSpec, TrainingSpec
+from dpadmm.core.task import Aim, Task, loss_kind, task_json
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Topology
 from dpadmm.methods.noisy_gradients import NoisyGradients
@@ -43,7 +44,6 @@ from dpadmm.planner.forecast import (
     signals_of,
 )
 from dpadmm.planner.simulations import WORLDS, run_apart, run_simulation, simulation_of
-from dpadmm.planner.task import Aim, Task, loss_kind, task_json
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Unit

@@ -17,14 +17,14 @@ from functools import cached_property
 
 from dpadmm import checks
 from dpadmm.core.budget import ReusedProfile, account_with, epsilon_of_part
+from dpadmm.core.loop import Outcome
 from dpadmm.core.spec import TrainingSpec
-from dpadmm.core.training import Outcome, check_spec
+from dpadmm.core.task import Task
 from dpadmm.errors import InputError
 from dpadmm.noise.mechanisms import Family
 from dpadmm.planner.candidates import noise_of_sum, worthwhile_share
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
-from dpadmm.planner.task import Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import score_differences
 from dpadmm.privacy.curves import m_of
@@ -101,7 +101,7 @@ class SearchPlan:
 
     def check(self, earlier: ReusedProfile | None = None) -> None:
         """Refuse what would cost more than the budget, or cannot be released; from public facts alone."""
-        everything = check_spec(self.spec, is_secure=True)
+        everything = self.spec.checked_plan(is_secure=True)
         if self.scores is None:
             return
         said = everything.account() if earlier is None else account_with(everything, earlier.release)

@@ -32,7 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, ndtr
 
-from dpadmm.core.training import simulate
+from dpadmm.core.loop import simulate
+from dpadmm.core.task import TableShape, Task
 from dpadmm.data.cells import Cells
 from dpadmm.data.columns import Categorical, Column, ColumnScale, Numeric
 from dpadmm.data.encoding import CONSTANT, RowEncoding
@@ -41,7 +42,6 @@ from dpadmm.methods.base import Method
 from dpadmm.methods.fixed_point import CentralisedADMM
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.planner.candidates import STANDARD, Candidate, RowForm, margin_scale, run_of, unit_noise
-from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.arrays import Floats

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from dpadmm.core.task import Task
 from dpadmm.planner.forecast import Forecast, judged_signal
 from dpadmm.planner.planner import plan
-from dpadmm.planner.task import Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import LabelKind
 

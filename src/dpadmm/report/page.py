@@ -18,6 +18,7 @@ from dpadmm.core.model import (
     RoundFacts,
     Spending,
 )
+from dpadmm.core.task import Aim
 from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
 from dpadmm.inference.intervals import INTERCEPT, CoefficientTable
 from dpadmm.methods.base import Topology, by_name
@@ -25,7 +26,6 @@ from dpadmm.models.files import write_file
 from dpadmm.models.measurement import Basis, Measurement
 from dpadmm.models.predict import coefficients_in_units
 from dpadmm.models.statement import collusion_lines, connections_text, location_text, merged, records_text
-from dpadmm.planner.task import Aim
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.ledger.spending import version_words
 from dpadmm.privacy.protection import COVERED, Protection, View, covers

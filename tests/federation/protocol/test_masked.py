@@ -7,7 +7,7 @@ import pytest
 
 from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import PlannedNoise, masks_of, noisy_values
-from dpadmm.core.training import Problems, run_training
+from dpadmm.core.train import Problems, run_training
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import (

@@ -8,6 +8,7 @@ from tests.builders import with_rounds
 
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.spec import TrainingSpec
+from dpadmm.core.task import ProfileRule, TableShape
 from dpadmm.data.columns import ClassLabel
 from dpadmm.data.profile import ProfileForm
 from dpadmm.errors import InputError
@@ -22,7 +23,6 @@ from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.forecast import SignalScores
 from dpadmm.planner.simulations import SimulatedScores
-from dpadmm.planner.task import ProfileRule, TableShape
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax

@@ -63,7 +63,9 @@ def subjects_of(method: str, seed: int = 0) -> tuple[Subject, ...]:
     if not found:
         private = ", ".join(name for name, each in known.items() if worst_cases(each, seed))
         beside = " and ".join(_BESIDE)
-        raise InputError(f"No private method is called {method!r}; there are {private}, and {beside}.")
+        raise InputError(
+            f"No private method is called {method!r}; there are {private}, and {beside}.", setting="method"
+        )
     return _subjects(method, found)
 
 

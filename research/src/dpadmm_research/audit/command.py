@@ -88,7 +88,7 @@ def audit(
 
 def _check_alone(algorithm: str | None, all_methods: bool, view: str | None) -> None:
     if algorithm is not None or all_methods or view is not None:
-        raise InputError("--product attacks the estimators. Leave out the method, --view and --all.")
+        raise InputError("--product attacks the estimators. Leave out the method, --view and --all.", setting="product")
 
 
 def _chosen(
@@ -100,25 +100,29 @@ def _chosen(
     from dpadmm_research.audit.catalogue import all_subjects, subjects_of
 
     if (algorithm is None) == (not all_methods):
-        raise InputError("Name one method to attack (dpadmm audit p-admm) or use --all, not both.")
+        raise InputError("Name one method to attack (dpadmm audit p-admm) or use --all, not both.", setting="method")
     subjects = all_subjects(seed) if algorithm is None else subjects_of(algorithm, seed)
     if word is None:
         return [(subject, tuple(subject.views)) for subject in subjects]
     words = {view.value: view for view in View}
     if word not in words:
-        raise InputError(f"--view must be one of {', '.join(words)}, got {word!r}.{nearest(word, words)}")
+        raise InputError(
+            f"--view must be one of {', '.join(words)}, got {word!r}.{nearest(word, words)}", setting="view"
+        )
     seen: list[tuple[Subject, tuple[View, ...]]] = [
         (subject, (words[word],)) for subject in subjects if words[word] in subject.views
     ]
     if not seen:
         known = ", ".join(dict.fromkeys(view.value for subject in subjects for view in subject.views))
-        raise InputError(f"{algorithm} has no attack for the view {word!r}; it can be attacked by {known}.")
+        raise InputError(
+            f"{algorithm} has no attack for the view {word!r}; it can be attacked by {known}.", setting="view"
+        )
     return seen
 
 
 def _check_folder(folder: Path | None) -> None:
     if folder is not None and folder.exists() and not folder.is_dir():
-        raise InputError(f"--out must be a folder, but {folder} is a file. Give another name.")
+        raise InputError(f"--out must be a folder, but {folder} is a file. Give another name.", setting="out")
 
 
 def _attack(

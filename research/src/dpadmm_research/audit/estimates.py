@@ -311,10 +311,13 @@ def _checked(scores_p: ArrayLike, scores_q: ArrayLike) -> tuple[Floats, Floats]:
     if p.ndim != 1 or q.ndim != 1 or min(p.size, q.size) < _FEWEST_RUNS:
         raise InputError(
             f"An estimate needs the scores of at least {_FEWEST_RUNS} runs in each world as flat lists, got shapes "
-            f"{p.shape} and {q.shape}. Use more runs."
+            f"{p.shape} and {q.shape}. Use more runs.",
+            setting="runs",
         )
     if np.isnan(p).any() or np.isnan(q).any():
-        raise InputError("Some scores are NaN, so runs cannot be ranked. Score every run with a number.")
+        raise InputError(
+            "Some scores are NaN, so runs cannot be ranked. Score every run with a number.", setting="scores"
+        )
     n = min(p.size, q.size)
     both = np.clip(np.concatenate([p[:n], q[:n]]), -1e150, 1e150)
     middle = np.quantile(both, (0.25, 0.75))
@@ -326,10 +329,12 @@ def _checked(scores_p: ArrayLike, scores_q: ArrayLike) -> tuple[Floats, Floats]:
 def checked_confidence(confidence: float) -> float:
     """Return the confidence if the bounds are proved for it."""
     if not LEAST_CONFIDENCE <= checks.finite("confidence", confidence) < 1:
-        raise InputError(f"confidence must be at least {LEAST_CONFIDENCE} and below 1, got {confidence!r}.")
+        raise InputError(
+            f"confidence must be at least {LEAST_CONFIDENCE} and below 1, got {confidence!r}.", setting="confidence"
+        )
     return float(confidence)
 
 
 def _delta(delta: float) -> None:
     if not 0 <= checks.finite("delta", delta) < 1:
-        raise InputError(f"delta must be at least 0 and below 1, got {delta!r}.")
+        raise InputError(f"delta must be at least 0 and below 1, got {delta!r}.", setting="delta")

@@ -253,7 +253,9 @@ def messages(history: tuple[PublicRound, ...]) -> Floats:
     for each in history:
         sizes = np.array(each.norms)
         if len(sizes) > 2:
-            raise InputError(f"The signs of {len(sizes)} senders' messages cannot be told from distances.")
+            raise InputError(
+                f"The signs of {len(sizes)} senders' messages cannot be told from distances.", setting="senders"
+            )
         ways = [sizes, sizes * [-1.0, 1.0]] if len(sizes) == 2 else [sizes]
         values = min(ways, key=lambda way: abs(float(np.abs(way - way.mean()).max()) - each.disagreement))
         values = min((values, -values), key=lambda way: abs(abs(float(way.mean()) - before) - each.movement))

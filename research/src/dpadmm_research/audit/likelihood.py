@@ -83,7 +83,7 @@ def releases_of(plan: NoisePlan, event: Event) -> Sequence[NoisyRelease]:
 @singledispatch
 def log_ratio(release: Release, pair: ReleasePair, lens: Lens) -> Floats:
     """Return the log likelihood ratio (R,) of one release."""
-    raise InputError(f"No likelihood is known for {type(release).__name__}; use a matched filter.")
+    raise InputError(f"No likelihood is known for {type(release).__name__}; use a matched filter.", setting="release")
 
 
 @log_ratio.register
@@ -122,7 +122,10 @@ def _(release: ObjectiveRelease, pair: ReleasePair, lens: Lens) -> Floats:
     noise = [np.linalg.norm(b, axis=0) for b in pair.sent]
     ratio = release.rate * (noise[1] - noise[0])
     if lens.penalty is None:
-        raise InputError("Noise inside an objective needs the penalties of the subproblems; name them in the lens.")
+        raise InputError(
+            "Noise inside an objective needs the penalties of the subproblems; name them in the lens.",
+            setting="penalty",
+        )
     extra = float(lens.penalty(pair.round)[pair.agent])
     logs = [log_determinant(world, pair.agent, pair.x, extra) for world in lens.worlds]
     return ratio + logs[0] - logs[1]
@@ -138,7 +141,9 @@ def log_determinant(problem: Problem, agent: int, x: Floats, extra: float) -> Fl
     """Return `ln det( w_i grad^2 f_i(x) + extra I )` at the columns of x (d, R)."""
     functions = problem.functions
     if not isinstance(functions, EmpiricalRisk):
-        raise InputError(f"Hessians are known for empirical risks only, got {type(functions).__name__}.")
+        raise InputError(
+            f"Hessians are known for empirical risks only, got {type(functions).__name__}.", setting="functions"
+        )
     part = slice(int(functions.silos.offsets[agent]), int(functions.silos.offsets[agent + 1]))
     rows, shifts = dense(functions.rows[part]), functions.shifts[part]
     bend = functions.loss.curvature(rows @ x - shifts[:, None]) / len(shifts)

@@ -87,12 +87,15 @@ def follow(method: ConsensusADMM, others: Agents, broadcasts: Floats, weight: fl
     tape = np.asarray(broadcasts, dtype=np.float64)
     if tape.ndim != 2 or len(tape) < 2 or tape.shape[1] != others.dimension:
         raise InputError(
-            f"broadcasts must be (rounds + 1, {others.dimension}), the first z included, got shape {tape.shape}."
+            f"broadcasts must be (rounds + 1, {others.dimension}), the first z included, got shape {tape.shape}.",
+            setting="broadcasts",
         )
     if len(others.index) != others.number - 1:
-        raise InputError(f"others must be {others.number - 1} agents, all but one, got {len(others.index)}.")
+        raise InputError(
+            f"others must be {others.number - 1} agents, all but one, got {len(others.index)}.", setting="others"
+        )
     if not is_ridge(others.regulariser, others.dimension):
-        raise InputError(f"{others.regulariser} hides the mean; use a ridge or no regulariser.")
+        raise InputError(f"{others.regulariser} hides the mean; use a ridge or no regulariser.", setting="regulariser")
     checks.positive("weight", weight)
     checks.non_negative("noise_std", noise_std)
     n, unprox = others.number, 1 + others.regulariser.strong_convexity / (method.rho * others.number)
@@ -112,7 +115,7 @@ def reconstruct_quadratic(trail: Trail) -> QuadraticFunction:
     points, gradients = trail.gradients()
     rounds, d = points.shape
     if rounds <= d:
-        raise InputError(f"A quadratic in dimension {d} takes at least {d + 1} rounds, got {rounds}.")
+        raise InputError(f"A quadratic in dimension {d} takes at least {d + 1} rounds, got {rounds}.", setting="rounds")
     upper = np.triu_indices(d)
     design = np.zeros((rounds, d, len(upper[0]) + d))
     for column, (i, j) in enumerate(zip(*upper, strict=True)):
@@ -135,7 +138,7 @@ def most_probable_quadratic(trail: Trail, supposed: Supposition) -> QuadraticFun
     """
     d = trail.messages.shape[1]
     if trail.message_std <= 0:
-        raise InputError("A trail without noise needs no assumption; use reconstruct_quadratic.")
+        raise InputError("A trail without noise needs no assumption; use reconstruct_quadratic.", setting="noise_std")
     centre = _pack(supposed.centre)
     spread = np.where(np.arange(len(centre)) < d * (d + 1) // 2, supposed.curvature_std, supposed.slope_std)
 

@@ -64,7 +64,8 @@ def listen(
     tape = np.asarray(broadcasts, dtype=np.float64)
     if tape.ndim != 3 or tape.shape[1] != network.n_agents or len(tape) == 0:
         raise InputError(
-            f"broadcasts must be (rounds, {network.n_agents} agents, d), got shape {tape.shape}; take one replica."
+            f"broadcasts must be (rounds, {network.n_agents} agents, d), got shape {tape.shape}; take one replica.",
+            setting="broadcasts",
         )
     checks.positive("weight", weight)
     checks.non_negative("ridge", ridge)
@@ -129,7 +130,9 @@ def reconstruct_silo(
     rounds, d = gossip.points.shape
     n = checks.count("n_records", n_records)
     if n > min(rounds, d):
-        raise InputError(f"n_records must be at most the rounds ({rounds}) and the dimension ({d}), got {n}.")
+        raise InputError(
+            f"n_records must be at most the rounds ({rounds}) and the dimension ({d}), got {n}.", setting="n_records"
+        )
     checks.positive("row_norm", row_norm)
     axes = np.linalg.svd(gossip.gradients, full_matrices=False)[2][:n].T
     seen, points = gossip.gradients @ axes, gossip.points @ axes
@@ -157,7 +160,10 @@ def reconstruct_silo(
         if cost < _FOUND:
             break
     if cost >= _FOUND and gossip.noise_std == 0:
-        raise InputError(f"No fit of {n} records explains the gradients (cost {cost:.1e}); give more rounds or starts.")
+        raise InputError(
+            f"No fit of {n} records explains the gradients (cost {cost:.1e}); give more rounds or starts.",
+            setting="starts",
+        )
     return np.asarray((best.reshape(n, n) * scale) @ axes.T)
 
 

@@ -57,11 +57,13 @@ def renyi_bound(
     """
     p, q = (np.asarray(values, dtype=np.float64) for values in (log_ratio_p, log_ratio_q))
     if p.ndim != 1 or p.shape != q.shape or p.size < _FEWEST_RUNS:
-        raise InputError(f"Give two flat lists of at least {_FEWEST_RUNS} paired runs, got {p.shape} and {q.shape}.")
+        raise InputError(
+            f"Give two flat lists of at least {_FEWEST_RUNS} paired runs, got {p.shape} and {q.shape}.", setting="runs"
+        )
     if np.isnan(p).any() or np.isnan(q).any():
-        raise InputError("Some log ratios are NaN. Score every run with a number.")
+        raise InputError("Some log ratios are NaN. Score every run with a number.", setting="ratios")
     if checks.finite("order", order) <= 1:
-        raise InputError(f"order must be greater than 1, got {order!r}.")
+        raise InputError(f"order must be greater than 1, got {order!r}.", setting="order")
     level = 1 - checks.open_unit("confidence", confidence)
     pilot = p.size // 10
     low, high = _cut(p[:pilot], q[:pilot])

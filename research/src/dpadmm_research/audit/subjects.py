@@ -51,7 +51,7 @@ class Subject(ABC):
         chosen = next(iter(self.views)) if view is None else view
         if chosen not in self.views:
             known = ", ".join(v.value for v in self.views)
-            raise InputError(f"{self.method} is audited for {known}; got {chosen!r}.")
+            raise InputError(f"{self.method} is audited for {known}; got {chosen!r}.", setting="view")
         return chosen, self.views[chosen]
 
 

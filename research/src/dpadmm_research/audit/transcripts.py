@@ -189,7 +189,10 @@ class Prompter(OneNoise):
         place = len(self.events)
         script = self.recorded.events[place] if place < len(self.recorded.events) else None
         if script is None or (script.kind, script.round, script.sent.shape) != (kind, k, values.shape):
-            raise InputError(f"The two worlds draw noise at different points: {kind} in round {k} was not recorded.")
+            raise InputError(
+                f"The two worlds draw noise at different points: {kind} in round {k} was not recorded.",
+                setting="script",
+            )
         sent = script.sent
         if kind == OBJECTIVE:
             sent = sent + gradient_gap(self.own, self.here, self.recorded.messages[k - 1])

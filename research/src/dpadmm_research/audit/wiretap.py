@@ -54,6 +54,7 @@ class Wiretap(OneNoise):
         if rounds is None:
             heard = ", ".join(repr(known.name) for known in self._tapes) or "nothing"
             raise InputError(
-                f"Nothing was sent in message kind {kind.name!r}; heard {heard}. Run the method with this tap."
+                f"Nothing was sent in message kind {kind.name!r}; heard {heard}. Run the method with this tap.",
+                setting="kind",
             )
         return np.stack([rounds[k] for k in sorted(rounds)])

@@ -68,7 +68,7 @@ class ClaimedFigure:
     def __post_init__(self) -> None:
         """Refuse a figure without a name: a claim is nothing but what somebody stated somewhere."""
         if not self.theorem:
-            raise InputError("A claimed figure must name its theorem; got an empty string.")
+            raise InputError("A claimed figure must name its theorem; got an empty string.", setting="theorem")
 
     @property
     def conditions_hold(self) -> bool:
@@ -102,7 +102,7 @@ class ClaimedValue(ClaimedFigure):
         """Refuse what is no figure; an infinite one is allowed and says that the claim is empty."""
         super().__post_init__()
         if math.isnan(self.value) or self.value < 0:
-            raise InputError(f"A claimed figure must be 0 or greater, got {shown(self.value)}.")
+            raise InputError(f"A claimed figure must be 0 or greater, got {shown(self.value)}.", setting="value")
 
     def __str__(self) -> str:
         """Show the figure with its label."""
@@ -184,7 +184,7 @@ def largest(claims: Sequence[Claim]) -> Claim:
     The papers state a network's loss as the maximum over its agents; the statement needs every agent's conditions.
     """
     if not claims:
-        raise InputError("The largest of no claims is undefined; give at least one agent's claim.")
+        raise InputError("The largest of no claims is undefined; give at least one agent's claim.", setting="claims")
     every = merged(condition for claim in claims for condition in claim.conditions)
     return replace(max(claims, key=lambda claim: claim.value), conditions=every)
 

@@ -65,7 +65,9 @@ def is_adult_at_hand() -> bool:
     """Whether the environment names a folder with the real table; a folder that is not there is refused."""
     root = os.environ.get(DATA_ROOT, "")
     if root and not Path(root).is_dir():
-        raise InputError(f"{DATA_ROOT} names {root!r}, which is not a folder. Correct it, or unset it.")
+        raise InputError(
+            f"{DATA_ROOT} names {root!r}, which is not a folder. Correct it, or unset it.", setting="DPADMM_DATA"
+        )
     return root != "" and (Path(root) / "adult").is_dir()
 
 

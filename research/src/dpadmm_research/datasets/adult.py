@@ -125,10 +125,15 @@ def _read(file: Path, skip: int) -> pd.DataFrame:
         )
     except (OSError, EOFError, ValueError, zlib.error):
         raise_alone(
-            InputError(f"{str(file)!r} cannot be read as an Adult file: damaged or another file. Download it again.")
+            InputError(
+                f"{str(file)!r} cannot be read as an Adult file: damaged or another file. Download it again.",
+                setting="path",
+            )
         )
     if table.shape[1] != len(COLUMN_NAMES):
-        raise InputError(f"{str(file)!r} has {table.shape[1]} columns; an Adult file has {len(COLUMN_NAMES)}.")
+        raise InputError(
+            f"{str(file)!r} has {table.shape[1]} columns; an Adult file has {len(COLUMN_NAMES)}.", setting="columns"
+        )
     return table.set_axis(list(COLUMN_NAMES), axis=1)
 
 
@@ -140,7 +145,8 @@ def _fetch_openml() -> pd.DataFrame:
     except (OSError, ValueError) as problem:
         raise InputError(
             f"OpenML could not be reached or has no such data ({problem}). Download Adult from UCI and pass "
-            "its folder as path=..., or use dpadmm.data.adult_like for a synthetic table."
+            "its folder as path=..., or use dpadmm.data.adult_like for a synthetic table.",
+            setting="source",
         ) from problem
     table = bunch.frame.rename(columns={"class": "income"}).astype(object)
     return table.mask(table == "?")

@@ -34,7 +34,7 @@ def sparse_regression(
     """
     rows, width = checks.count("n_rows", n_rows), checks.count("dimension", dimension)
     if checks.count("support", support) > width:
-        raise InputError(f"support must be at most the dimension {width}, got {support}.")
+        raise InputError(f"support must be at most the dimension {width}, got {support}.", setting="support")
     checks.non_negative("noise_std", noise_std)
     checks.positive("magnitude", magnitude)
     generator = check_generator(rng)

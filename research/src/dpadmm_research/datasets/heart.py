@@ -89,11 +89,15 @@ def _read(folder: Path, hospital: str) -> pd.DataFrame:
     except (OSError, EOFError, ValueError, zlib.error):
         raise_alone(
             InputError(
-                f"{str(file)!r} cannot be read as a heart disease file: damaged or another file. Download it again."
+                f"{str(file)!r} cannot be read as a heart disease file: damaged or another file. Download it again.",
+                setting="path",
             )
         )
     if table.shape[1] != len(COLUMN_NAMES):
-        raise InputError(f"{str(file)!r} has {table.shape[1]} columns; a heart disease file has {len(COLUMN_NAMES)}.")
+        raise InputError(
+            f"{str(file)!r} has {table.shape[1]} columns; a heart disease file has {len(COLUMN_NAMES)}.",
+            setting="columns",
+        )
     table = table.set_axis(list(COLUMN_NAMES), axis=1)
     measured = table["chol"] > 0
     return table.drop(columns=list(LEFT_OUT)).assign(

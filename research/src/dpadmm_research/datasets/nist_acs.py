@@ -92,7 +92,9 @@ def _read(file: Path) -> pd.DataFrame:
 def _adults_with_income(table: pd.DataFrame, file: Path) -> pd.DataFrame:
     lacking = [name for name in (REGION, INCOME, "AGEP", "NOC") if name not in table]
     if lacking:
-        raise InputError(f"{str(file)!r} lacks these columns: {', '.join(lacking)}. Download it again.")
+        raise InputError(
+            f"{str(file)!r} lacks these columns: {', '.join(lacking)}. Download it again.", setting="columns"
+        )
     age = pd.to_numeric(table["AGEP"], errors="coerce")
     chosen = table[(age >= ADULT_AGE) & (table[INCOME] != NOT_APPLICABLE)]
     return chosen.assign(NOC=chosen["NOC"].replace(NOT_APPLICABLE, "0")).reset_index(drop=True)

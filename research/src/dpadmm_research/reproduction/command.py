@@ -51,15 +51,20 @@ def reproduce(
             _show_list()
             return
         if everything == bool(names):
-            raise InputError("Name the figures to reproduce, or give --all; `dpadmm reproduce --list` shows the names.")
+            raise InputError(
+                "Name the figures to reproduce, or give --all; `dpadmm reproduce --list` shows the names.",
+                setting="figure",
+            )
         if docs is not None and not everything and names != [_SCOREBOARD]:
             raise InputError(
-                f"The pages need every figure. With --docs, give --all, or {_SCOREBOARD!r} for its page alone."
+                f"The pages need every figure. With --docs, give --all, or {_SCOREBOARD!r} for its page alone.",
+                setting="docs",
             )
         if docs is not None and (toy or runs is not None or accounting != "both"):
             raise InputError(
                 "The pages show the papers' sizes and runs, claimed and certified. Leave out --toy, --runs and "
-                "--accounting."
+                "--accounting.",
+                setting="docs",
             )
         checks.count("--jobs", jobs)
         _run(names or [], _order(toy, runs, accounting, seed), out, jobs, docs)
@@ -87,7 +92,9 @@ def _order(is_toy: bool, runs: int | None, accounting: str, seed: int) -> "Order
     except ValueError:
         known = ", ".join(each.value for each in Accounting)
         meant = checks.nearest(accounting, known.split(", "))
-        raise InputError(f"--accounting must be one of {known}, got {accounting!r}.{meant}") from None
+        raise InputError(
+            f"--accounting must be one of {known}, got {accounting!r}.{meant}", setting="accounting"
+        ) from None
     return Order(Size.TOY if is_toy else Size.FULL, runs, chosen, seed)
 
 
@@ -101,7 +108,10 @@ def _run(names: list[str], order: "Order", out: Path, jobs: int, docs: Path | No
     from dpadmm_research.reproduction.runner import reproduce as compute
 
     if docs is not None and adult(order).is_invented:
-        raise InputError("The pages show the real Adult table, which was not found. Set DPADMM_DATA to its folder.")
+        raise InputError(
+            "The pages show the real Adult table, which was not found. Set DPADMM_DATA to its folder.",
+            setting="DPADMM_DATA",
+        )
     outcome = compute(names or list(FIGURES), order, out, processes=jobs, console=Console(stderr=True))
     for file in outcome.files:
         if file.suffix == ".md":

@@ -160,17 +160,21 @@ def versions() -> dict[str, str]:
 def check_folder(out: Path, figures: Sequence[Figure], order: Order) -> None:
     """Refuse, before anything is computed, a folder that cannot be written or holds results of another size."""
     if out.exists() and not out.is_dir():
-        raise InputError(f"{str(out)!r} is a file; name a folder for the results.")
+        raise InputError(f"{str(out)!r} is a file; name a folder for the results.", setting="out")
     try:
         write_text(out / ".parts" / "probe", "")
         (out / ".parts" / "probe").unlink()
     except OSError as problem:
-        raise InputError(f"Nothing can be written to {str(out)!r} ({problem}); name another folder.") from problem
+        raise InputError(
+            f"Nothing can be written to {str(out)!r} ({problem}); name another folder.", setting="out"
+        ) from problem
     for figure in figures:
         kept = out / figure.name / f"{_stem(figure)}.json"
         size = json.loads(kept.read_text(encoding="utf-8")).get("size") if kept.is_file() else order.size.value
         if size != order.size.value:
-            raise InputError(f"{str(out)!r} holds results of another size ({size}); name another folder.")
+            raise InputError(
+                f"{str(out)!r} holds results of another size ({size}); name another folder.", setting="size"
+            )
 
 
 def _stem(figure: Figure) -> str:

@@ -61,7 +61,9 @@ def _refuse_all_but_full_results(out: Path, figures: Sequence[Figure]) -> None:
     kinds = ("parquet", "json", "md", "png")
     missing = [figure.name for figure in figures if not all(_file(out, figure.name, kind).is_file() for kind in kinds)]
     if missing:
-        raise InputError(f"These figures are not in {str(out)!r} yet: {', '.join(missing)}. Reproduce them first.")
+        raise InputError(
+            f"These figures are not in {str(out)!r} yet: {', '.join(missing)}. Reproduce them first.", setting="figures"
+        )
     wanted = {"size": Size.FULL.value, "runs": "the paper's", "accounting": Accounting.BOTH.value}
     for figure in figures:
         facts = _facts(out, figure.name)
@@ -69,7 +71,8 @@ def _refuse_all_but_full_results(out: Path, figures: Sequence[Figure]) -> None:
         if wrong:
             raise InputError(
                 f"{figure.name} in {str(out)!r} was made with {', '.join(wrong)}; the pages need the papers' size and "
-                "number of runs and both accountings. Run reproduce --all without --toy, --runs and --accounting."
+                "number of runs and both accountings. Run reproduce --all without --toy, --runs and --accounting.",
+                setting="figure",
             )
 
 
@@ -81,7 +84,9 @@ def _readme_with(block: str, readme: Path) -> dict[Path, str]:
         return {}
     begin, end = (text.find(mark) for mark in MARKS)
     if counts != [1, 1] or end < begin:
-        raise InputError(f"{str(readme)!r} must have {MARKS[0]} once and {MARKS[1]} once after it, or neither.")
+        raise InputError(
+            f"{str(readme)!r} must have {MARKS[0]} once and {MARKS[1]} once after it, or neither.", setting="readme"
+        )
     return {readme: text[:begin] + block + text[end + len(MARKS[1]) :]}
 
 

@@ -58,7 +58,8 @@ def named(names: Sequence[str]) -> tuple[Figure, ...]:
     unknown = [name for name, figures in found.items() if not figures]
     if unknown or not names:
         raise InputError(
-            f"No figure is called {', '.join(unknown) or '(nothing)'}; the figures are {', '.join(FIGURES)}."
+            f"No figure is called {', '.join(unknown) or '(nothing)'}; the figures are {', '.join(FIGURES)}.",
+            setting="figure",
         )
     return tuple({figure.name: figure for figures in found.values() for figure in figures}.values())
 

@@ -46,7 +46,7 @@ class Trial:
     def certified_course(self, delta: float, rounds: Sequence[int]) -> list[float]:
         """Return the certified epsilon after each of these rounds."""
         if self.plan is None:
-            raise InputError(f"The trial {self.curve!r} has no noise, so no epsilon.")
+            raise InputError(f"The trial {self.curve!r} has no noise, so no epsilon.", setting="trial")
         return [account_for(r for r in self.plan if r.round <= k).curve.epsilon(delta) for k in rounds]
 
 

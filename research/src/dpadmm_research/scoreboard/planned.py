@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpadmm.core.dataset import Dataset
-from dpadmm.core.training import Outcome
+from dpadmm.core.loop import Outcome
+from dpadmm.core.task import TableShape, Task
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Screening
 from dpadmm.data.tables import ScreenedCells, screen_cells
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner.planner import Plan, plan
-from dpadmm.planner.task import TableShape, Task
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 from dpadmm.problems.arrays import Floats

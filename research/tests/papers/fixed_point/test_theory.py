@@ -9,7 +9,6 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpadmm.errors import InputError
 from dpadmm.methods.base import Silence
 from dpadmm.methods.fixed_point import FixedPointIteration, Participation
 from dpadmm_research.claims.bounds import Bound, NotApplicable, Version
@@ -41,8 +40,6 @@ class TestFactors:
         assert theory.reflected_prox_factor(1.0, 0.5, math.inf) == 1
         assert theory.gradient_step_factor(2 / 5, 1.0, 4.0) == pytest.approx(3 / 5)
         assert theory.relaxed_factor(0.2, 0.5) == pytest.approx(0.6)
-        with pytest.raises(InputError, match="smoothness"):
-            theory.gradient_step_factor(1.0, 3.0, 2.0)
 
     def test_weights_scale_the_blocks(self):
         assert theory.consensus_factor(1.0, 1.0, 1.0, np.array([0.5, 0.5])) == 0
@@ -79,7 +76,6 @@ class TestTheorem1:
         usual = theory.Iteration(tau=0.9, noise_std=1.0, dimension=10, distance_squared=1.0)
         found = usual.theorem_1_step()
         assert isinstance(found, NotApplicable)
-        assert "above 1" in found.why
         rare = theory.Iteration(tau=0.0, noise_std=1.2, dimension=1, distance_squared=1.0)
         step = rare.theorem_1_step()
         assert isinstance(step, Bound)
@@ -157,12 +153,6 @@ class TestTheorem1:
             assert u.item() ** 2 <= it.mean_square(k, 0.7).value * (1 + 1e-12)
         assert u.item() ** 2 == pytest.approx(it.mean_square(199, 0.7).value, rel=1e-6)
 
-    def test_refusals(self):
-        with pytest.raises(InputError, match="tau"):
-            theory.Iteration(tau=1.0, noise_std=1.0, dimension=1, distance_squared=1.0)
-        with pytest.raises(InputError, match="activity"):
-            theory.Iteration(tau=0.5, noise_std=1.0, dimension=1, distance_squared=1.0, activity=0.0)
-
 
 def trade(setup, n=1000, m=100, **other):
     sampled = {theory.Setup.CENTRALISED: n, theory.Setup.DECENTRALISED: 1}.get(setup, m)
@@ -195,24 +185,6 @@ class TestCorollaries:
         assert isinstance(trade(theory.Setup.CENTRALISED).printed_proof(k, order, rdp), NotApplicable)
         loud = trade(theory.Setup.CENTRALISED, lipschitz=1e3).printed_proof(k, order, rdp)
         assert isinstance(loud, Bound)
-
-    def test_printed_rates_fall_short_of_their_own_proofs(self):
-        """Second terms: 5.2 misses a factor 1/r, 5.3 a factor n^2, as growing n shows."""
-        ratio = {}
-        for setup in theory.Setup:
-            per_n = []
-            for n in (10**3, 10**4):
-                big = trade(setup, n=n, m=n // 10, tau=0.0, lipschitz=1e7, distance_squared=0.0)
-                proof = big.printed_proof(1, 2.0, 1.0)
-                assert isinstance(proof, Bound)
-                logs = math.log(n) if setup is theory.Setup.DECENTRALISED else 1.0
-                per_n.append(proof.value / logs / big.printed_rate(2.0, 1.0).value)
-            ratio[setup] = per_n
-        assert ratio[theory.Setup.CENTRALISED] == pytest.approx([64, 64], rel=1e-2)
-        assert ratio[theory.Setup.FEDERATED] == pytest.approx([1280, 1280], rel=1e-2)
-        assert ratio[theory.Setup.DECENTRALISED][1] / ratio[theory.Setup.DECENTRALISED][0] == pytest.approx(
-            100, rel=1e-2
-        )
 
     def test_corollaries_5_2_and_5_3_lose_powers_of_the_share(self):
         """Second terms, by hand and by the proof: 5.2 at r = 1/10 a factor 10, 5.3 at n = 1000 a factor 10^6."""
@@ -251,13 +223,6 @@ class TestCorollaries:
         assert found.version is Version.CORRECTED
         assert found.value == pytest.approx(8000 * sigma_squared / (1 - 0.36), rel=1e-6)
 
-    def test_refusals(self):
-        with pytest.raises(InputError, match="1 users a round"):
-            theory.TradeOff(
-                setup=theory.Setup.DECENTRALISED, users=5, sampled=2, model_dimension=1, lipschitz=1.0, gamma=1.0,
-                tau=0.5, distance_squared=1.0,
-            )  # fmt: skip
-
 
 class TestLemmaC1:
     @pytest.mark.parametrize("rate", [0.001, 0.02, 0.15])
@@ -290,13 +255,9 @@ class TestLemmaC1:
         assert isinstance(two, Bound)
         assert one.value == two.value == pytest.approx(2 * 2 * 0.01 / 64)
         assert isinstance(theory.lemma_c1(0.3, 2.0, 8.0), NotApplicable)
-        with pytest.raises(InputError, match="order"):
-            theory.lemma_c1(0.1, 1.0, 8.0)
 
 
 def test_network_view():
     walk = Participation.of(4, [[0], [3], [0], [1]])
     assert theory.network_view(walk, 0).tolist() == [1, 3]
     assert theory.network_view(walk, 2).tolist() == []
-    with pytest.raises(InputError, match="0 to 3"):
-        theory.network_view(walk, 4)

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from dpadmm.errors import InputError
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete, grid, path, ring, star
 from dpadmm.problems.problem import Problem, Weighting
@@ -277,22 +276,3 @@ class TestTheorem5:
         assert "R < 1" in theorem_5_printed(Landscape(ring(5), 0, 1), 0.2, Start(2, 7, 3), course, 10).why
         bound = theorem_5_corrected(Landscape(ring(5), 0, 1), 0.2, Start(2, 7, 3), course, 10)
         assert bound.value == pytest.approx(0.2 / 10 * (7 + 3 * 2 * 0.5 * 9))
-
-
-def test_refusals():
-    with pytest.raises(InputError, match="smoothness must be at least"):
-        Landscape(ring(5), 2.0, 1.0)
-    with pytest.raises(InputError, match="strong_convexity"):
-        Landscape(ring(5), -1.0, 1.0)
-    with pytest.raises(InputError, match="one variance per agent"):
-        theorem_5_corrected(Landscape(ring(4), 0.0, 1.0), 0.1, Start(1, 1, 1), SILENT, 3)
-    with pytest.raises(InputError, match="decay"):
-        NoiseCourse((0.1,), 0.0, 3)
-    with pytest.raises(InputError, match="first_variances"):
-        NoiseCourse((-0.1,), 0.5, 3)
-    with pytest.raises(InputError, match="kappa_2"):
-        Choices(b=0.5, kappa_2=1.0, kappa_4=2.0, theta=0.1)
-    with pytest.raises(InputError, match="gradients"):
-        Start.of(ring(5), np.zeros(3), np.zeros((4, 3)))
-    with pytest.raises(InputError, match="eta"):
-        linear_rate(Landscape(ring(5), 0.1, 1.0), 0.0)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
-from dpadmm.errors import InputError
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.ps_admm import CORRECTION, FULL, PSADMM, Averaging, Output
 from dpadmm.noise.mechanisms import MessageKind
@@ -157,11 +156,3 @@ class TestCorrected:
         assert isinstance(bound, Bound)
         assert values.mean() + 6 * values.std() / math.sqrt(replicas) <= bound.value
         assert values.mean() > 0
-
-
-@pytest.mark.parametrize(
-    "bad", [{"rounds": 0}, {"step": 0.0}, {"strong_convexity": 0.0}, {"smoothness": 1e-5}, {"start_distance": -1.0}]
-)
-def test_bad_numbers(bad):
-    with pytest.raises(InputError):
-        facts(**bad)

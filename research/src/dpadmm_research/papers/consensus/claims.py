@@ -61,7 +61,9 @@ def lemma_3_sensitivity(
     tau = checks.positive("strong_convexity", strong_convexity)
     smooth = checks.positive("smoothness", smoothness)
     if smooth < tau:
-        raise InputError(f"smoothness must be at least strong_convexity {shown(tau)}, got {shown(smoothness)}.")
+        raise InputError(
+            f"smoothness must be at least strong_convexity {shown(tau)}, got {shown(smoothness)}.", setting="smoothness"
+        )
     distance = checks.positive("gradient_distance", gradient_distance)
     gap = checks.non_negative("subgradient_gap", subgradient_gap)
     slope = checks.non_negative("regulariser_smoothness", regulariser_smoothness)
@@ -76,7 +78,7 @@ def lemma_3_sensitivity(
 def theorem_1_epsilon(sensitivity: ClaimedSensitivity, rates: Sequence[float]) -> ClaimedEpsilon:
     """Return the pure epsilon `H sum alpha(k)`; `rates` holds `alpha(2), ..., alpha(K)`."""
     if not rates:
-        raise InputError("rates must hold alpha(2), ..., alpha(K); got none.")
+        raise InputError("rates must hold alpha(2), ..., alpha(K); got none.", setting="rates")
     total = math.fsum(checks.positive("rate", rate) for rate in rates)
     return _epsilon(sensitivity.value * total, sensitivity)
 
@@ -130,5 +132,7 @@ def _epsilon(value: float, sensitivity: ClaimedSensitivity) -> ClaimedEpsilon:
 def _usable(sensitivity: ClaimedSensitivity) -> float:
     """Return H, or refuse to calibrate by a lemma that claims nothing."""
     if not math.isfinite(sensitivity.value):
-        raise InputError("Lemma 3 claims no finite sensitivity here: choose rho greater than 2L and M/n.")
+        raise InputError(
+            "Lemma 3 claims no finite sensitivity here: choose rho greater than 2L and M/n.", setting="rho"
+        )
     return sensitivity.value

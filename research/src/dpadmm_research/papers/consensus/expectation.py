@@ -63,7 +63,9 @@ class Response:
 
     def _checked(self, rates: Floats) -> int:
         if len(rates) >= len(self.bare):
-            raise InputError(f"The response was measured for {len(self.bare)} iterations, got {len(rates) + 1}.")
+            raise InputError(
+                f"The response was measured for {len(self.bare)} iterations, got {len(rates) + 1}.", setting="rates"
+            )
         return len(rates)
 
 

@@ -50,7 +50,8 @@ def star_of(setting: Setting, rho: float) -> Star:
     if not (tau > 0 and np.isfinite(smoothness)):
         raise InputError(
             f"The bounds need strongly convex and smooth functions, got tau = {tau:g} and "
-            f"L = {smoothness:g}. Add a ridge term to the functions, or choose rho and rounds by hand."
+            f"L = {smoothness:g}. Add a ridge term to the functions, or choose rho and rounds by hand.",
+            setting="strong_convexity",
         )
     return Star(
         n_agents=problem.n_agents,
@@ -130,7 +131,7 @@ def plan_consensus(
     margin = 1 + checks.non_negative("slack", slack)
     candidates = _penalties(setting) if penalties is None else [checks.positive("rho", rho) for rho in penalties]
     if not candidates:
-        raise InputError("penalties must hold at least one candidate for rho, got none.")
+        raise InputError("penalties must hold at least one candidate for rho, got none.", setting="penalties")
     distance, slope = checks.non_negative("radius", radius), checks.non_negative("gradient_radius", gradient_radius)
     tables = [_bounds(neighbours, rho, most_rounds, setting) for rho in candidates]
     curves = np.array(

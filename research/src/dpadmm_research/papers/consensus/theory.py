@@ -61,7 +61,8 @@ class Star:
         checks.positive("strong_convexity", self.strong_convexity)
         if checks.positive("smoothness", self.smoothness) < self.strong_convexity:
             raise InputError(
-                f"smoothness must be at least the strong convexity {self.strong_convexity:g}, got {self.smoothness:g}."
+                f"smoothness must be at least the strong convexity {self.strong_convexity:g}, got {self.smoothness:g}.",
+                setting="smoothness",
             )
 
     @property
@@ -194,7 +195,7 @@ def released_error(
     0.0121334 [corrected: contraction of the reflections]
     """
     if not energies:
-        raise InputError("energies must hold one value per private broadcast, got none.")
+        raise InputError("energies must hold one value per private broadcast, got none.", setting="energies")
     noise = [checks.non_negative("energy", energy) for energy in energies]
     state = checks.non_negative("start_distance", start_distance) ** 2
     for energy in noise[:-1]:

@@ -194,7 +194,8 @@ class GeneralTheorem7(CentralisedTheorem2):
         norm = checks.positive("spectral_norm", self.spectral_norm)
         if checks.positive("least_singular_value", self.least_singular_value) > norm:
             raise InputError(
-                f"least_singular_value must be at most spectral_norm {norm!r}, got {self.least_singular_value!r}."
+                f"least_singular_value must be at most spectral_norm {norm!r}, got {self.least_singular_value!r}.",
+                setting="least_singular_value",
             )
 
     @property
@@ -259,7 +260,7 @@ class FederatedTheorem3(RenyiTheorem):
         checks.count("rounds", self.rounds)
         checks.count("users", self.users)
         if checks.count("sampled", self.sampled) > self.users:
-            raise InputError(f"sampled must be at most users {self.users}, got {self.sampled}.")
+            raise InputError(f"sampled must be at most users {self.users}, got {self.sampled}.", setting="sampled")
 
     @property
     def factor(self) -> float:
@@ -318,4 +319,4 @@ class NetworkTheorem4(RenyiTheorem):
 
 def _check_order(order: float) -> None:
     if checks.finite("order", order) <= 1:
-        raise InputError(f"order must be greater than 1, got {shown(order)}.")
+        raise InputError(f"order must be greater than 1, got {shown(order)}.", setting="order")

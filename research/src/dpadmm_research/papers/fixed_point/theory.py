@@ -188,10 +188,12 @@ class TradeOff:
     def __post_init__(self) -> None:
         """Check the numbers, and that as many take part as the setup says."""
         if checks.count("sampled", self.sampled) > checks.count("users", self.users):
-            raise InputError(f"sampled must be at most users {self.users}, got {self.sampled}.")
+            raise InputError(f"sampled must be at most users {self.users}, got {self.sampled}.", setting="sampled")
         expected = {Setup.CENTRALISED: self.users, Setup.DECENTRALISED: 1}.get(self.setup, self.sampled)
         if self.sampled != expected:
-            raise InputError(f"{self.setup.value} has {expected} users a round, got sampled = {self.sampled}.")
+            raise InputError(
+                f"{self.setup.value} has {expected} users a round, got sampled = {self.sampled}.", setting="sampled"
+            )
         checks.positive("lipschitz", self.lipschitz)
         checks.positive("gamma", self.gamma)
 
@@ -264,7 +266,7 @@ def lemma_c1(
     """
     q = checks.open_unit("rate", rate)
     if checks.finite("order", order) <= 1:
-        raise InputError(f"order must be greater than 1, got {order!r}.")
+        raise InputError(f"order must be greater than 1, got {order!r}.", setting="order")
     ratio = checks.positive("noise_std", noise_std) / checks.positive("sensitivity", sensitivity)
     sigma = ratio if version is Version.CORRECTED else noise_std
     big = math.log1p(1 / (q * (order - 1)))
@@ -287,13 +289,13 @@ def network_view(walk: Participation, user: int) -> Ints:
     array([2, 4])
     """
     if not 0 <= user < walk.n_agents:
-        raise InputError(f"user must be from 0 to {walk.n_agents - 1}, got {user!r}.")
+        raise InputError(f"user must be from 0 to {walk.n_agents - 1}, got {user!r}.", setting="user")
     return np.flatnonzero((walk.table == user).any(axis=1)) + 1
 
 
 def _factor(tau: float) -> float:
     if not 0 <= checks.finite("tau", tau) < 1:
-        raise InputError(f"tau must be in [0, 1), got {tau!r}: without contraction there is no rate.")
+        raise InputError(f"tau must be in [0, 1), got {tau!r}: without contraction there is no rate.", setting="tau")
     return float(tau)
 
 
@@ -302,5 +304,5 @@ def _curvatures(low: float, high: float, may_be_infinite: bool = False) -> tuple
     if not (may_be_infinite and math.isinf(high)):
         checks.positive("smoothness", high)
     if high < low:
-        raise InputError(f"smoothness must be at least strong_convexity {low:g}, got {high:g}.")
+        raise InputError(f"smoothness must be at least strong_convexity {low:g}, got {high:g}.", setting="smoothness")
     return low, high

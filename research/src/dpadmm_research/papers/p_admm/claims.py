@@ -76,7 +76,8 @@ def _growth(decay: float, rounds: int) -> float:
     if not math.isfinite(growth):
         raise InputError(
             f"decay {shown(decay)} over {rounds} rounds leaves no noise a float can hold; "
-            "use fewer rounds or a slower decay."
+            "use fewer rounds or a slower decay.",
+            setting="decay",
         )
     return growth
 

@@ -44,7 +44,7 @@ class Choices:
         checks.open_unit("theta", self.theta)
         for name, value in (("kappa_2", self.kappa_2), ("kappa_4", self.kappa_4)):
             if checks.finite(name, value) <= 1:
-                raise InputError(f"{name} must be greater than 1, got {value!r}.")
+                raise InputError(f"{name} must be greater than 1, got {value!r}.", setting=name)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,8 @@ class Landscape:
         checks.positive("smoothness", self.smoothness)
         if self.smoothness < self.strong_convexity:
             raise InputError(
-                f"smoothness must be at least strong_convexity {self.strong_convexity!r}, got {self.smoothness!r}."
+                f"smoothness must be at least strong_convexity {self.strong_convexity!r}, got {self.smoothness!r}.",
+                setting="smoothness",
             )
 
 
@@ -75,7 +76,9 @@ class Start:
     def of(cls, network: Network, optimum: Floats, gradients: Floats) -> "Start":
         """Return the distances for the optimum (d,) and the agents' weighted gradients there (N, d)."""
         if gradients.shape != (network.n_agents, len(optimum)):
-            raise InputError(f"gradients must be ({network.n_agents}, {len(optimum)}), got {gradients.shape}.")
+            raise InputError(
+                f"gradients must be ({network.n_agents}, {len(optimum)}), got {gradients.shape}.", setting="gradients"
+            )
         size = float(optimum @ optimum)
         inverse = np.linalg.pinv(laplacian(network).toarray())
         pull = float(np.einsum("id,ij,jd->", gradients, inverse, gradients))
@@ -205,4 +208,7 @@ def theorem_5_printed(
 
 def _same_agents(network: Network, noise: NoiseCourse) -> None:
     if len(noise.first_variances) != network.n_agents:
-        raise InputError(f"give one variance per agent ({network.n_agents}), got {len(noise.first_variances)}.")
+        raise InputError(
+            f"give one variance per agent ({network.n_agents}), got {len(noise.first_variances)}.",
+            setting="first_variances",
+        )

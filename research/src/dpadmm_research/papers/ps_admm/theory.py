@@ -79,7 +79,8 @@ class Facts:
         checks.non_negative("start_dual", self.start_dual)
         if self.smoothness < self.strong_convexity:
             raise InputError(
-                f"smoothness must be at least the strong convexity {self.strong_convexity:g}, got {self.smoothness:g}."
+                f"smoothness must be at least the strong convexity {self.strong_convexity:g}, got {self.smoothness:g}.",
+                setting="smoothness",
             )
 
     @property

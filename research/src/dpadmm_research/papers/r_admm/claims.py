@@ -85,7 +85,7 @@ def theorem_iv_1_epsilon(objective: PerturbedObjective, rates: Sequence[float]) 
     0.020341463
     """
     if not rates:
-        raise InputError("rates must hold at least one noise rate, one per odd iteration; got none.")
+        raise InputError("rates must hold at least one noise rate, one per odd iteration; got none.", setting="rates")
     value = math.fsum(round_loss(objective, rate) for rate in rates)
     return ClaimedEpsilon(value=value, delta=0.0, paper=Paper.R_ADMM, theorem=THEOREM, conditions=objective.conditions)
 
@@ -103,7 +103,8 @@ def theorem_iv_1_noise(objective: PerturbedObjective, *, epsilon: float, noisy_i
         least = 2 * objective.loss_weight * total * jacobian / objective.records
         raise InputError(
             f"epsilon must exceed {least:.6g}, which eq. (30) charges regardless of the noise, got {shown(epsilon)}; "
-            "raise epsilon or eta, or use fewer iterations."
+            "raise epsilon or eta, or use fewer iterations.",
+            setting="epsilon",
         )
     target = ClaimedEpsilon(
         value=epsilon, delta=0.0, paper=Paper.R_ADMM, theorem=THEOREM, conditions=objective.conditions

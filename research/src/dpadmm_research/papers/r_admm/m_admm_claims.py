@@ -31,7 +31,7 @@ THEOREM = "total privacy loss of penalty perturbation"
 def _conditions(objectives: Sequence[PerturbedObjective]) -> tuple[Condition, ...]:
     """R-ADMM's conditions at every iteration's penalty, and penalties that do not fall."""
     if not objectives:
-        raise InputError("objectives must hold one entry per iteration; got none.")
+        raise InputError("objectives must hold one entry per iteration; got none.", setting="objectives")
     etas = [objective.eta for objective in objectives]
     growing = all(later >= earlier for earlier, later in pairwise(etas))
     every = merged(condition for objective in objectives for condition in objective.conditions)
@@ -80,7 +80,8 @@ def total_epsilon_noise(objectives: Sequence[PerturbedObjective], *, epsilon: fl
     if epsilon <= jacobian:
         raise InputError(
             f"epsilon must exceed {jacobian:.6g}, which the bound charges regardless of the noise, got "
-            f"{shown(epsilon)}; raise epsilon or the penalties, or use fewer iterations."
+            f"{shown(epsilon)}; raise epsilon or the penalties, or use fewer iterations.",
+            setting="epsilon",
         )
     return ClaimedNoise(
         value=(epsilon - jacobian) / weight,

@@ -85,13 +85,15 @@ class ConvergenceCondition:
         for value in given:
             checks.positive("smoothness", value)
         if len(given) not in (1, self.network.n_agents):
-            raise InputError(f"smoothness must be one number or {self.network.n_agents}, got {len(given)}.")
+            raise InputError(
+                f"smoothness must be one number or {self.network.n_agents}, got {len(given)}.", setting="smoothness"
+            )
 
     def at(self, L: float, mu: float) -> Convergence:
         """Judge one pair L > 0, mu > 1; `at(2, 2)` is (26)-(27)."""
         checks.positive("L", L)
         if checks.finite("mu", mu) <= 1:
-            raise InputError(f"mu must be greater than 1, got {mu!r}.")
+            raise InputError(f"mu must be greater than 1, got {mu!r}.", setting="mu")
         matrices = _Matrices.of(self)
         slack_24 = 1 - L * mu / matrices.largest_product if matrices.largest_product > 0 else -math.inf
         return Convergence(L, mu, slack_24, matrices.slack_25(L, L * mu), self._remark)

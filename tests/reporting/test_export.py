@@ -21,7 +21,7 @@ from dpadmm.privacy.releases import Origin
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.silos import dense
 
-PAGE = Path(__file__).parents[2] / "docs" / "leaving.md"
+PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 COLUMNS = (
     Numeric("age", 0, 100),
     Categorical("sex", ("F", "M")),

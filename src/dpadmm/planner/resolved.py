@@ -15,6 +15,7 @@ from dpadmm import checks
 from dpadmm.checks import nearest, setting, shown
 from dpadmm.core.budget import ReusedProfile
 from dpadmm.core.dataset import Dataset
+from dpadmm.core.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.data.columns import name_classes
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema, Screening
@@ -24,7 +25,6 @@ from dpadmm.networks.graph import Network, complete, path, ring, star
 from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import Plan
-from dpadmm.planner.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, NeighbouringRelation, Protection, Unit, View, relation_of
 from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Loss, SmoothedHinge, Softmax
@@ -114,14 +114,14 @@ def method_name(method: Any) -> str | None:
     return method
 
 
-def problems_of(word: Any, method: Any, n_classes: int) -> int | None:
+def problems_of(choice: Any, method: Any, n_classes: int) -> int | None:
     """Return how many models share the budget: one of two classes, or by softmax (C13), else one for each class.
 
     None lets the planner choose: "auto", where the method is certified for softmax.
     """
     name = method_name(method)
     is_certified = name is None or by_name()[name].about.takes_softmax
-    if word == "softmax" and not is_certified:
+    if choice == "softmax" and not is_certified:
         fit = ", ".join(known for known, kind in plannable().items() if kind.about.takes_softmax)
         raise InputError(
             f"{setting('method', name)} is not certified for softmax, one model of all classes. Use "
@@ -129,13 +129,13 @@ def problems_of(word: Any, method: Any, n_classes: int) -> int | None:
         )
     if n_classes <= 2:
         return 1
-    if word == "one-vs-rest" or not is_certified:
+    if choice == "one-vs-rest" or not is_certified:
         return n_classes
-    return None if word == _AUTO else 1
+    return None if choice == _AUTO else 1
 
 
 def network_of(topology: Any, n_silos: int) -> Network | None:
-    """Return the network that a word, a `Network` or a networkx graph names; None where the planner chooses."""
+    """Return the network that a choice, a `Network` or a networkx graph names; None where the planner chooses."""
     if topology is None or (isinstance(topology, str) and topology == _AUTO):
         return None
     if isinstance(topology, str):
@@ -206,7 +206,7 @@ class ResolvedSettings:
     """Settings as types, all of them public: what fits, plans and evaluations are made from.
 
     nominal_records: the number that stands for that of all records where this is secret, None where it is not.
-    own_loss: an estimator's, of two classes or a number; None goes by the word and the label.
+    own_loss: an estimator's, of two classes or a number; None goes by the choice and the label.
     """
 
     settings: FitSettings
@@ -293,10 +293,10 @@ class ResolvedSettings:
 
     def problems(self, n_classes: int) -> int | None:
         """Return how many models share the budget, see `problems_of`; None lets the planner choose."""
-        word = self.training.multi_class
+        choice = self.training.multi_class
         if n_classes < 3 or self.training.loss != "svm":
-            return 1 if n_classes < 3 else problems_of(word, self.method or _AUTO, n_classes)
-        if word == "softmax":
+            return 1 if n_classes < 3 else problems_of(choice, self.method or _AUTO, n_classes)
+        if choice == "softmax":
             raise InputError(
                 f"{setting('multi_class', 'softmax')} is for {setting('loss', 'logistic')}; svm trains one model "
                 "per class. Leave one out."
@@ -305,21 +305,21 @@ class ResolvedSettings:
 
     def loss(self, n_classes: int) -> AnyLoss:
         """Return the loss of so many classes, 0 for a number."""
-        word, is_real = self.training.loss, n_classes == 0
-        if word == "auto":
-            word = "huber" if is_real else "logistic"
-        if (word == "huber") is not is_real:
+        choice, is_real = self.training.loss, n_classes == 0
+        if choice == "auto":
+            choice = "huber" if is_real else "logistic"
+        if (choice == "huber") is not is_real:
             kind, fitting = ("a number", "huber") if is_real else ("classes", "logistic or svm")
-            raise InputError(f"{setting('loss', word)} does not fit: the schema's label has {kind}. Use {fitting}.")
-        strange = self.training.stated(*_NOT_WITH.get(word, ()))
+            raise InputError(f"{setting('loss', choice)} does not fit: the schema's label has {kind}. Use {fitting}.")
+        strange = self.training.stated(*_NOT_WITH.get(choice, ()))
         if strange:
-            raise InputError(f"{setting(strange[0])} does not go with {setting('loss', word)}. Leave it out.")
+            raise InputError(f"{setting(strange[0])} does not go with {setting('loss', choice)}. Leave it out.")
         cap = 1.0 if self.training.slope_cap is None else self.training.slope_cap
         if n_classes < 3 or (self.problems(n_classes) or 1) > 1:
-            return self.own_loss or _LOSSES.get(word) or Logistic(cap)
+            return self.own_loss or _LOSSES.get(choice) or Logistic(cap)
         return Softmax(n_classes, cap)
 
-    def settled(self, made: Plan, n_classes: int) -> Self:
+    def with_choices_of(self, made: Plan, n_classes: int) -> Self:
         """Return the settings for plans at other budgets and sizes: where the planner chose, as it has in this plan."""
         if self.problems(n_classes) is not None:
             return self

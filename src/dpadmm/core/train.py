@@ -1,34 +1,39 @@
-"""From a training's specification and its rows to what was released: `run_training` on `TrainingRows`.
+"""From rows to the released model: `train` is the order of every fit, `run_training` takes the steps of its plan.
 
-Here the rows and the noise of a training meet: one step after the other, each with the noise reserved for it.
+`train` checks, plans and shows the plan before a new ledger is made, and records before noise is drawn.
+`run_training` is where the rows and the noise meet: one step after the other, each with the noise reserved for it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
 
-import numpy as np
-
-from dpadmm.core.budget import ReusedProfile, account_with, keep_profile
+from dpadmm.checks import plural
+from dpadmm.core.budget import LedgerFile, ReusedProfile, keep_profile, reusable_profile
 from dpadmm.core.dataset import Dataset
-from dpadmm.core.loop import Run, run_rounds
-from dpadmm.core.release import PlannedNoise, PublicRound, open_release
+from dpadmm.core.loop import Outcome, run_rounds
+from dpadmm.core.model import ReleasedModel, SearchCost
+from dpadmm.core.release import open_release
 from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ReleasedProfile
-from dpadmm.errors import InputError
-from dpadmm.methods.batches import Batches
-from dpadmm.noise.plan import NoisePlan
-from dpadmm.noise.sampler import Sampler, SimulatedSampler
-from dpadmm.privacy.accounting import Account
-from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns, Receipt
+from dpadmm.errors import InputError, LedgerError
+from dpadmm.models.build import released_model, spending_of
+from dpadmm.noise.sampler import Sampler
+from dpadmm.planner.planner import Plan
+from dpadmm.planner.planner import plan as make_plan
+from dpadmm.planner.resolved import ResolvedSettings
+from dpadmm.planner.search import SearchPlan, plan_search
+from dpadmm.privacy.ledger import ConfirmedLedger, ProfiledColumns
 from dpadmm.privacy.protection import Unit
-from dpadmm.privacy.releases import Origin, SampledGaussianRelease
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.problem import Problem, check_declared
+from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream
+from dpadmm.queries.candidate_scores import CandidateScores
 
 _PROFILE = "profile"  # the step that rows are encoded by
 
@@ -137,70 +142,6 @@ class TrainingRows:
         return [plan.problem(silos) for silos in self.silos]
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What a training released, and how it was paid for.
-
-    released: by step, what a sum has told, and the runs of a method, one for each model. plan: every release of all
-    steps. origin: where the noise came from; only with secure noise may anything leave, for what `account` says.
-    receipts: of the ledger. name: of the run in it. profile: the column profile that rows were encoded by, this run's
-    or an `earlier` one's. encoding: of the rows; None where they came encoded.
-    """
-
-    spec: TrainingSpec
-    released: Mapping[str, Any] = field(repr=False)
-    plan: NoisePlan = field(repr=False)
-    origin: Origin
-    receipts: tuple[Receipt, ...]
-    name: str
-    profile: ReleasedProfile | None = field(default=None, repr=False)
-    encoding: RowEncoding | None = field(default=None, repr=False)
-    earlier: ReusedProfile | None = field(default=None, repr=False)
-
-    @property
-    def is_private_release(self) -> bool:
-        """Whether what was released may leave."""
-        return self.origin is Origin.SECURE
-
-    @property
-    def kept(self) -> RunSpec:
-        """The run whose models are kept: the one that noisy scores have chosen, or the only one."""
-        scores = self.released.get("scores")
-        return self.spec.runs[0 if scores is None else scores.chosen]
-
-    def runs(self, step: RunSpec | None = None) -> Sequence[Run]:
-        """Return the runs of one step, or of the one that is kept: one for each model."""
-        found: Sequence[Run] = self.released[(step or self.kept).name]
-        return found
-
-    @property
-    def models(self) -> Floats:
-        """The models that are kept, (n_models, d)."""
-        return np.array([each.model(self.kept.output)[:, 0] for each in self.runs()])
-
-    @property
-    def model(self) -> Floats:
-        """The only model (d,), or the first."""
-        return np.asarray(self.models[0])
-
-    @property
-    def histories(self) -> tuple[tuple[PublicRound, ...], ...]:
-        """What each model's noisy messages show, and nothing else; empty where the noise is inside the objective."""
-        return tuple(each.history for each in self.runs())
-
-    @property
-    def account(self) -> Account:
-        """What everything cost, with the profile that the models rest on, whoever paid for it."""
-        return self.plan.account() if self.earlier is None else account_with(self.plan, self.earlier.release)
-
-    def cost(self, name: str, delta: float) -> float:
-        """Return the epsilon of one sum by itself, whoever paid for it."""
-        if name == _PROFILE and self.earlier is not None:
-            return self.earlier.epsilon(delta)
-        (step,) = (each for each in self.spec.sums if each.name == name)
-        return self.spec.part(step, self.is_private_release).account().curve.epsilon(delta)
-
-
 def run_training(
     spec: TrainingSpec,
     source: Source,
@@ -218,7 +159,7 @@ def run_training(
     was drawn. Whatever happens afterwards, Ctrl-C included, what was reserved stays spent.
     """
     secure, released, number = sampler.is_secure, dict[str, Any](), count()
-    plan = check_spec(spec, secure)
+    plan = spec.checked_plan(secure)
     ledger = ledger and ledger.for_run(spec.facts.sizes, spec.facts.protection.relation)
     ready: dict[str, Sequence[Problem]] = {}
     if isinstance(spec.steps[0], RunSpec):  # rows that no release encodes are checked before anything is reserved
@@ -252,30 +193,105 @@ def run_training(
     return Outcome(spec, released, plan, *paid, profile, source.encoding, source.earlier)
 
 
-def check_spec(spec: TrainingSpec, is_secure: bool) -> NoisePlan:
-    """Return every release; whatever can be refused without data is refused here, before a ledger is charged."""
-    plan = spec.noise_plan(is_secure)
-    for run in spec.runs:
-        check_declared(run.setting.problem, run.constraint)
-        if is_secure and any(isinstance(each, SampledGaussianRelease) for each in run.noise_plan()):
-            batches = getattr(run.method, "batches", None)
-            if not isinstance(batches, Batches) or not batches.is_secret:
-                raise InputError(  # sampling hides nobody from those who know the batch
-                    "The plan relies on secret batches, but these have a seed, which can be reused or guessed. For a "
-                    "release use Batches.secret(size), which draws new batches for every run; seeds are for simulation."
-                )
-    if is_secure:  # if the compiled kernels cannot be loaded, that must show now
-        from dpadmm.solvers import batch_kernels, column_kernel, kernels  # noqa: F401
-    return plan
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A model that is paid for.
 
-
-def simulate(run: RunSpec, problem: Problem, runs: int, seed: int, noise: NoisePlan | None = None) -> Floats:
-    """Return the models (d, runs) of independent runs with seeded noise: an experiment, not a private release.
-
-    `noise` replaces the run's own.
+    plan: what it was trained by. outcome: what was released. search: the candidates it was chosen among, None without
+    any; chosen: the number of the one that was kept. unread: what kept its ledger from being read after the run.
     """
-    planned = noise if noise is not None else run.noise_plan(is_secure=False)
-    hook = PlannedNoise(planned, SimulatedSampler(seed), runs)
-    done = run_rounds(run, problem, hook, replicas=runs, threads=1)
-    hook.check_drawn()
-    return done.model(run.output)
+
+    model: ReleasedModel
+    plan: Plan
+    outcome: Outcome
+    search: SearchPlan | None = None
+    chosen: int = 0
+    unread: LedgerError | None = None
+
+
+def train(
+    dataset: Dataset,
+    candidates: Sequence[ResolvedSettings],
+    ledger_file: LedgerFile,
+    on_plan: Callable[[Plan], Sequence[str]],
+    *,
+    names: Sequence[str] = (),
+    compared: int | None = None,
+    title: str | None = None,
+    progress: bool = False,
+) -> Trained:
+    """Check, plan, tell, record and run.
+
+    Parameters
+    ----------
+    candidates: what is asked for; of several, which differ in what is fitted and how, one is chosen (C15). names: in
+        words, of each. compared: how many are trained, None where public facts decide.
+    ledger_file: where the cost is recorded; a new file is made only when nothing but the data can stand in the way.
+    on_plan: sees the plan, of several candidates the most promising one's, before anything is spent: it may print, warn
+        or raise, and returns what the statement assumes beyond the certificates and what the rows assume.
+    title: of the report; None names the label.
+    """
+    first = candidates[0]
+    rows, sampler, delta = first.public_rows(dataset), first.sampler, first.target.delta
+    schema, known, run = rows.schema, rows.ledger_columns, None
+    search, chosen, cost, unread, spending = None, 0, None, None, None
+    with ExitStack() as stack:
+        is_new = ledger_file.is_new  # asked once: another process may make the file while this one plans
+        ledger = None if is_new else stack.enter_context(ledger_file.open(known, delta, first.protection))
+        earlier = None
+        if ledger is not None and first.profile.is_wanted:
+            earlier = reusable_profile(ledger, rows, first.protection, first.target)
+        if len(candidates) > 1:
+            run = f"search-{uuid.uuid4()}"
+            search = _plan_search(rows, candidates, run, compared, earlier)
+            plan = search.best
+        else:
+            n_models = first.problems(rows.n_classes)
+            plan = make_plan(first.task_of(rows, earlier), method=first.method, problems=n_models)
+            plan.spec.checked_plan(sampler.is_secure)  # noise that cannot be drawn is refused now
+        notes = (*rows.assumed, *on_plan(plan))
+        if is_new:  # made when everything is planned
+            ledger = stack.enter_context(ledger_file.open(known, delta, first.protection))
+        if ledger is None and ledger_file.is_wanted:
+            raise LedgerError("A ledger was asked for, but none is open. Nothing was spent. Fit again.")
+        spec, plans, label = plan.spec, {plan.run.name: plan}, plan.method
+        if search is not None and search.scores is not None:
+            spec, plans, label = search.spec, search.runs(), "search"
+        source = TrainingRows.of(rows, spec, plans, earlier)
+        outcome = run_training(spec, source, sampler, ledger, label=label, run=run, progress=progress)
+        if search is not None:
+            chosen, plan = search.chosen(outcome)
+            cost = _search_cost(search, outcome, names, names[chosen], delta)
+        try:
+            spending = None if ledger is None else spending_of(ledger.ledger, ledger_file.name)
+        except LedgerError as problem:  # whatever keeps it from being read, the paid model must be kept
+            unread = problem
+    silos = rows.names or [f"silo {i}" for i in range(1, len(rows.rows) + 1)]  # those of groups may be people's
+    title = f"{schema.label.name} from {plural(len(silos), 'silo')}" if title is None else title
+    model = released_model(plan, outcome, schema, silos, title, spending, notes, cost)
+    return Trained(model, plan, outcome, search, chosen, unread)
+
+
+def _plan_search(
+    rows: Dataset,
+    candidates: Sequence[ResolvedSettings],
+    run: str,
+    compared: int | None,
+    earlier: ReusedProfile | None,
+) -> SearchPlan:
+    """Plan all candidates, and refuse what would cost more than the budget or cannot be released."""
+    tasks = [each.task_of(rows, earlier) for each in candidates]
+    asked = {each.problems(rows.n_classes) or 1 for each in candidates}  # left to the planner: one model
+    if len(asked) > 1:
+        raise InputError("Some candidates train one model and others one for each class. Search them apart.")
+    methods = [each.method for each in candidates]
+    made = plan_search(tasks, methods, run, problems=asked.pop(), compared=compared)
+    made.check(earlier)
+    return made
+
+
+def _search_cost(search: SearchPlan, outcome: Outcome, names: Sequence[str], chosen: str, delta: float) -> SearchCost:
+    """Return what the choice between candidates cost: the scores by themselves, nothing where simulations chose."""
+    is_scored = CandidateScores.name in outcome.released
+    epsilon = outcome.cost(CandidateScores.name, delta) if is_scored else None
+    return SearchCost(candidates=tuple(names), trained=len(search.trained), chosen=chosen, epsilon=epsilon)

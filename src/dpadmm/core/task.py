@@ -20,7 +20,7 @@ from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 from dpadmm.problems.streams import SiloStream, StreamedRisk
 
 _LEAST = 1e-100
-_PROFILE_WORDS = ("auto", "off")
+_PROFILE_CHOICES = ("auto", "off")
 _USUAL_BINS = 21  # of a column of numbers
 
 
@@ -82,22 +82,22 @@ class ProfileRule:
         return replace(self, earlier_run=run, earlier_m=m)
 
     @classmethod
-    def of(cls, word: Any, share: Any = None) -> "ProfileRule":
+    def of(cls, choice: Any, share: Any = None) -> "ProfileRule":
         """Return the rule that the words of options and parameters name.
 
         >>> ProfileRule.of("auto", 0.05)
         ProfileRule(is_wanted=True, share=0.05, earlier_run=None, earlier_m=0.0)
         """
-        if not isinstance(word, str) or word not in _PROFILE_WORDS:
+        if not isinstance(choice, str) or choice not in _PROFILE_CHOICES:
             raise InputError(
-                f"{setting('profile')} must be 'auto' or 'off', got {shown(word)}.{nearest(word, _PROFILE_WORDS)}"
+                f"{setting('profile')} must be 'auto' or 'off', got {shown(choice)}.{nearest(choice, _PROFILE_CHOICES)}"
             )
-        if word == "off" and share is not None:
+        if choice == "off" and share is not None:
             raise InputError(
                 f"{setting('profile_share')} is for {setting('profile', 'auto')}; otherwise nothing is spent on a "
                 "column profile. Leave one out."
             )
-        return cls(word == "auto", share)
+        return cls(choice == "auto", share)
 
 
 AUTO = ProfileRule()
