@@ -116,7 +116,7 @@ def planned_once(monkeypatch):
             known[key] = calibrate(mechanisms, *more, **options)
         return known[key]
 
-    monkeypatch.setattr(spec_module, "calibrated", remembered)
+    monkeypatch.setattr(spec_module, "calibrate", remembered)
 
 
 @pytest.mark.usefixtures("planned_once")

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST
 from dpadmm.noise.masks import from_words, pairwise_masks, sum_words
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec, MessageKind
-from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, vectors_on_grid
+from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, vector_on_grid
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import Shares
@@ -30,9 +31,9 @@ D = 6
 def plan_of(silos=5, colluders=1, rounds=2, dimension=D, certificate=PLAIN):
     when = tuple(range(1, rounds + 1))
     mechanism = MechanismSpec(BROADCAST, Family.GAUSSIAN, (AgentReleases(COORDINATOR, when, (certificate,) * rounds),))
-    return calibrate(
-        [mechanism], ONE, on_grid=vectors_on_grid(dimension, Shares(silos, colluders)), shares=Shares(silos, colluders)
-    )
+    shares = Shares(silos, colluders)
+    on_grid = partial(vector_on_grid, dimension=dimension, shares=shares)
+    return calibrate([mechanism], ONE, on_grid=on_grid, shares=shares)
 
 
 def the_release(plan, k=1):
@@ -71,7 +72,7 @@ class TestPlan:
             calibrate(
                 [MechanismSpec(BROADCAST, Family.GAUSSIAN, rows)],
                 ONE,
-                on_grid=vectors_on_grid(D, Shares(3)),
+                on_grid=partial(vector_on_grid, dimension=D, shares=Shares(3)),
                 shares=Shares(3),
             )
 

@@ -6,13 +6,12 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.masks import MOST_MULTIPLE
@@ -196,7 +195,7 @@ def calibrate(
     mechanisms: Gaussian and sampled ones take a `Target`, Laplace and objective ones a `PureTarget`.
     schedule: relative noise over the rounds 1.. of the run (if left out, the mechanisms' own, or else constant).
     on_grid: what rounding to a grid makes of a certificate, if the messages are to leave on one (C8); it then enters
-        the certificates before the noise is chosen. Only for Gaussian noise; see `vectors_on_grid`.
+        the certificates before the noise is chosen. Only for Gaussian noise; see `vector_on_grid`.
     shares: among whom the noise of a coordinator is shared out, where the silos' messages leave under masks (C12).
         They are then on a grid whatever the noise is drawn from.
     """
@@ -243,17 +242,14 @@ def calibrate(
     return _plan(mechanisms, noise, shares)
 
 
-def vectors_on_grid(dimension: int, shares: Shares | None = None) -> GridRule:
-    """Return what rounding makes of the certificates of vectors (C8), or of sums of them under masks (C12)."""
-    checks.count("dimension", dimension)
-
-    @cache  # rounds mostly share a certificate, and grids are powers of two
-    def placed(certificate: Certificate, grid: float) -> Certificate:
-        if shares is None:
-            return secure_grid(certificate, grid=grid, dimension=dimension)
-        return masked_sum(certificate, shares=shares, grid=grid, dimension=dimension)
-
-    return placed
+@lru_cache(maxsize=4096)  # rounds mostly share a certificate, and grids are powers of two
+def vector_on_grid(
+    certificate: Certificate, grid: float, *, dimension: int, shares: Shares | None = None
+) -> Certificate:
+    """Return what rounding makes of the certificate of a vector (C8), or of a sum of them under masks (C12)."""
+    if shares is None:
+        return secure_grid(certificate, grid=grid, dimension=dimension)
+    return masked_sum(certificate, shares=shares, grid=grid, dimension=dimension)
 
 
 def _strongest(mechanisms: Sequence[MechanismSpec], noise: Stds, strongest: Callable[..., Floats]) -> Stds:
