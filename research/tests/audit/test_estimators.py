@@ -57,8 +57,8 @@ def test_every_released_message_is_read_off_what_is_public(product, monkeypatch)
     """What the attacker reconstructs is what the sampler gave out, to the last bits."""
     given, right = [], sampler._with_discrete
 
-    def tapped(law, values, noise):
-        drawn = right(law, values, noise)
+    def tapped(law, values, *noise):
+        drawn = right(law, values, *noise)
         if law is exact.GAUSSIAN:
             given.append(drawn.copy())
         return drawn
