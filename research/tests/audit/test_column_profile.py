@@ -13,8 +13,8 @@ from research.tests.audit.builders import FOUR, attacked, is_caught, is_reached
 
 from dpadmm.core.dataset import Dataset
 from dpadmm.data.profile import NumberBins, ProfileForm
-from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Unit, View
 from dpadmm_research.audit import column_profile
