@@ -49,7 +49,7 @@ def test_a_fit_states_its_privacy(make):
     model = build(records_per_person=2).fit(X, y)
     said = model.privacy_
     assert 0.99 < said.epsilon <= 1.0 + 1e-9
-    assert (said.delta, said.problems) == (1e-5, 1)
+    assert (said.delta, said.n_models) == (1e-5, 1)
     assert said.origin is Origin.SECURE
     assert said.is_private_release
     assert said.protection == Protection(records_per_person=2)
@@ -210,7 +210,7 @@ def test_several_classes_share_one_budget(table, options):
     is_one = options.get("multi_class") != "one-vs-rest"
     model = PrivateLogisticRegression(**grouped(epsilon=30.0, delta=1e-5, feature_bounds=(-1, 1), **options)).fit(X, y)
     assert model.coef_.shape == (3, 3)
-    assert model.privacy_.problems == (1 if is_one else 3)
+    assert model.privacy_.n_models == (1 if is_one else 3)
     assert 0.95 * 30 < model.privacy_.epsilon <= 30 * (1 + 1e-9)
     assert ("3 one-vs-rest models" in str(model.privacy_)) is not is_one
     assert ("C13" in str(model.privacy_)) is is_one
@@ -232,7 +232,7 @@ def test_which_classes_are_one_model(table):
         epsilon=9.0, delta=1e-5, random_state=0, method="dp-gd", training=TrainingOptions(row_norm=1.0)
     )
     with pytest.warns(SimulatedNoiseWarning):
-        assert model.fit(X, y).privacy_.problems == 3
+        assert model.fit(X, y).privacy_.n_models == 3
     with pytest.raises(InputError, match="not certified for softmax"):
         model.set_params(training__multi_class="softmax").fit(X, y)
     with pytest.raises(InputError, match="multi_class must be one of"):

@@ -86,7 +86,8 @@ def test_a_streamed_fit_is_the_fit_in_memory(words):
     np.testing.assert_allclose(flowing.weights, held.weights, rtol=1e-6, atol=1e-7)
     assert flowing.guarantee == held.guarantee
     assert str(flowing) == str(held)
-    assert flowing.rows == held.rows
+    assert flowing.schema == held.schema
+    assert flowing.encoding == held.encoding
 
 
 @pytest.mark.parametrize("multi_class", ["softmax", pytest.param("one-vs-rest", marks=pytest.mark.slow)])

@@ -37,8 +37,8 @@ def page_file(model, tmp_path) -> Path:
     form = ProfileForm((Categorical(long, (long, "b")), *(Numeric(f"column {i}", 0, 10**i) for i in range(14))))
     profile = ReleasedProfile.of(form, np.random.default_rng(0).normal(20, 20, form.size), 10.0, model.records)
     d = model.schema.dimension
-    told = ReleasedCurvature(np.linspace(-1, 2, d), np.zeros(d), 1e4 * np.eye(d), 10.0, 10.0)
-    intervals = {"aim": Aim.INFERENCE, "curvature": CurvatureFacts.of(told, 0.3)}
+    released = ReleasedCurvature(np.linspace(-1, 2, d), np.zeros(d), 1e4 * np.eye(d), 10.0, 10.0)
+    intervals = {"aim": Aim.INFERENCE, "curvature": CurvatureFacts.of(released, 0.3)}
     shown = replace(model, title=long, silos=silos, choice=choice, spending=spending, profile=profile, **intervals)
     file = tmp_path / "report.html"
     file.write_text(report_page(shown))

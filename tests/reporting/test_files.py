@@ -32,7 +32,6 @@ def test_a_model_comes_back_as_it_was(model, tmp_path, name):
 def test_an_infinite_epsilon_is_a_number(model, tmp_path):
     unbounded = replace(model, guarantee=replace(model.guarantee, epsilon=float("inf")))
     assert ReleasedModel.load(unbounded.save(tmp_path / "m.json")) == unbounded
-    assert "</span> = infinite</p>" in unbounded.report()
 
 
 @pytest.mark.parametrize("name", ["m.json", "m.npz"])
@@ -85,7 +84,7 @@ def _changed(document: dict) -> dict:
     [
         (_changed, "digest does not fit"),
         (lambda d: d | {"version": 99}, "model version 99"),
-        (lambda d: d | {"version": 4}, "model version 4; this package reads version 5 only. Fit the model again"),
+        (lambda d: d | {"version": 5}, "model version 5; this package reads version 6 only"),
         (lambda d: d | {"format": "other"}, "is not a model"),
         (lambda d: [d], "is not a model"),
         (lambda d: {k: v for k, v in d.items() if k != "model"}, "digest does not fit"),

@@ -3,13 +3,13 @@
 import json
 import math
 from dataclasses import replace
-from html import unescape
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.special import expit, softmax
+from tests.page_facts import facts_of
 
 from dpadmm.codec import encode
 from dpadmm.core.model import ReleasedModel
@@ -90,7 +90,7 @@ def test_classes_of_one_softmax_model(model, tmp_path, cap):
 def test_several_classes_are_several_vectors(model, tmp_path):
     weights = np.array([[1.0, 0.0, 0.1], [-1.0, 2.0, 0.0], [0.0, -2.0, 0.3]])
     made = plain(model, BOUNDED, ArrayLabel("ward", (3, 5, 8)), weights)
-    made = replace(made, guarantee=replace(made.guarantee, problems=3))
+    made = replace(made, guarantee=replace(made.guarantee, n_models=3))
     scores = BOUNDED.encode(ROWS) @ weights.T
     for again in kept(made, tmp_path):
         assert again.predict(ROWS).tolist() == np.array([3, 5, 8])[scores.argmax(axis=1)].tolist()
@@ -184,7 +184,7 @@ def test_the_statement_and_the_page_say_the_same(model, tmp_path):
     assert (tmp_path / "page.html").read_text() == page
     assert "dpadmm report m.json --json" in page
     assert "dpadmm report" not in model.report()  # nobody knows of a file
-    assert f"Protected: <strong>{model.guarantee.protection}</strong>" in unescape(page)
+    assert facts_of(page)["protected"] == [str(model.guarantee.protection)]
 
 
 def test_a_model_is_known_by_its_digest(model, tmp_path):

@@ -145,7 +145,7 @@ def print_model(model: "ReleasedModel", place: Path, report: Path | None) -> Non
     table.add_row("Model", cell(place))
     table.add_row(label, f"[bold]epsilon {said.epsilon:.4g}[/bold], delta {said.delta:.3g} ({said.standing})")
     table.add_row("Protects", f"{said.protection} from {said.protection.observer}")
-    for heading, words in collusion_lines(said, in_one_process=model.custody is DataLocation.ONE_PLACE):
+    for heading, words in collusion_lines(said, in_one_process=model.location is DataLocation.ONE_PLACE):
         table.add_row(heading, words)
     table.add_row("Covers", covers("the model"))
     table.add_row(

@@ -134,7 +134,7 @@ class Guarantee:
     """A certified figure with everything it must name: for whom, against whom, under what, how far.
 
     epsilon: at `delta`, of all releases together. theorems: of the certificates it follows from.
-    problems: how many models share it (one per class where each is trained against the rest, else 1).
+    n_models: how many models share it (one per class where each is trained against the rest, else 1).
     origin: where the noise came from; the figures are about a release only if that was secure.
     profile: what the column profile behind a model costs, a part of epsilon; None without one.
     collusion: where only sums are seen, what is seen if more silos look than `protection` counts (C12).
@@ -150,7 +150,7 @@ class Guarantee:
     assumptions: tuple[str, ...]
     noise: NoiseSummary
     origin: Origin
-    problems: int = 1
+    n_models: int = 1
     subject: str = "the model"
     profile: ProfileCost | None = None
     collusion: Collusion | None = None
@@ -347,7 +347,7 @@ class ReleasedModel:
     guarantee: Guarantee
     choice: MethodChoice
     history: tuple[RoundFacts, ...] = ()
-    custody: DataLocation = DataLocation.ONE_PLACE
+    location: DataLocation = DataLocation.ONE_PLACE
     spending: Spending | None = None
     measurements: tuple[Measurement, ...] = ()
     profile: ReleasedProfile | None = None

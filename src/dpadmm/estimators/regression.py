@@ -71,7 +71,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
                 "target_bounds are not given, so y is clipped to -1..1. State public bounds of y; they must not "
                 "be taken from the data.",
                 AssumedBoundsWarning,
-                depth=5,
+                depth=6,
             )
         label, note = RealLabel("label", low, high), f"targets are clipped to the public bounds {low:g} to {high:g}"
         return array_dataset(self, table, target, label, label.encode(target), owners, note), np.array(())

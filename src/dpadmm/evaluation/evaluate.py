@@ -300,7 +300,7 @@ def _check_not_trained_on(model: ReleasedModel, tables: Mapping[str, SiloTable],
     """Refuse tables that the training ledger knows as its own, split or not; it knows no other parts and orders."""
     if ledger is None:
         return
-    if model.custody is DataLocation.FEDERATED:
+    if model.location is DataLocation.FEDERATED:
         model.verify(ledger=ledger)
     elif model.spending is None:
         raise InputError(

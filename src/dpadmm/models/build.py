@@ -99,7 +99,7 @@ def released_model(
         guarantee=guarantee_of(plan, outcome, notes, search),
         choice=choice_of(plan, search),
         history=history_of(outcome),
-        custody=DataLocation.ONE_PLACE,
+        location=DataLocation.ONE_PLACE,
         spending=spending,
         aim=plan.task.aim,
         curvature=curvature,
@@ -140,7 +140,7 @@ def guarantee_of(
         delta=delta,
         origin=outcome.origin,
         assumptions=(*([] if run is None else [earlier]), *notes),
-        problems=plan.run.n_models,
+        n_models=plan.run.n_models,
         profile=profile,
         search=search,
         subject="the model" if search is None else search.subject,
@@ -216,7 +216,7 @@ def current_spending(model: ReleasedModel, ledger: Place) -> Spending:
     head = None if model.spending is None else model.spending.head
     with open_for_reading(ledger) as book:  # its own faults come first, in their own words
         is_known = model.run in {run.run for run in book.runs()}
-        parts = 2 if model.custody is DataLocation.FEDERATED else 1  # with the directory, which says whose ledger it is
+        parts = 2 if model.location is DataLocation.FEDERATED else 1  # with its directory, which names the silo
         found = spending_of(book, str(Path(*Path(ledger).resolve().parts[-parts:])))
     try:
         with open_for_reading(ledger, expected_head=head):

@@ -59,7 +59,7 @@ def federation_model(
         guarantee=_guarantee(outcome, schema),
         choice=_choice(outcome),
         history=_history(outcome),
-        custody=location,
+        location=location,
     )
 
 

@@ -25,7 +25,7 @@ from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import ReleasedLoss
 
 FORMAT = "dpadmm-model"
-VERSION = 5
+VERSION = 6
 """The only version that is written and read."""
 
 SUFFIXES = (".json", ".npz")

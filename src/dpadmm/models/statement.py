@@ -8,7 +8,7 @@ from itertools import zip_longest
 from dpadmm.checks import plural
 from dpadmm.core.model import DataLocation, Guarantee, NoiseSummary, ProfileCost, ReleasedModel, SearchCost
 from dpadmm.methods.base import Topology
-from dpadmm.privacy.protection import Strength, standing
+from dpadmm.privacy.protection import Strength, Unit, standing
 
 
 def _condition(declared: Sequence[str]) -> str:
@@ -62,8 +62,8 @@ def guarantee_text(guarantee: Guarantee, *details: tuple[str, str], in_one_proce
         *([] if guarantee.search is None else [("Chosen", search_text(guarantee.search))]),
         *details,
     ]
-    if guarantee.problems > 1:
-        lines.append(("Shared by", f"{guarantee.problems} one-vs-rest models: the epsilon covers all of them together"))
+    if guarantee.n_models > 1:
+        lines.append(("Shared by", f"{guarantee.n_models} one-vs-rest models: the epsilon covers all of them together"))
     alarm = "NOT a private release: simulated noise. Keep the result to yourself"
     return "\n".join(
         [
@@ -157,15 +157,15 @@ def connections_text(model: ReleasedModel) -> str:
         return "every silo with a coordinator"
     if choice.topology is Topology.ALONE:
         return "each silo speaks once" if choice.rounds == 1 else "one silo releases on its own"
-    pairs = f"{len(choice.edges)} pairs of silos talk"
-    if model.custody is DataLocation.FEDERATED:
+    pairs = f"{len(choice.edges)} pairs of silos exchange messages"
+    if model.location is DataLocation.FEDERATED:
         return f"{pairs}, through a relay"
     return "every silo with every other" if 2 * len(choice.edges) == silos * (silos - 1) else pairs
 
 
 def location_text(model: ReleasedModel) -> str:
     """Say where the records were."""
-    if model.custody is DataLocation.FEDERATED:
+    if model.location is DataLocation.FEDERATED:
         return "federated: every silo's own process kept its records"
     if len(model.silos) == 1:
         return "read in one place"
@@ -191,4 +191,46 @@ def model_text(model: ReleasedModel) -> str:
         for silo in model.silos
         if silo.cost is not None
     ]
-    return guarantee_text(model.guarantee, *details, in_one_process=model.custody is DataLocation.ONE_PLACE)
+    return guarantee_text(model.guarantee, *details, in_one_process=model.location is DataLocation.ONE_PLACE)
+
+
+def best_guess(epsilon: float, delta: float) -> float:
+    """Return the most often anybody can be right about one record between two even choices.
+
+    An (epsilon, delta) guarantee bounds the total variation by `(e^eps - 1 + 2 delta)/(e^eps + 1)`, so the best guess
+    is right with probability at most `(e^eps + delta)/(e^eps + 1)`.
+
+    >>> round(best_guess(1.0, 0.0), 3), best_guess(0.0, 0.0)
+    (0.731, 0.5)
+    """
+    return min(1.0, (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon)))
+
+
+def guess_text(guarantee: Guarantee) -> str:
+    """Return how often the best guess about a record is right."""
+    return f"{100 * best_guess(guarantee.epsilon, guarantee.delta):.1f} %"
+
+
+def factor_text(guarantee: Guarantee) -> str:
+    """Return by how much a change of the protected records changes the probability of any conclusion."""
+    return f"a factor of at most {math.exp(min(guarantee.epsilon, 700.0)):.3g}"
+
+
+def meaning_text(guarantee: Guarantee) -> str:
+    """Say what the figures mean for the unit that is protected."""
+    protection, delta = guarantee.protection, guarantee.delta
+    it = "them" if protection.unit is Unit.PERSON else "it"
+    if protection.relation.has_public_sizes:
+        alone = f"replacing {it} by any other"
+        change = alone if protection.is_single else "replacing all of them together by any others"
+        unit = f"{protection.unit.value}s" if protection.is_single else "sets of such records"
+        coin = f"between two possible {unit}"
+    else:
+        change = f"adding or removing {it if protection.is_single else 'all of them together'}"
+        coin = f"whether {'it is' if protection.is_single and it == 'it' else 'they are'} there"
+    rest = "" if delta == 0 else f", up to a remaining probability of 1 in {1 / delta:,.0f}"
+    return (
+        f"Whatever such an observer may conclude, {change} changes its probability by {factor_text(guarantee)}{rest}. "
+        f"Someone who knows everything else and could otherwise only toss a coin {coin} is right at most "
+        f"{guess_text(guarantee)} of the time."
+    )

@@ -20,9 +20,6 @@ _CUT = 2.5  # a bar that is apart and so many times higher than all others is cu
 _CROWDED = 0.6  # share of all steps that one must hold for the scale to become finer there
 _MOST_ROWS = 8
 
-FIRST_SHOWN = 12
-"""Columns that are shown at once; the rest can be unfolded."""
-
 
 @dataclass(frozen=True)
 class Bar:
@@ -51,14 +48,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class ColumnPanel:
-    """What the chart of a column shows, and what its counts say in words.
+    """What the chart of a column shows, and what its counts say.
 
     bars: upright ones of a number, lying ones of categories. apart: those that stand apart. top: the highest share that
     is drawn whole. ends: of the bins of a number, those that are named.
     """
 
     name: str
-    words: str
+    caption: str
     title: str
     is_number: bool
     bars: Sequence[Bar]
@@ -73,55 +70,55 @@ class ColumnPanel:
 
 
 def column_panel(column: ColumnStatistics) -> ColumnPanel:
-    """Return the chart of a column and a line of words."""
+    """Return the chart of a column and its caption."""
     empty = column.empty_share()
-    words = [f"{100 * empty.value:.2g} % empty" if empty.is_visible and empty.low > 0 else ""]
+    parts = [f"{100 * empty.value:.2g} % empty" if empty.is_visible and empty.low > 0 else ""]
     if not column.is_number:
         bars = category_bars(column)
         top = max(1e-9, *(bar.ends[1] for bar in bars))
-        return ColumnPanel(column.name, words[0], _title(column, bars), False, bars, (), top)
+        return ColumnPanel(column.name, parts[0], _title(column, bars), False, bars, (), top)
     mean, median = column.mean(), column.quantile(0.5)
     is_visible = mean.is_visible or median.is_visible
-    words.insert(
+    parts.insert(
         0,
         f"mean {_from_to(mean)}, median {_from_to(median)}" if is_visible else "nothing is visible above the noise",
     )
     if _is_crowded(column):
-        words.append("each bar twice as wide as the one before")
+        parts.append("each bar twice as wide as the one before")
     bars, apart = number_bars(column)
     highest = _CUT * max(bar.ends[1] for bar in bars)
     top = max(1e-9, *(bar.ends[1] for bar in (*bars, *(bar for bar in apart if bar.shown <= highest))))
-    said = "; ".join(filter(None, words))
-    return ColumnPanel(column.name, said, _title(column, [*bars, *apart]), True, bars, apart, top, _ends(bars))
+    caption = "; ".join(filter(None, parts))
+    return ColumnPanel(column.name, caption, _title(column, [*bars, *apart]), True, bars, apart, top, _ends(bars))
 
 
 def _from_to(figure: NoisyFigure) -> str:
     if not figure.is_visible:
         return "not visible"
     if figure.low == figure.high:
-        return plain_words(figure.low)
-    return f"{plain_words(figure.low)} to {plain_words(figure.high)}"
+        return format_number(figure.low)
+    return f"{format_number(figure.low)} to {format_number(figure.high)}"
 
 
-def plain_words(value: float, digits: int = 3) -> str:
+def format_number(value: float, digits: int = 3) -> str:
     """Return a number as a sentence has it.
 
-    >>> plain_words(192_410.0), plain_words(0.0625), plain_words(370.2, 2), plain_words(2e-7)
+    >>> format_number(192_410.0), format_number(0.0625), format_number(370.2, 2), format_number(2e-7)
     ('192,000', '0.0625', '370', '2e-07')
     """
     rounded = float(f"{value:.{digits}g}")
     return f"{rounded:,.10g}" if rounded == 0 or 1e-4 <= abs(rounded) < 1e9 else f"{rounded:g}"
 
 
-def tick_words(value: float) -> str:
+def tick_text(value: float) -> str:
     """Return a number as it stands under a bar.
 
-    >>> tick_words(0.25), tick_words(1200.0), tick_words(164_000.0), tick_words(2.5e6)
+    >>> tick_text(0.25), tick_text(1200.0), tick_text(164_000.0), tick_text(2.5e6)
     ('0.25', '1,200', '164k', '2.5M')
     """
     if 1e6 <= abs(value) < 1e9:
         return f"{value / 1e6:.3g}M"
-    return f"{value / 1e3:.3g}k" if 1e4 <= abs(value) < 1e6 else plain_words(value)
+    return f"{value / 1e3:.3g}k" if 1e4 <= abs(value) < 1e6 else format_number(value)
 
 
 def number_bars(column: ColumnStatistics) -> tuple[list[Bar], list[Bar]]:
@@ -133,7 +130,7 @@ def number_bars(column: ColumnStatistics) -> tuple[list[Bar], list[Bar]]:
     groups = _halvings(inside, anchor.low) if _is_crowded(column) else _even_steps(inside)
     error = column.noise_std / column.records
     empty = Bar(float(column.counts[-1] / column.records), error, name="empty")
-    return _merged(inside, groups), [replace(anchor, name=f"={tick_words(anchor.low)}"), empty]
+    return _merged(inside, groups), [replace(anchor, name=f"={tick_text(anchor.low)}"), empty]
 
 
 def _bins(column: ColumnStatistics) -> list[Bar]:
@@ -206,9 +203,9 @@ def _levels(top: float) -> list[float]:
 
 def _ends(bars: Sequence[Bar]) -> list[tuple[int, str]]:
     """Return the ends of the bins that are named under the axis, as many as there is room for."""
-    words = [tick_words(value) for value in (*(bar.low for bar in bars), bars[-1].high)]
-    room = (max(map(len, words)) * 6.2 + 8) * len(bars) / _WIDTH
-    return [(place, words[place]) for place in range(0, len(words), max(1, math.ceil(room)))]
+    texts = [tick_text(value) for value in (*(bar.low for bar in bars), bars[-1].high)]
+    spacing = (max(map(len, texts)) * 6.2 + 8) * len(bars) / _WIDTH
+    return [(place, texts[place]) for place in range(0, len(texts), max(1, math.ceil(spacing)))]
 
 
 def percent(share: float) -> str:
@@ -223,8 +220,8 @@ def percent(share: float) -> str:
 
 def _title(column: ColumnStatistics, bars: Sequence[Bar]) -> str:
     """Return what the chart shows, for whoever cannot see it."""
-    said = ", ".join(
-        f"{bar.name or f'{plain_words(bar.low)} to {plain_words(bar.high)}'}: {percent(bar.shown)}" for bar in bars
+    shares = ", ".join(
+        f"{bar.name or f'{format_number(bar.low)} to {format_number(bar.high)}'}: {percent(bar.shown)}" for bar in bars
     )
     error = DEVIATIONS * column.noise_std / column.records
-    return f"{column.name}: shares of the records, each ± {percent(error)} or a little more. {said}"
+    return f"{column.name}: shares of the records, each ± {percent(error)} or a little more. {shares}"

@@ -1,15 +1,14 @@
 """The end of a federation: a model like any other, with what it cost each silo."""
 
-import re
 import subprocess
 import sys
 from dataclasses import asdict, replace
-from html import unescape
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from tests.page_facts import facts_of
 
 from dpadmm.core.model import DataLocation, ReleasedModel
 from dpadmm.data.tables import encode_table
@@ -38,30 +37,24 @@ def test_the_model_says_what_it_cost_every_silo(worlds, tmp_path, noise):
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
     model = federation_model(outcome, worlds.SCHEMA)
-    page = unescape(model.report(name="model.json"))
-    for silo, fact in zip(outcome.silos, model.silos, strict=True):
+    facts = facts_of(model.report(name="model.json"))
+    for silo, fact, cost in zip(outcome.silos, model.silos, facts["cost"], strict=True):
         assert asdict(silo) == {"name": fact.name, "records": fact.records} | asdict(fact.cost)
-        assert f'<th scope="row">{silo.name}</th><td class="n">{silo.records}</td><td class="n">4</td>' in page
-        assert f"ε = {silo.epsilon:.6g} at" in page
+        assert f"ε = {silo.epsilon:.6g} at" in cost
         assert f"{silo.name}: epsilon {silo.epsilon:.6g}" in model.statement
-    assert "federated: every silo's own process kept its records" in page
-    held = re.findall(r'<tr><th scope="row">(\w+)</th>.*<td>holds this run</td></tr>', page)
-    assert held == [silo.name for silo in outcome.silos]
-    assert "Every silo keeps its own ledger" in page
-    assert f'recorded in the silos\' ledgers as <code class="digest">{model.run}</code>' in page
+    assert facts["silo"] == [silo.name for silo in outcome.silos]
+    assert len(facts["own-ledger"]) == len(outcome.silos)
+    assert facts["ledger-run"] == [model.run]
     ledger = "ledger" if noise is NoiseOrigin.SECURE else "rehearsal.ledger"
-    assert f"<code>dpadmm report model.json --ledger SILO/{ledger}</code>" in page
-    unsaved = unescape(model.report())
-    assert f"<code>dpadmm ledger show SILO/{ledger}</code>" in unsaved
-    assert "dpadmm report" not in unsaved  # there is no file to name
-    assert "ledger verify" not in page  # there is no file that whoever reads it could verify
-    assert "No ledger was kept" not in page
-    rehearsed = unescape(federation_model(outcome, worlds.SCHEMA, DataLocation.ONE_PLACE).report())
-    assert "simulated in one place: all tables were on one machine" in rehearsed
-    assert "kept its" not in rehearsed
-    assert "dpadmm report" not in rehearsed  # it was not saved, so there is no file to name
+    assert facts["command"][2:] == [f"dpadmm report model.json --ledger SILO/{ledger}"]
+    unsaved = facts_of(model.report())["command"]  # there is no file to name, and none that the reader could verify
+    assert unsaved[1:] == [f"dpadmm ledger show SILO/{ledger}"]
+    assert "no-ledger" not in facts
+    rehearsed = facts_of(federation_model(outcome, worlds.SCHEMA, DataLocation.ONE_PLACE).report())
+    assert rehearsed["location"] != facts["location"]
+    assert len(rehearsed["command"]) == 1
     assert model.guarantee.is_private_release == (noise is NoiseOrigin.SECURE)
-    assert ("Not a private release" in page) == (noise is NoiseOrigin.TEST)
+    assert ("not-private" in facts) == (noise is NoiseOrigin.TEST)
     assert ("digest of the terms", world.agreement.digest) in model.choice.settings
 
 
@@ -83,10 +76,10 @@ def test_a_federations_model_is_a_model_like_any_other(worlds, tmp_path):
         again.verify(digest=model.digest, ledger=silo.files.ledger(NoiseOrigin.SECURE))
         spending = again.spending_now(silo.files.ledger(NoiseOrigin.SECURE))
         assert (spending.ledger, spending.releases) == (f"{name}/ledger", 4)
-        page = unescape(again.report(spending=spending, name="model.npz"))
-        assert f"<dd>{name}/ledger, as of" in page
-        assert "This is one silo's ledger; every other silo keeps its own." in page
-        assert f"dpadmm ledger verify {name}/ledger --expected-head {spending.head}" in page
+        facts = facts_of(again.report(spending=spending, name="model.npz"))
+        assert facts["ledger"] == [f"{name}/ledger"]
+        assert "one-silos-ledger" in facts
+        assert facts["command"][-1] == f"dpadmm ledger verify {name}/ledger --expected-head {spending.head}"
     other = replace(model, run="another run")
     with pytest.raises(InputError, match="not the ledger the model was trained with"):
         other.verify(ledger=silo.files.ledger(NoiseOrigin.SECURE))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.page_facts import facts_of
 
 from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import PlannedNoise
@@ -408,7 +409,7 @@ def test_the_model_carries_what_round_zero_has_shown(worlds, tmp_path):
     assert model.guarantee.profile.epsilon == pytest.approx(alone, rel=1e-9)
     assert model.profile.run == world.agreement.paid_run
     assert "noisy counts of 3 columns (C11)" in model.statement
-    assert "were released before the first round" in model.report()
+    assert "profile-cost" in facts_of(model.report())
     assert ReleasedModel.load(model.save(tmp_path / "model.json")) == model
     model.verify(ledger=world.first.files.ledger(NoiseOrigin.SECURE))
 

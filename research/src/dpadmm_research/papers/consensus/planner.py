@@ -23,10 +23,9 @@ from dpadmm.privacy.accounting import (
     PureTarget,
     Target,
     calibrate_gaussian,
-    optimal_gaussian_shape,
-    optimal_pure_rates,
 )
 from dpadmm.problems.arrays import Floats
+from dpadmm_research.accounting.best_noise import optimal_gaussian_shape, optimal_pure_rates
 from dpadmm_research.claims.bounds import Bound
 from dpadmm_research.papers.consensus.theory import Star, gaussian_energy, laplace_energy, released_error
 
@@ -85,7 +84,7 @@ def optimal_schedule(method: ConsensusDPADMM, rounds: int, setting: Setting) -> 
     >>> from dpadmm.data import random_quadratics
     >>> from dpadmm.problems.problem import Problem, Weighting
     >>> agents = random_quadratics(10_000, 5, rng=np.random.default_rng(0))
-    >>> setting = Setting(Problem.of(agents, Weighting.EQUAL), rounds=1, tolerance=None)
+    >>> setting = Setting(Problem.of(agents, Weighting.EQUAL), rounds=1, tolerance=1e-9)
     >>> shape = optimal_schedule(ConsensusDPADMM(5.0, FunctionsDiffer(1.0)), 20, setting).shape(20)
     >>> bool((np.diff(shape[3:]) < 0).all()), round(float(shape[0] / shape[-1]), 2)
     (True, 10.43)
@@ -123,7 +122,7 @@ def plan_consensus(
     >>> from dpadmm.data import random_quadratics
     >>> from dpadmm.problems.problem import Problem, Weighting
     >>> agents = random_quadratics(10_000, 5, rng=np.random.default_rng(0))
-    >>> setting = Setting(Problem.of(agents, Weighting.EQUAL), rounds=1, tolerance=None)
+    >>> setting = Setting(Problem.of(agents, Weighting.EQUAL), rounds=1, tolerance=1e-9)
     >>> plan = plan_consensus(setting, FunctionsDiffer(1.0), PureTarget(0.1), radius=45.0, gradient_radius=50.0)
     >>> round(plan.method.rho, 2), plan.rounds, f"{plan.bound.value / 45**2:.1e}"
     (1.41, 17, '1.2e-07')
