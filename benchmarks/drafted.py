@@ -18,7 +18,7 @@ import pandas as pd
 
 from dpadmm.core.model import ReleasedModel
 from dpadmm.federation.admin.rehearsal import Rehearsal, run_rehearsal
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
 from dpadmm.federation.silo import Silo

@@ -7,7 +7,7 @@ import numpy as np
 from dpadmm.core.release import PlannedNoise
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
-from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.testing import LocalEngine, Recording, Stopping, plan_noise
 from logistic import ETA, TOLERANCE, N, problem, scipy_loop

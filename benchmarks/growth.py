@@ -17,8 +17,7 @@ from scipy import sparse
 
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
-from dpadmm.noise import SecureSampler, SimulatedSampler
-from dpadmm.noise.sampler import Sampler
+from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.arrays import Matrix
 from dpadmm.problems.losses import Logistic

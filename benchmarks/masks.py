@@ -9,8 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from dpadmm.noise import Draw, MessageKind, SecureSampler, grid_for
 from dpadmm.noise.masks import MaskKey, PairwiseMasks, add_masks, to_words
+from dpadmm.noise.mechanisms import MessageKind
+from dpadmm.noise.sampler import Draw, SecureSampler, grid_for
 from dpadmm.privacy.certificates.sums import Shares, masked_sum
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.releases import SummedGaussianRelease

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import opendp.prelude as dp
 
-from dpadmm.noise import Draw, MessageKind, Sampler, SecureSampler, SimulatedSampler, grid_for
+from dpadmm.noise.mechanisms import MessageKind
+from dpadmm.noise.sampler import Draw, Sampler, SecureSampler, SimulatedSampler, grid_for
 from dpadmm.privacy.protection import Certificate, Norm, Protection, Unit, View
 from dpadmm.privacy.releases import CoordinateLaplaceRelease, GaussianRelease, SphericalLaplaceRelease
 from table import Row

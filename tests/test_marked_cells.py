@@ -531,8 +531,8 @@ def test_objects_that_hold_records_do_not_print_them() -> None:
 
 def test_values_without_noise_are_not_in_messages() -> None:
     """A row above the norm, a value beyond the grid, a table of text: the refusals do not quote the value."""
-    from dpadmm.noise import Draw, MessageKind
-    from dpadmm.noise.sampler import SecureSampler, grid_for
+    from dpadmm.noise.mechanisms import MessageKind
+    from dpadmm.noise.sampler import Draw, SecureSampler, grid_for
     from dpadmm.privacy.protection import Certificate, Protection, Unit, View
     from dpadmm.privacy.releases import GaussianRelease
     from dpadmm.problems.silos import Silos

@@ -295,7 +295,7 @@ def run_private(
     >>> from dpadmm.methods.p_admm import PADMM
     >>> from dpadmm.data import load_breast_cancer
     >>> from dpadmm.networks import ring
-    >>> from dpadmm.noise import SimulatedSampler
+    >>> from dpadmm.noise.sampler import SimulatedSampler
     >>> from dpadmm.problems.losses import Logistic
     >>> from dpadmm.problems.problem import EmpiricalRisk
     >>> problem = Problem.of(EmpiricalRisk(load_breast_cancer().silos(), Logistic(), mu=0.01))

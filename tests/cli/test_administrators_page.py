@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.core.model import ReleasedModel
 from dpadmm.data import Numeric, Schema, ThresholdLabel
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https.service import free_port
 from dpadmm.privacy.ledger import open_for_reading
 
@@ -115,7 +117,9 @@ def test_the_page_from_the_invitation_to_the_model_and_after(machines, cli):
     watching.hears("waiting for clinic, north, south to register")
     silos = {}
     for name in CLINICS:
-        shutil.copy(f"coordinator/studies/asthma-2026/{name}.invite", f"{name}.invite")  # as it is sent to the owner
+        shutil.copy(
+            f"coordinator/invitations/asthma-2026/{name}.invite", f"{name}.invite"
+        )  # as it is sent to the owner
         silos[name] = owner(join, name)
     for silo in silos.values():
         assert "epsilon 1 at delta 1e-06" in silo.hears("asks for .*")
@@ -164,9 +168,10 @@ def test_the_page_from_the_invitation_to_the_model_and_after(machines, cli):
         assert ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-6)  # of the earlier table, still
     # Another silo comes; the one with the new key and the new table joins with what it has.
     run(words(invite.replace("asthma-2026", "asthma-2027").replace("--silo north", "--silo west")))
-    shutil.copy("coordinator/studies/asthma-2027/clinic.invite", "clinic.invite")
+    shutil.copy("coordinator/invitations/asthma-2027/clinic.invite", "clinic.invite")
     again = owner(join.replace(" --data patients.csv", ""))
     again.hears("Registered. Waiting for the terms")
-    entry = Path("coordinator/studies/asthma-2027/clinic.entry").read_text()
-    assert json.loads(re.search("records = (.*)", entry)[1]) == 300
+    with closing(CoordinatorFiles(Path("coordinator")).open_store(for_reading=True)) as store:
+        (entry,) = store.rows("SELECT entry FROM entry WHERE study = 'asthma-2027'")
+    assert json.loads(*entry)["records"] == 300
     assert again.process.poll() is None

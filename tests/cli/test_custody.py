@@ -9,7 +9,8 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.data.reading import read_file
 from dpadmm.federation.agreement import Agreement, Participant, write_federation
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator import open_run
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.messages import Join
 from dpadmm.federation.policy import Policy, SiloEntry
@@ -153,7 +154,7 @@ def test_a_coordinators_new_key(cli, place, terms):
     files = CoordinatorFiles(place / "coordinator")
     with sole(files.lock, "test"):
         assert "already running" in cli.run("coordinator", "rotate-key", "coordinator").stderr
-    files.open_run(terms).close()
+    open_run(files, terms).close()
     assert "Unfinished runs: 'trial'" in cli.run("coordinator", "rotate-key", "coordinator").stderr
     done = cli.run("coordinator", "rotate-key", "coordinator", "--abandon")
     assert f'coordinator = "{files.key().public}"' in done.stdout

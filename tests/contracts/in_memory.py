@@ -2,9 +2,10 @@
 
 import heapq
 import sqlite3
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.silo import Silo
 
 
@@ -14,9 +15,9 @@ class Crashed(BaseException):
 
 @dataclass(frozen=True)
 class Carried:
-    """One envelope on its way: a request to a node, or a node's answer."""
+    """One envelope on its way: a request to a silo, or the silo's answer."""
 
-    node: Hashable
+    node: str
     is_request: bool
     envelope: bytes
 
@@ -30,15 +31,17 @@ def at_once(_: Carried) -> Sequence[int]:
 class InMemory:
     """Silos in this process; time passes only while somebody looks for answers.
 
-    silos: starts what each node holds; after a crash it is started again by the next envelope.
+    silos: starts each by its name; after a crash it is started again by the next envelope. agreement: whose keys are
+    whose.
     fate: after how many looks each copy of an envelope arrives: () is lost, (0, 0) arrives twice, (3,) late.
     """
 
-    silos: Mapping[Hashable, Callable[[], Silo]]
+    silos: Mapping[str, Callable[[], Silo]]
+    agreement: Agreement
     fate: Callable[[Carried], Sequence[int]] = at_once
     look_seconds: float = 0.25
     carried: list[Carried] = field(default_factory=list)
-    _running: dict[Hashable, Silo] = field(default_factory=dict)
+    _running: dict[str, Silo] = field(default_factory=dict)
     _due: list[tuple[int, int, Carried]] = field(default_factory=list)
     _looks: int = 0
     _copies: int = 0
@@ -47,30 +50,27 @@ class InMemory:
         """Return the time, in seconds."""
         return self._looks * self.look_seconds
 
-    def nodes(self) -> Iterable[Hashable]:
-        """Return all nodes."""
-        return list(self.silos)
-
-    def send(self, node: Hashable, envelope: bytes) -> None:
+    def send(self, key: str, envelope: bytes) -> None:
         """Let an envelope meet its fate."""
-        self._carry(Carried(node, True, envelope))
+        (name,) = [person.name for person in self.agreement.participants if person.key == key]
+        self._carry(Carried(name, True, envelope))
 
-    def receive(self) -> Iterable[tuple[Hashable, bytes | None]]:
-        """Look once: let nodes answer what has reached them, and return the answers that have come back."""
+    def receive(self) -> Iterable[tuple[str, bytes]]:
+        """Look once: let silos answer what has reached them, and return the answers that have come back."""
         self._looks += 1
-        found: list[tuple[Hashable, bytes | None]] = []
+        keys = {person.name: person.key for person in self.agreement.participants}
+        found: list[tuple[str, bytes]] = []
         while self._due and self._due[0][0] <= self._looks:
             _, _, arrived = heapq.heappop(self._due)
             if not arrived.is_request:
-                found.append((arrived.node, arrived.envelope))
+                found.append((keys[arrived.node], arrived.envelope))
                 continue
             try:
                 self._carry(Carried(arrived.node, False, self._process(arrived.node).answer(arrived.envelope)))
             except Crashed:
                 self._running.pop(arrived.node).close()
-                found.append((arrived.node, None))
-            except (OSError, sqlite3.Error):  # the machine's failure; the process goes on
-                found.append((arrived.node, None))
+            except (OSError, sqlite3.Error):  # the machine's failure; the process goes on, and is asked again
+                pass
         return found
 
     def _carry(self, envelope: Carried) -> None:
@@ -79,7 +79,7 @@ class InMemory:
             self._copies += 1
             heapq.heappush(self._due, (self._looks + looks, self._copies, envelope))
 
-    def _process(self, node: Hashable) -> Silo:
+    def _process(self, node: str) -> Silo:
         if node not in self._running:
             self._running[node] = self.silos[node]()
         return self._running[node]

@@ -12,7 +12,8 @@ import pytest
 from scipy import stats
 from tests.contracts.certificates import changed
 
-from dpadmm.noise import Draw, MessageKind, grid_for
+from dpadmm.noise.mechanisms import MessageKind
+from dpadmm.noise.sampler import Draw, grid_for
 from dpadmm.privacy.protection import ONE_RECORD, Certificate, Norm
 from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,

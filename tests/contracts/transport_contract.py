@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from dpadmm.federation.drive import Drive
-from dpadmm.federation.keys import SIGNATURE_BYTES
+from dpadmm.federation.coordinator_loop import drive
+from dpadmm.federation.keys import SIGNATURE_BYTES, open_envelope
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.sizes import largest_answer, largest_request
 
@@ -24,27 +24,16 @@ def letter(number: int, size: int) -> bytes:
     return (bytes(SIGNATURE_BYTES) + number.to_bytes(4) + pattern)[:size]
 
 
-def present(transport, number: int) -> list:
-    """Return all nodes, once so many are there."""
-    end = time.monotonic() + SECONDS
-    while len(nodes := list(transport.nodes())) < number:
-        assert time.monotonic() < end, f"only {len(nodes)} nodes are there"
-        transport.receive()
-    return nodes
-
-
 def exchange(transport, sent: dict) -> dict:
-    """Send envelopes, again to whoever fails, and return the answers by node."""
+    """Send envelopes, and return the answers by the silos' keys."""
     end, found = time.monotonic() + SECONDS, {}
-    for node, envelope in sent.items():
-        transport.send(node, envelope)
+    for key, envelope in sent.items():
+        transport.send(key, envelope)
     while len(found) < len(sent):
         assert time.monotonic() < end, f"only {len(found)} have answered"
-        for node, envelope in transport.receive():
-            if envelope is None:
-                transport.send(node, sent[node])
-            else:
-                assert found.setdefault(node, envelope) == envelope
+        for key, envelope in transport.receive():
+            if key in sent:
+                assert found.setdefault(key, envelope) == envelope
     return found
 
 
@@ -56,7 +45,7 @@ def driven(run, transport, **settings) -> list:
         assert time.monotonic() < end, f"the run is still at round {run.round}"
         return time.monotonic()
 
-    Drive(run, transport, clock, **settings).run()
+    drive(run, transport, clock, **settings)
     return run.estimates().tolist()
 
 
@@ -67,12 +56,12 @@ def releases(world) -> list[int]:
 class TransportContract:
     @pytest.fixture
     def heard(self, monkeypatch):
-        """By silo, what has reached it; each answers with its name and as many bytes as an answer may have."""
+        """By silo, what has reached it; each answers, signed, with as many bytes as an answer may have."""
         heard = defaultdict(list)
 
         def answer(silo, envelope):
-            heard[silo.policy.name].append(envelope)
-            return silo.policy.name.encode() + letter(len(envelope), largest_answer(silo.store.agreements()[0]) - 2)
+            heard[silo.public_key].append(envelope)
+            return silo.key.seal(letter(len(envelope), largest_answer(silo.store.agreements()[0]) - SIGNATURE_BYTES))
 
         monkeypatch.setattr(Silo, "answer", answer)
         return heard
@@ -82,23 +71,20 @@ class TransportContract:
         sizes = (SIGNATURE_BYTES + 4, 1000, largest_request(world.agreement))
         with carry(world) as transport:
             for size in sizes:
-                sent = {node: letter(number, size) for number, node in enumerate(present(transport, 3))}
-                answers = exchange(transport, sent)
-                assert {words[:2].decode() for words in answers.values()} == set(world.silos)
-                for node, words in answers.items():
-                    assert words[2:] == letter(size, largest_answer(world.agreement) - 2)
-                    assert heard[words[:2].decode()][-1] == sent[node]
+                sent = {silo.public_key: letter(number, size) for number, silo in enumerate(world.silos.values())}
+                for key, answer in exchange(transport, sent).items():
+                    assert open_envelope(answer, key) == letter(size, largest_answer(world.agreement) - SIGNATURE_BYTES)
+                    assert heard[key][-1] == sent[key]
 
     def test_a_repeated_envelope_is_harmless(self, carry, world, heard):
         """It is answered as often as the transport likes, in the same way."""
         with carry(world) as transport:
-            (node, *_) = present(transport, 3)
-            sent = letter(1, 500)
+            sent, key = letter(1, 500), world.first.public_key
             for _ in range(3):
-                transport.send(node, sent)
-            exchange(transport, {node: sent})
-        (found,) = heard.values()
-        assert set(found) == {sent}
+                transport.send(key, sent)
+            exchange(transport, {key: sent})
+        assert sent in heard[key]
+        assert all(sent not in found for other, found in heard.items() if other != key)
 
     def test_a_run_over_it_is_the_run_in_memory_to_the_last_bit(self, carry, world, calm):
         with carry(world) as transport:

@@ -14,8 +14,8 @@ from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
-from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.mechanisms import Constant
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
@@ -26,7 +26,7 @@ from dpadmm.problems.silos import Silos
 from dpadmm.queries.curvature import CURVATURE, Curvature, curvature_messages, packed, packed_size, unpacked
 
 D, ROUNDS = 3, 40
-M = float(m_of(1.0, 1e-5))
+M = m_of(1.0, 1e-5)
 TRAINING, OWN = Target(0.9, 1e-5), Target(0.2, 1e-5)
 
 
@@ -111,7 +111,7 @@ class TestPlan:
         (release,) = curvature_plan(spec)
         assert release.round == ROUNDS + 1
         assert sum(sizes) * release.bound == pytest.approx(gap, rel=1e-4)
-        own = float(m_of(OWN.epsilon, OWN.delta))
+        own = m_of(OWN.epsilon, OWN.delta)
         assert release.noise_std == pytest.approx(release.bound / own, rel=1e-6)
         whole = spec.noise_plan(is_secure=False).account().curve.m
         alone = spec.runs[0].noise_plan(is_secure=False).account().curve.m

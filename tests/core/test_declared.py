@@ -34,7 +34,7 @@ from dpadmm.methods.dp_gd import DPGD
 from dpadmm.methods.dvp import DVP
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
-from dpadmm.noise import SecureSampler, SimulatedSampler
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.planner import plan
 from dpadmm.privacy.accounting import PureTarget, Target

@@ -26,8 +26,9 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete, path, ring
-from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
+from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import calibrate, check_grids
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
@@ -115,7 +116,7 @@ def planned_once(monkeypatch):
             known[key] = calibrate(mechanisms, *more, **options)
         return known[key]
 
-    monkeypatch.setattr(spec_module, "calibrated", remembered)
+    monkeypatch.setattr(spec_module, "calibrate", remembered)
 
 
 @pytest.mark.usefixtures("planned_once")

@@ -16,9 +16,9 @@ from dpadmm.core.train import Problems, run_training
 from dpadmm.errors import InputError, ResumeError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
-from dpadmm.noise.mechanisms import COORDINATOR
+from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.planner.simulations import scaled
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid

@@ -13,8 +13,8 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import path
-from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
@@ -23,7 +23,7 @@ from dpadmm.problems.problem import Problem, PublicFunctions
 from dpadmm.queries.column_profile import PROFILE, ColumnProfile
 
 TARGET = Target(1.0, 1e-5)
-M = float(m_of(1.0, 1e-5))
+M = m_of(1.0, 1e-5)
 SIZE = 30
 
 

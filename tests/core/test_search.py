@@ -27,7 +27,7 @@ from dpadmm.queries.candidate_scores import CandidateScores, score_sums, shorten
 
 DELTA = 1e-5
 SCORE = Target(0.3, DELTA)
-M = float(m_of(SCORE.epsilon, DELTA))
+M = m_of(SCORE.epsilon, DELTA)
 MUS = (0.1, 0.3, 1.0)
 
 
@@ -219,7 +219,7 @@ def attack(draws=1500):
         samplers = (SimulatedSampler(2 * seed + number) for seed in range(draws))
         seen.append(np.array([draw(search, own, sampler) @ along for sampler in samplers]))
     shift = (seen[0].mean() - seen[1].mean()) / np.concatenate([each - each.mean() for each in seen]).std()
-    error, certified = 5 * math.sqrt(2 / draws + shift**2 / (4 * draws)), float(m_of(8.0, DELTA))
+    error, certified = 5 * math.sqrt(2 / draws + shift**2 / (4 * draws)), m_of(8.0, DELTA)
     return (shift - error) / certified, (shift + error) / certified
 
 

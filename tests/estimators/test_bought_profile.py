@@ -53,7 +53,7 @@ def rounds_of(model) -> set[int]:
 
 
 def together(*squares_of_m: float) -> float:
-    return float(epsilon_of_delta(np.sqrt(sum(squares_of_m)), DELTA))
+    return epsilon_of_delta(np.sqrt(sum(squares_of_m)), DELTA)
 
 
 def test_the_second_fit_pays_for_its_training_alone(data, book):
@@ -64,7 +64,7 @@ def test_the_second_fit_pays_for_its_training_alone(data, book):
     assert min(rounds_of(second)) == 1
     assert second.profile_ == first.profile_
     assert second.profile_.run == first.released_.run
-    m = float(m_of(1.0, DELTA))
+    m = m_of(1.0, DELTA)
     spent, kept, bought = state(book)
     assert spent == pytest.approx(together(m**2, (1 - SHARE) * m**2), rel=1e-4)
     assert (kept, bought) == (1, [True, False])
@@ -95,7 +95,7 @@ def test_a_model_counts_the_profile_it_rests_on_whoever_paid_for_it(data, book, 
     """The model file holds the counts: seen alone it tells them too, so a figure without them would be too small."""
     X, y, groups = data
     first, second = (build(book).fit(X, y, groups) for _ in range(2))
-    m = float(m_of(1.0, DELTA))
+    m = m_of(1.0, DELTA)
     alone = together(SHARE * m**2)
     assert first.privacy_.epsilon == pytest.approx(1.0, rel=1e-6)
     assert second.privacy_.epsilon == pytest.approx(1.0, rel=1e-4)
@@ -317,7 +317,7 @@ def test_where_sums_are_seen_a_profile_serves_the_same_observers_alone(data, tmp
         path, ledger_data(*data), Budget(epsilon=5.0, delta=DELTA), protection=Protection(view=View.PUBLIC)
     ).close()
     one, two = (build(path, view=view, colluders=t).fit(X, y, groups) for view, t in (first, second))
-    m, n, t = float(m_of(1.0, DELTA)), 4, second[1]
+    m, n, t = m_of(1.0, DELTA), 4, second[1]
     assert (two.profile_.run == one.released_.run) is is_used
     assert state(path)[1:] == (1 if is_used else 2, [True, not is_used])
     assert state(path)[0] == pytest.approx(together(m**2, (1 - SHARE * is_used) * m**2), rel=1e-4)

@@ -264,8 +264,8 @@ def test_a_ledger_remembers_what_it_assumes(make, table, tmp_path):
             with pytest.raises(InputError, match="does not cover"):
                 build(ledger=book, **less).fit(X, y, groups=groups)
         build(ledger=book, records_per_person=3, view="eavesdropper").fit(X, y, groups=groups)
-        m = [float(m_of(1.0, 1e-5))] * 2
-        both = float(epsilon_of_delta(np.sqrt(np.sum(np.square(m))), 1e-5))
+        m = [m_of(1.0, 1e-5)] * 2
+        both = epsilon_of_delta(np.sqrt(np.sum(np.square(m))), 1e-5)
         assert book.statement().spent_epsilon == pytest.approx(both, rel=1e-4)
 
 

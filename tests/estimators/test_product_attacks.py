@@ -130,7 +130,7 @@ def test_an_interrupt_at_the_commit(book, monkeypatch, point, is_paid):
 
 
 def _epsilon(fits):
-    return float(epsilon_of_delta(np.sqrt(fits) * m_of(EACH, 1e-5), 1e-5))
+    return epsilon_of_delta(np.sqrt(fits) * m_of(EACH, 1e-5), 1e-5)
 
 
 class Half:

@@ -109,5 +109,5 @@ def test_noisy_values_tell_all_there_is_and_no_more_than_certified(
         second = make(**words).fit(*table(rows, replaced), groups=silos)
     assert not replay.left
     assert pickle.dumps(first) == pickle.dumps(second)
-    certified = float(m_of(first.privacy_.epsilon, DELTA))
+    certified = m_of(first.privacy_.epsilon, DELTA)
     assert least * certified <= replay.learned(honest) <= certified * (1 + 1e-9)

@@ -175,7 +175,7 @@ def test_a_search_counts_the_profile_that_it_rests_on_whoever_paid_for_it(rows, 
     with Ledger.open(book) as kept:
         spent = kept.statement().spent_epsilon
     found = (first.privacy_.profile.epsilon, first.privacy_.epsilon, second.privacy_.epsilon, spent)
-    profile, one, other, both = (float(m_of(epsilon, 1e-5)) ** 2 for epsilon in found)
+    profile, one, other, both = (m_of(epsilon, 1e-5) ** 2 for epsilon in found)
     assert other == pytest.approx(both - one + profile, rel=1e-6)
     assert profile > 0.25 * other
 

@@ -113,7 +113,7 @@ def test_three_files_add_a_method_everywhere(package):
 def test_noise_that_was_promised_and_not_drawn_is_no_release(package, kept):
     """Found before anything is spent: the planner tries the method on synthetic data."""
     from dpadmm.estimators import PrivateLogisticRegression
-    from dpadmm.noise import SecureSampler
+    from dpadmm.noise.sampler import SecureSampler
     from dpadmm.privacy.accounting import Target
     from dpadmm.problems.losses import Logistic
     from dpadmm.problems.problem import EmpiricalRisk, Problem

@@ -15,7 +15,8 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.data.partition import dirichlet_label_skew, iid
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
-from dpadmm.noise import SimulatedSampler, Tail
+from dpadmm.noise.mechanisms import Tail
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem

@@ -15,7 +15,7 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.ps_admm import PSADMM
 from dpadmm.methods.registry import METHODS
 from dpadmm.networks import complete, ring
-from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.losses import Logistic

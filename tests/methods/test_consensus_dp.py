@@ -17,10 +17,9 @@ from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, LinearTermsDiffer, NoisePlace, RecordsDiffer
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.networks import ring
-from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR, CaoOptimal, Family
 from dpadmm.noise.plan import at_levels
-from dpadmm.noise.sampler import SecureSampler
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, compose
 from dpadmm.privacy.certificates.hidden_state import consensus_broadcast_records
 from dpadmm.privacy.protection import Protection, Strength, Unit, View

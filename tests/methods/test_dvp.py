@@ -11,9 +11,9 @@ from dpadmm.methods.base import Setting
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.dvp import DVP, OBJECTIVE, SMOOTHING
 from dpadmm.networks import ring
-from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Custom, MechanismSpec
 from dpadmm.noise.plan import calibrate
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Strength
 from dpadmm.privacy.releases import objective_epsilon

@@ -19,8 +19,8 @@ from dpadmm.methods.dp_sgd import DPSGD, DPProxSGD
 from dpadmm.methods.linearised import LinearisedADMM
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.networks import complete, path, ring
-from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Family
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Norm
 from dpadmm.privacy.releases import CoordinateLaplaceRelease, SampledGaussianRelease

@@ -13,9 +13,9 @@ from dpadmm.data.partition import by_sizes
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST, Agents, OneNoise, Setting
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.masks import pairwise_masks
 from dpadmm.noise.mechanisms import COORDINATOR
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.local import TRUSTED_SUM
 from dpadmm.privacy.protection import Protection, Unit, View

@@ -12,8 +12,8 @@ from dpadmm.methods.batches import Batches
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import complete
-from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Family
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.certificates.objective import objective_perturbation

@@ -24,7 +24,8 @@ from dpadmm.methods.ps_admm import (
     Output,
     PSState,
 )
-from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
+from dpadmm.noise.mechanisms import MessageKind
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Protection, Strength
 from dpadmm.privacy.releases import GaussianRelease, SampledGaussianRelease

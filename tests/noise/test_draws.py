@@ -7,7 +7,8 @@ import pytest
 from tests.contracts.noise_contract import certificate, gaussian, laplace, message, spherical
 
 from dpadmm.errors import InputError
-from dpadmm.noise import COORDINATOR, Draw, MessageKind, SecureSampler, SimulatedSampler, family_of
+from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
+from dpadmm.noise.sampler import Draw, SecureSampler, SimulatedSampler, family_of
 from dpadmm.privacy.releases import BareRelease, CoordinateLaplaceRelease
 
 SAMPLERS = [SimulatedSampler(1), SecureSampler()]

@@ -5,7 +5,8 @@ import os
 import numpy as np
 import pytest
 
-from dpadmm.noise import Draw, MessageKind, SecureSampler, grid_for
+from dpadmm.noise.mechanisms import MessageKind
+from dpadmm.noise.sampler import Draw, SecureSampler, grid_for
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.releases import GaussianRelease, SphericalLaplaceRelease
 

@@ -1,5 +1,7 @@
 """Plans: mechanisms calibrated to a budget spend exactly it, and nothing unplanned is drawn."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from tests.contracts.certificates import by_agent
@@ -7,9 +9,9 @@ from tests.contracts.local_facts import of
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
-from dpadmm.noise import Constant, Geometric, MessageKind, SecureSampler, SimulatedSampler
-from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
-from dpadmm.noise.plan import calibrate
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Constant, Family, Geometric, MechanismSpec, MessageKind
+from dpadmm.noise.plan import calibrate, vector_on_grid
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, compose
 from dpadmm.privacy.certificates.gradients import full_gradient
 from dpadmm.privacy.certificates.local import p_admm
@@ -91,12 +93,11 @@ class TestGaussian:
 
     def test_through_counts_rounds(self):
         plan = calibrate([message_mechanism()], TARGET)
-        assert len(plan.through(2)) == 6
-        spent = [compose([r for r in plan.through(k) if r.agent == 0]).epsilon(1e-5) for k in (1, 2, 3)]
+        spent = [compose([r for r in plan if r.round <= k and r.agent == 0]).epsilon(1e-5) for k in (1, 2, 3)]
         assert spent[0] < spent[1] < spent[2] <= 1.0
 
     def test_secure_plans_pay_for_the_grid_and_can_be_drawn(self):
-        plan = calibrate([message_mechanism()], TARGET, secure_dimension=4)
+        plan = calibrate([message_mechanism()], TARGET, on_grid=partial(vector_on_grid, dimension=4))
         for release in plan:
             assert release.certificate.grid is not None
             assert release.certificate.grid_dimension == 4
@@ -134,7 +135,7 @@ class TestPure:
         with pytest.raises(InputError, match="PureTarget"):
             calibrate([spherical], TARGET)
         with pytest.raises(InputError, match="no exact sampler"):
-            calibrate([spherical], PureTarget(1.0), secure_dimension=3)
+            calibrate([spherical], PureTarget(1.0), on_grid=partial(vector_on_grid, dimension=3))
         with pytest.raises(InputError):
             calibrate([spherical, message_mechanism()], PureTarget(1.0))
 

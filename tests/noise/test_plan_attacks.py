@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from tests.contracts.local_facts import of
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
-from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
-from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
-from dpadmm.noise.plan import at_levels, calibrate
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec, MessageKind
+from dpadmm.noise.plan import at_levels, calibrate, vector_on_grid
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target, calibrate_gaussian, compose
 from dpadmm.privacy.certificates.gradients import sampled_gradient
 from dpadmm.privacy.certificates.local import p_admm
@@ -53,7 +54,7 @@ class TestRowsThatStandForAll:
 
     def test_the_same_on_a_grid_and_beside_a_sampled_slot(self):
         pair = [mechanism(MESSAGE, (1000,), is_common=True), mechanism(OTHER, (1000, 10))]
-        plan = calibrate(pair, TARGET, secure_dimension=4)
+        plan = calibrate(pair, TARGET, on_grid=partial(vector_on_grid, dimension=4))
         common = plan.releases[MESSAGE, 1][None]
         assert all(2**24 <= r.noise_std / r.certificate.grid < 2**26 for r in plan)
         for own in plan.releases[OTHER, 1].values():
@@ -153,7 +154,9 @@ class TestCalibration:
 
 class TestSecureNoiseIsDrawnOnce:
     def hook(self, sampler, count=1):
-        plan = calibrate([mechanism(MESSAGE, (100, 100), count=count)], TARGET, secure_dimension=3)
+        plan = calibrate(
+            [mechanism(MESSAGE, (100, 100), count=count)], TARGET, on_grid=partial(vector_on_grid, dimension=3)
+        )
         return plan, PlannedNoise(plan, sampler)
 
     def test_a_second_value_under_the_same_name_is_refused(self):

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from dpadmm.errors import InputError
-from dpadmm.noise import CaoOptimal, Constant, Custom, Geometric, Tail
+from dpadmm.noise.mechanisms import CaoOptimal, Constant, Custom, Geometric, Tail
 
 
 def test_constant():

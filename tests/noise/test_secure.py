@@ -23,8 +23,9 @@ from tests.contracts.noise_contract import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.noise import SecureSampler, grid_for, sampler
+from dpadmm.noise import sampler
 from dpadmm.noise.exact import GAUSSIAN, LAPLACE
+from dpadmm.noise.sampler import SecureSampler, grid_for
 from dpadmm.privacy.certificates.gradients import full_gradient
 from dpadmm.privacy.protection import secure_grid
 from dpadmm.privacy.releases import GaussianRelease

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from tests.contracts.certificates import changed
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.methods.base import BROADCAST
-from dpadmm.noise import MessageKind, SecureSampler, SimulatedSampler
 from dpadmm.noise.masks import from_words, pairwise_masks, sum_words
-from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec
-from dpadmm.noise.plan import NoisePlan, calibrate, check_grids
+from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Family, MechanismSpec, MessageKind
+from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, vector_on_grid
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import Shares
 from dpadmm.privacy.curves import m_of
@@ -30,7 +31,9 @@ D = 6
 def plan_of(silos=5, colluders=1, rounds=2, dimension=D, certificate=PLAIN):
     when = tuple(range(1, rounds + 1))
     mechanism = MechanismSpec(BROADCAST, Family.GAUSSIAN, (AgentReleases(COORDINATOR, when, (certificate,) * rounds),))
-    return calibrate([mechanism], ONE, secure_dimension=dimension, shares=Shares(silos, colluders))
+    shares = Shares(silos, colluders)
+    on_grid = partial(vector_on_grid, dimension=dimension, shares=shares)
+    return calibrate([mechanism], ONE, on_grid=on_grid, shares=shares)
 
 
 def the_release(plan, k=1):
@@ -48,7 +51,7 @@ class TestPlan:
         plan = plan_of(silos, colluders)
         release = the_release(plan)
         assert plan.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
-        assert release.noise_std == pytest.approx(math.sqrt(2) / float(m_of(1.0, 1e-5)), rel=1e-5)
+        assert release.noise_std == pytest.approx(math.sqrt(2) / m_of(1.0, 1e-5), rel=1e-5)
         assert release.share_std == pytest.approx(release.noise_std / math.sqrt(silos - colluders))
         grid = release.certificate.grid
         assert 2.0**24 <= release.share_std / grid < 2.0**25 * (1 + 1e-6)
@@ -66,7 +69,12 @@ class TestPlan:
     def test_only_sums_are_masked(self):
         rows = tuple(AgentReleases(agent, (1,), (PLAIN,)) for agent in range(3))
         with pytest.raises(InputError, match="through their sum"):
-            calibrate([MechanismSpec(BROADCAST, Family.GAUSSIAN, rows)], ONE, secure_dimension=D, shares=Shares(3))
+            calibrate(
+                [MechanismSpec(BROADCAST, Family.GAUSSIAN, rows)],
+                ONE,
+                on_grid=partial(vector_on_grid, dimension=D, shares=Shares(3)),
+                shares=Shares(3),
+            )
 
     def test_sums_that_words_cannot_hold_are_refused_before_the_run(self):
         check_grids(plan_of(), n_records=10**6)

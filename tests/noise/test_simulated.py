@@ -19,7 +19,9 @@ from tests.contracts.noise_contract import (
 )
 
 from dpadmm.errors import InputError
-from dpadmm.noise import COORDINATOR, Draw, MessageKind, SimulatedSampler, kernels
+from dpadmm.noise import kernels
+from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
+from dpadmm.noise.sampler import Draw, SimulatedSampler
 
 LARGEST = 2**32 - 2
 

@@ -8,8 +8,7 @@ from tests.contracts.certificates import by_agent
 from tests.contracts.local_facts import of
 
 from dpadmm.errors import InputError
-from dpadmm.noise import MessageKind
-from dpadmm.noise.mechanisms import AgentReleases, Family, Geometric, MechanismSpec
+from dpadmm.noise.mechanisms import AgentReleases, Family, Geometric, MechanismSpec, MessageKind
 from dpadmm.noise.plan import calibrate
 from dpadmm.noise.split import best_split, is_free_split
 from dpadmm.privacy.accounting import PureTarget, Target, calibrate_scale

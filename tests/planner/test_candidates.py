@@ -14,7 +14,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
-from dpadmm.noise import Constant
+from dpadmm.noise.mechanisms import Constant
 from dpadmm.planner import Task
 from dpadmm.planner.candidates import (
     NOISE_RATIOS,

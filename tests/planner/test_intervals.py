@@ -37,7 +37,7 @@ def task_of(sizes=(20_000,), who=ONE_RECORD, **more):
 def test_a_tenth_of_the_squared_budget_buys_the_curvature(sizes, who):
     made = plan(task_of(sizes, who))
     own = made.spec.part(made.curvature, is_secure=False).account().curve.m
-    assert (own / float(m_of(1.0, 1e-5))) ** 2 == pytest.approx(CURVATURE_SHARE, rel=1e-6)
+    assert (own / m_of(1.0, 1e-5)) ** 2 == pytest.approx(CURVATURE_SHARE, rel=1e-6)
     assert made.spec.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert made.spec.noise_plan().account().curve.epsilon(1e-5) <= 1.0
     assert made.profile is not None
@@ -127,7 +127,7 @@ def test_a_bought_profile_leaves_its_share():
     task = task_of()
     rule = task.profile.with_earlier("earlier", 0.1)
     made = plan(replace(task, profile=rule))
-    m = float(m_of(1.0, 1e-5))
+    m = m_of(1.0, 1e-5)
     whole = made.spec.account().curve.m
     assert whole == pytest.approx((m**2 - 0.1**2) ** 0.5, rel=1e-6)
     own = made.spec.part(made.curvature, is_secure=False).account().curve.m

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from dpadmm.noise import SecureSampler
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.planner import Task, plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View

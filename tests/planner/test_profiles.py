@@ -39,8 +39,8 @@ def even(monkeypatch):
 def test_profile_and_problems_spend_the_whole_budget_and_no_more(problems, share):
     made = plan(replace(TASK, profile=ProfileRule(share=share)), problems=problems)
     delta = TASK.target.delta
-    whole = float(m_of(1.0, delta)) ** 2
-    own, each = (float(m_of(target.epsilon, delta)) ** 2 for target in (made.profile.target, made.task.target))
+    whole = m_of(1.0, delta) ** 2
+    own, each = (m_of(target.epsilon, delta) ** 2 for target in (made.profile.target, made.task.target))
     assert own + problems * each == pytest.approx(whole, rel=1e-6)
     if share is not None:
         assert own / whole == pytest.approx(share, rel=1e-6)
@@ -96,7 +96,7 @@ def test_rows_have_the_form_that_the_plan_gives_them():
     assert form_of(replace(TASK, table=None), PADMM, 0.0) == STANDARD
     assert form_of(TASK, PADMM, 0.0).noise is None
     assert form_of(TASK, PADMM, 0.04).noise == pytest.approx(profile_noise(TASK, PADMM) / 0.2)
-    earlier = ProfileRule(earlier_run="run", earlier_m=0.3 * float(m_of(1.0, 1e-5)))
+    earlier = ProfileRule(earlier_run="run", earlier_m=0.3 * m_of(1.0, 1e-5))
     assert form_of(replace(TASK, profile=earlier), PADMM, 0.0).noise == pytest.approx(form_of(TASK, PADMM, 0.09).noise)
     assert form_of(TASK, PADMM, 0.1).clip_radius == 0.6
 

@@ -13,7 +13,7 @@ from dpadmm.data.columns import Categorical, Numeric, ThresholdLabel
 from dpadmm.data.schema import Schema
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import BudgetError, InputError, ResumeError
-from dpadmm.noise import SecureSampler, SimulatedSampler
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.planner import Task, plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns

@@ -60,10 +60,10 @@ def test_the_budget_is_spent_and_not_exceeded(sizes, protection):
     said = found.spec.noise_plan(is_secure=False).account().curve
     assert said.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert said.epsilon(1e-5) <= 1.0 + 1e-9
-    parts = [float(m_of(each.epsilon, each.delta)) for each in (found.profile.target, found.scores)]
-    each = [float(m_of(course.target.epsilon, 1e-5)) for course in found.spec.runs]
+    parts = [m_of(each.epsilon, each.delta) for each in (found.profile.target, found.scores)]
+    each = [m_of(course.target.epsilon, 1e-5) for course in found.spec.runs]
     total = math.fsum(m**2 for m in (*parts, *each))
-    assert math.sqrt(total) == pytest.approx(float(m_of(1.0, 1e-5)), rel=1e-6)
+    assert math.sqrt(total) == pytest.approx(m_of(1.0, 1e-5), rel=1e-6)
 
 
 def test_few_records_are_left_to_simulations():

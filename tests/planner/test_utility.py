@@ -21,7 +21,7 @@ from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.examples import read_breast_cancer
 from dpadmm.data.partition import iid
 from dpadmm.data.tables import encode_table, screen_cells
-from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner import Task, plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View

@@ -68,14 +68,6 @@ def test_ends_of_the_range():
     assert delta_of_epsilon(1e200, 1.0) == 1.0
 
 
-def test_arrays_broadcast():
-    m, eps = np.array([[0.1], [1.0]]), np.array([0.5, 1.0, 2.0])
-    grid = delta_of_epsilon(m, eps)
-    assert grid.shape == (2, 3)
-    assert grid[1, 2] == delta_of_epsilon(1.0, 2.0)
-    assert isinstance(delta_of_epsilon(1.0, 2.0), float)
-
-
 @quick
 @given(st.floats(-4, 2), st.floats(-30, -0.01))
 def test_epsilon_inverts_delta(log_m, log_d):

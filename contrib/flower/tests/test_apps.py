@@ -18,8 +18,9 @@ from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import write_federation
-from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.drive import Drive
+from dpadmm.federation.coordinator import open_run
+from dpadmm.federation.coordinator_loop import drive
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SIGNATURE_BYTES
 from dpadmm.federation.messages import Refused
@@ -132,7 +133,7 @@ def test_a_ledger_that_disagrees_is_refused_before_anything_is_served(nodes, wor
 def test_a_directory_put_back_under_a_running_supernode_is_refused(nodes, world, calm):
     """The SuperNode's memory says that others have confirmed; it also knows which answers have left."""
     run, place = world.coordinator(), world.place / "s0"
-    transport, kept = FlowerTransport(nodes), world.place / "kept"
+    transport, kept = FlowerTransport(nodes, run.invitation, tuple(world.keys)), world.place / "kept"
 
     def receive(original=transport.receive):
         """Answer three rounds, put back what was there after two, and ask for the third once more."""
@@ -145,7 +146,7 @@ def test_a_directory_put_back_under_a_running_supernode_is_refused(nodes, world,
 
     transport.receive = receive
     with pytest.raises(KeyboardInterrupt):
-        Drive(run, transport, lambda: 0.0).run()
+        drive(run, transport, lambda: 0.0)
     third = run._step(0, 3)
     shutil.rmtree(place)
     kept.rename(place)
@@ -162,8 +163,7 @@ def test_a_directory_put_back_under_a_running_supernode_is_refused(nodes, world,
 def place(world):
     """The coordinator of a world in a directory of its own, and the terms in a file."""
     files = CoordinatorFiles(world.place / "coordinator")
-    files.create()
-    shutil.copy(world.place / "coordinator.key", files.directory / "coordinator.key")
+    files.create(world.key)
     write_federation(world.place / "federation.toml", world.agreement)
     return files
 
@@ -196,8 +196,8 @@ def test_why_a_run_has_stopped_is_told_to_flower_and_written_down_and_it_goes_on
     policy.write_text(rules.replace("least_noise = 0.0", "least_noise = 1e9"))
     with pytest.raises(FederationStopped, match="s0 refuses"):
         server.app(nodes, configured(world))
-    with closing(place.open_run(world.agreement)) as run:
-        assert "s0 refuses" in run.reason_to_stop()
+    with closing(open_run(place, world.agreement)) as run:
+        assert "s0 refuses" in run.stored.state()[1]
     policy.write_text(rules)
     server.app(nodes, configured(world))
     assert request_run(place, world.agreement, away_seconds=0.0).estimate.tolist() == calm[-1]

@@ -6,10 +6,11 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 
-from tests.contracts.transport_contract import TransportContract, letter
+from tests.contracts.transport_contract import TransportContract
 
-from dpadmm.federation.drive import Drive
+from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.rollback_detection import Session
+from dpadmm_flower import transport
 from dpadmm_flower.transport import FlowerTransport
 
 pytestmark = pytest.mark.usefixtures("task")
@@ -21,12 +22,19 @@ def nodes(grids, world):
     return grids.SuperNodes(*(world.place / name for name in world.silos))
 
 
+def transport_to(nodes, world) -> FlowerTransport:
+    return FlowerTransport(nodes, world.invite(), tuple(world.keys))
+
+
 class TestFlower(TransportContract):
     @pytest.fixture
-    def carry(self, grids):
+    def carry(self, grids, monkeypatch):
+        """Flower's nodes are shown what they sign in any case, so that also bits that mean nothing find their way."""
+        monkeypatch.setattr(transport, "RETRY_SECONDS", 0.0)
+
         @contextmanager
         def carried(world):
-            yield FlowerTransport(grids.SuperNodes(*(world.place / name for name in world.silos)))
+            yield transport_to(grids.SuperNodes(*(world.place / name for name in world.silos)), world)
 
         return carried
 
@@ -47,7 +55,8 @@ def test_a_supernode_that_was_killed_comes_back_and_the_run_goes_on(world, nodes
         return pull(names)
 
     monkeypatch.setattr(nodes, "pull_messages", pulled)
-    Drive(run, FlowerTransport(nodes), iter(range(10_000)).__next__).run()
+    monkeypatch.setattr(transport, "RETRY_SECONDS", 0.0)
+    drive(run, transport_to(nodes, world), iter(range(10_000)).__next__, resend_seconds=20.0)
     assert run.estimates().tolist() == calm
     assert len({*nonces, nonce_of(nodes, list(nodes.contexts)[-1])}) == 3
     assert [world.statement(name).releases for name in world.silos] == [world.agreement.rounds] * 3
@@ -58,19 +67,25 @@ def nonce_of(nodes, number) -> str:
     return Session.from_json(nodes.contexts[number].state.config_records["dpadmm"]["session"]).nonce
 
 
-def test_a_node_that_flower_does_not_know_is_lost(nodes):
-    transport = FlowerTransport(nodes)
-    transport.send(7, letter(1, 100))
-    assert list(transport.receive()) == [(7, None)]
-    assert list(transport.receive()) == []
-
-
-def test_a_node_that_ends_before_it_answers_is_lost_and_known_by_what_it_was_asked(nodes):
-    transport, (first, second, _) = FlowerTransport(nodes), nodes.get_node_ids()
-    for node in (first, second):
-        transport.send(node, letter(node, 100))
+def test_a_silo_that_flower_does_not_know_any_more_is_looked_for(nodes, world):
+    carried, key = transport_to(nodes, world), world.first.public_key
+    (found,) = {who for _ in range(2) for who, _ in [*carried.receive()]} or {None}
+    assert found is None  # nobody is asked before anything is to be sent
+    carried.send(key, world.invite())
+    assert key in dict(carried.receive())
+    first = carried._nodes[key]
+    silo = nodes.contexts[first].node_config["silo"]
     nodes.kill(first)
-    found = dict(transport.receive())
-    assert found[first] is None
-    assert found[second] is not None
-    assert list(transport.receive()) == []
+    nodes.start(silo)
+    carried.send(key, world.invite())
+    while key not in dict(carried.receive()):
+        pass
+    assert carried._nodes[key] != first
+
+
+def test_a_stranger_with_a_participants_words_is_nobody(nodes, world, monkeypatch):
+    """Its answer is signed by none of the keys, or by the silo that it repeats: whose answer that is stays so."""
+    carried = transport_to(nodes, world)
+    monkeypatch.setattr(carried, "keys", tuple(world.keys[1:]))
+    carried.send(world.keys[1], world.invite())
+    assert world.keys[0] not in dict(carried.receive())

@@ -22,7 +22,7 @@ CURVATURE = 0.25
 
 def gradient_noise(epsilon: float, delta: float, rounds: int, records: int, clip: float = 1.0) -> float:
     """Return the deviation per coordinate for `rounds` mean gradients of records, one of which may be replaced."""
-    return 2.0 * clip / records * math.sqrt(rounds) / float(m_of(epsilon, delta))
+    return 2.0 * clip / records * math.sqrt(rounds) / m_of(epsilon, delta)
 
 
 def descend(
@@ -135,7 +135,7 @@ def admm_noise(epsilon: float, delta: float, rounds: int, clip: float, is_laplac
     """Return the noise for mean gradients of records clipped to `clip`: in l1 for Laplace noise, else in l2."""
     if is_laplace:
         return AdmmNoise(True, 2 * clip / laplace_round(epsilon, delta, rounds))
-    return AdmmNoise(False, 2 * clip * math.sqrt(rounds) / float(m_of(epsilon, delta)))
+    return AdmmNoise(False, 2 * clip * math.sqrt(rounds) / m_of(epsilon, delta))
 
 
 def inexact_admm(

@@ -163,7 +163,7 @@ def by_profile(data: Loaded, epsilon: float, split: int, seed: int, *, is_pooled
         n_numeric=form.n_numeric, n_categorical=form.n_categorical, n_records=len(train), protection=Protection()
     ).bound
     senders = 1 if is_pooled else len(np.unique(data.silo[train]))
-    noise_std = bound / float(m_of(own, DELTA / 2)) * math.sqrt(senders)
+    noise_std = bound / m_of(own, DELTA / 2) * math.sqrt(senders)
     clip_radius = 1.0 if epsilon <= 0.1 else 0.6
     if noise_std / len(train) > HOPELESS:
         return PublicRows(_record(data.schema.encoding(clip_radius)), epsilon, DELTA)

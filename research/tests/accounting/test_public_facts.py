@@ -12,10 +12,11 @@ from tests.contracts.local_facts import of
 from dpadmm.errors import InputError
 from dpadmm.methods.base import by_name
 from dpadmm.noise.mechanisms import Family
-from dpadmm.privacy.accounting import PureTarget, Target, largest_rate
+from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.hidden_state import consensus_broadcast_records
 from dpadmm.privacy.protection import Strength, Unit
 from dpadmm.privacy.releases import objective_epsilon
+from dpadmm_research.accounting.best_noise import largest_rate
 from dpadmm_research.accounting.facts import NoiseName
 from dpadmm_research.accounting.public_facts import asked, claimed_agent, is_accountable, numbers, one_agent
 from dpadmm_research.claims.base import NoiseKind

@@ -10,9 +10,9 @@ from tests.contracts.noise_contract import gaussian, laplace, message, spherical
 
 from dpadmm.methods.consensus_dp import GaussianConsensusADMM
 from dpadmm.methods.p_admm import PADMM
-from dpadmm.noise import SimulatedSampler, exact, sampler
+from dpadmm.noise import exact, sampler
 from dpadmm.noise.masks import PairwiseMasks
-from dpadmm.noise.sampler import Draw
+from dpadmm.noise.sampler import Draw, SimulatedSampler
 from dpadmm.privacy.protection import Certificate
 from dpadmm_research.audit import batch_checks
 from dpadmm_research.audit.audit import STANDARD, examine, gather
@@ -39,13 +39,9 @@ class TestSoundBuilds:
         expected = [Check.SENSITIVITY, Check.SCALE, Check.INDEPENDENCE, *[Check.SAMPLING] * is_sampled]
         assert [finding.check for finding in findings] == expected
         assert not broken(findings)
-
-    def test_bounds_are_reached(self):
-        """Else a bound twice as large, or a script that goes nowhere, would pass as well."""
-        worst = {}
-        for s in all_subjects():
-            worst[s.method] = max(worst.get(s.method, 0.0), check_sensitivity(s, STANDARD).worst)
-        assert {method for method, ratio in worst.items() if ratio < 0.99} == set()
+        # Bounds are reached: else one twice as large, or a script that goes nowhere, would pass as well.
+        is_loose = subject.method == "dvp" and "logistic" in subject.pair  # C2 counts determinants on their own
+        assert findings[0].worst >= (0.5 if is_loose else 0.95)
 
 
 @dataclass(frozen=True)
@@ -130,7 +126,7 @@ class TestBrokenBuilds:
     def test_sizes_that_are_used_again(self):
         """Signs alone are fresh: whoever knows a size knows the noise up to its sign."""
         rng = np.random.default_rng(0)
-        first, _, other = (release.level for release in TWENTY.plan(STANDARD).through(1))
+        first, _, other = (release.level for release in TWENTY.plan(STANDARD) if release.round <= 1)
 
         def resigned(draw, noise, values):
             last = np.abs(noise[:1]) * rng.choice([-1.0, 1.0], noise[:1].shape) * (other / first)

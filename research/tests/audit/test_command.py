@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm_research.audit import audit as engine
 from dpadmm_research.audit import catalogue, sampler_checks
 from dpadmm_research.audit.catalogue import subjects_of

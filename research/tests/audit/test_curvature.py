@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from research.tests.audit.builders import FOUR, attacked, is_reached
 
-from dpadmm.noise import SecureSampler
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
 from dpadmm.queries import curvature

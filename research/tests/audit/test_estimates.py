@@ -11,7 +11,7 @@ from scipy import stats
 from dpadmm.privacy.curves import delta_of_epsilon, epsilon_of_delta, m_of
 from dpadmm_research.audit.estimates import Guess, How, advantage_bound, clopper_pearson_bound, gdp_bound
 
-M = float(m_of(1.0, 1e-5))
+M = m_of(1.0, 1e-5)
 
 
 def gaussian_pairs(rng, m, n):

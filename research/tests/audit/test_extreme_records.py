@@ -7,7 +7,7 @@ import pytest
 
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import SolverError
-from dpadmm.noise import SecureSampler
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import View
 from dpadmm.privacy.releases import CoordinateLaplaceRelease

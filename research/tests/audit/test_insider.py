@@ -12,8 +12,8 @@ from research.tests.audit import builders
 from research.tests.audit.builders import FOUR, Altered, is_caught, is_reached
 
 from dpadmm.methods.noisy_gradients import NoisyGradients
-from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.masks import pairwise_masks, sum_words
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.curves import GaussianCurve, epsilon_of_delta
 from dpadmm.privacy.protection import View
 from dpadmm.privacy.releases import SummedGaussianRelease
@@ -77,7 +77,7 @@ class TestStripping:
         for colluders, factor in ((2, math.sqrt(4 / 3)), (4, 2.0)):
             found = attacked(attacked_by(ONE_LOOKS, colluders))
             assert is_caught(found)
-            known = float(epsilon_of_delta(factor * m, 1e-5))
+            known = epsilon_of_delta(factor * m, 1e-5)
             assert 0.9 * known <= found.estimate.epsilon_lower <= known
 
     @pytest.mark.parametrize("silos", [2, 5])

@@ -10,8 +10,8 @@ from scipy.optimize import brentq
 from dpadmm.errors import InputError
 from dpadmm.methods.dvp import DVP
 from dpadmm.networks import complete
-from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.protection import Certificate, Protection, Unit, View
 from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,

@@ -19,8 +19,8 @@ from dpadmm.methods.dp_sgd import DPSGD
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.methods.ps_admm import PSADMM, Averaging
 from dpadmm.methods.r_admm import RADMM
-from dpadmm.noise import SecureSampler, SimulatedSampler
 from dpadmm.noise.plan import at_levels
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.curves import GaussianCurve, m_of
 from dpadmm.privacy.protection import View
 from dpadmm_research.audit import neighbours

@@ -11,8 +11,8 @@ from dpadmm.methods.consensus_dp import ConsensusDPADMM, LinearTermsDiffer
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring, star
-from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Family
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpadmm.noise import SecureSampler
+from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.releases import CoordinateLaplaceRelease
 from dpadmm_research.audit.attacks import Afresh
 from dpadmm_research.audit.audit import STANDARD, examine

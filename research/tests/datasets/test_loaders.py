@@ -98,17 +98,17 @@ def test_adult_reads_plain_and_gzipped_files_comment_line_and_full_stops(tiny_ad
 
 
 @pytest.mark.parametrize(
-    ("lines", "setting"),
+    ("lines", "setting", "column"),
     [
-        ("1, 2, 3\n", "columns"),
-        ("", "path"),
-        (LINE.format(0, "Atlantis", ">50K") + "\n", "cell"),
-        (LINE.format(0, "Cuba", "50K") + "\n", "cell"),
-        (None, "path"),
+        ("1, 2, 3\n", "columns", ""),
+        ("", "path", ""),
+        (LINE.format(0, "Atlantis", ">50K") + "\n", "", "'native-country'"),
+        (LINE.format(0, "Cuba", "50K") + "\n", "", "'income'"),
+        (None, "path", ""),
     ],
     ids=["columns", "empty", "country", "income", "broken archive"],
 )
-def test_adult_refuses_broken_files(tiny_adult, lines, setting):
+def test_adult_refuses_broken_files(tiny_adult, lines, setting, column):
     (tiny_adult / "adult.data").unlink()
     if lines is None:
         (tiny_adult / "adult.data.gz").write_bytes(b"\x1f\x8b broken")
@@ -117,6 +117,8 @@ def test_adult_refuses_broken_files(tiny_adult, lines, setting):
     with pytest.raises(InputError) as refusal:
         load_adult(tiny_adult)
     assert refusal.value.setting == setting
+    assert column in str(refusal.value)
+    assert "Atlantis" not in str(refusal.value)
 
 
 def test_adult_from_openml_is_the_same_table(tiny_adult, monkeypatch):

@@ -1,5 +1,6 @@
 """`dpadmm coordinator`: invite silos to a study; or make a coordinator; and serve."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -37,18 +38,24 @@ def invite(
     nominal_records: options.NominalRecords = None,
     records_per_person: admin.RecordsPerPerson = 1,
     silos_per_person: Annotated[int, typer.Option(help="Most silos in which one person has records.")] = 1,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Withdraw earlier invitations and entries of these silos; write new ones."),
+    ] = False,
 ) -> None:
     """Announce a study: write an invitation for each silo, with which it registers and gets the terms.
+
+    The same command again writes the same invitations; another --silo adds a silo.
 
     Example: dpadmm coordinator invite coordinator --study asthma --silo north --silo south --schema schema.json
     --epsilon 1 --delta 1e-6 --address federation.example.org:9092
     """
     with clear_federation_failures():
         from dpadmm.data.schema import Schema
-        from dpadmm.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.coordinator_store import CoordinatorFiles
         from dpadmm.federation.https.client import Address
         from dpadmm.federation.keys import SigningKey
-        from dpadmm.federation.studies import Invitation, Studies
+        from dpadmm.federation.studies import Invitation, Studies, check_silos
         from dpadmm.privacy.protection import Protection, View, relation_of
 
         Address.parse(address)
@@ -71,14 +78,16 @@ def invite(
             ),
             nominal_records=nominal_records,
         )
-        studies = Studies(files)
-        studies.check(asked, silo)
         if is_new:
+            check_silos(asked, silo)
             files.create(key)
-        made = studies.invite(asked, silo)
+        with closing(files.open_store()) as store:
+            invitations = Studies(store, key).invite(asked, silo, may_replace=replace)
         print_line("Send each owner the silo's invitation. Whoever has it can register in the silo's name:")
-        for name in silo:
-            print_line(f"  {made.invitation(name)}")
+        for each in invitations:
+            place = files.invitation(study, each.silo)
+            each.save(place)
+            print_line(f"  {place}")
         print_line(
             f"They join with `dpadmm silo join NAME.invite --data TABLE`.\nHere: `dpadmm coordinator run {directory}`, "
             f"and `dpadmm federate --study {study} --coordinator {directory} --out model.json --page report.html`."
@@ -92,7 +101,7 @@ def init(directory: admin.CoordinatorDirectory) -> None:
     Example: dpadmm coordinator init coordinator
     """
     with clear_federation_failures():
-        from dpadmm.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.coordinator_store import CoordinatorFiles
 
         key = CoordinatorFiles(directory).create()
         typer.echo(f'Made {directory}. For the federation file:\ncoordinator = "{key.public}"')
@@ -111,7 +120,7 @@ def run(
     Example: dpadmm coordinator run coordinator --host 0.0.0.0 --port 9092
     """
     with clear_federation_failures():
-        from dpadmm.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.coordinator_store import CoordinatorFiles
         from dpadmm.federation.https.processes import StopRequested, StopSignals
         from dpadmm.federation.https.service import LOOK_SECONDS, serve_coordinator
 
@@ -142,7 +151,7 @@ def rotate_key(
     """
     with clear_federation_failures():
         from dpadmm.federation.admin.maintenance import rotate_coordinator_key
-        from dpadmm.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.coordinator_store import CoordinatorFiles
         from dpadmm.federation.process_lock import sole
 
         files = CoordinatorFiles(directory)

@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpadmm.data.schema import Schema
+    from dpadmm.federation.agreement import Agreement
     from dpadmm.federation.coordinator import Progress
-    from dpadmm.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.federation.coordinator_store import CoordinatorFiles
     from dpadmm.federation.outcome import FederationOutcome
-    from dpadmm.federation.studies import Study
+    from dpadmm.federation.studies import Studies
 
 
 class RunByDefault(typer.core.TyperGroup):
@@ -59,7 +61,7 @@ def draft(
     with clear_federation_failures():
         from dpadmm.data.schema import Schema
         from dpadmm.federation.agreement import write_federation
-        from dpadmm.federation.coordinator_files import CoordinatorFiles
+        from dpadmm.federation.coordinator_store import CoordinatorFiles
         from dpadmm.federation.policy import SiloEntry
         from dpadmm.models.files import check_apart, check_writable
         from dpadmm.planner.drafting import draft as make_draft
@@ -119,8 +121,10 @@ def run(
     Example: dpadmm federate federation.toml --coordinator coordinator --schema schema.json --out model.json
     """
     with clear_federation_failures():
+        from dpadmm.data.schema import Schema
         from dpadmm.errors import InputError
         from dpadmm.federation.admin.rehearsal import rehearsal_tables
+        from dpadmm.federation.agreement import read_federation
         from dpadmm.models.files import check_apart, check_writable, checked_suffix
 
         if [local, federation, study].count(None) != 2:
@@ -146,27 +150,25 @@ def run(
             raise InputError("Give the coordinator's directory: --coordinator DIR.")
         else:
             if study is not None:
-                federation, schema = _study_terms(study, coordinator, weights, is_asked=not yes)
-            assert federation is not None
-            outcome, public = _run(federation, coordinator, schema)
+                terms, public = _study_terms(study, coordinator, weights, is_asked=not yes)
+            else:
+                assert federation is not None
+                terms, public = read_federation(federation), None if schema is None else Schema.load(schema)
+            outcome = _run(terms, coordinator, public)
         _show_outcome(outcome)
         if public is not None:
             _write(outcome, public, out, page, is_rehearsal=local is not None)
 
 
-def _run(federation: Path, coordinator: Path, schema: Path | None) -> "tuple[FederationOutcome, Schema | None]":
-    from dpadmm.data.schema import Schema
+def _run(terms: "Agreement", coordinator: Path, schema: "Schema | None") -> "FederationOutcome":
     from dpadmm.federation.admin.requested_run import request_run
-    from dpadmm.federation.agreement import read_federation
-    from dpadmm.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.federation.coordinator_store import CoordinatorFiles
     from dpadmm.models.federated import check_schema
 
-    public = None if schema is None else Schema.load(schema)
-    terms = read_federation(federation)
-    if public is not None:
-        check_schema(terms, public)  # before the run, which is paid for
+    if schema is not None:
+        check_schema(terms, schema)  # before the run, which is paid for
     try:
-        return request_run(CoordinatorFiles(coordinator), terms, _show), public
+        return request_run(CoordinatorFiles(coordinator), terms, _show)
     except KeyboardInterrupt:
         said = "the run goes on while the coordinator is serving; the same command shows it again"
         raise KeyboardInterrupt(said) from None
@@ -174,46 +176,51 @@ def _run(federation: Path, coordinator: Path, schema: Path | None) -> "tuple[Fed
 
 def _study_terms(
     name: str, coordinator: Path, weights: dict[str, float] | None, *, is_asked: bool
-) -> tuple[Path, Path]:
+) -> "tuple[Agreement, Schema]":
     """Return terms and schema of a study; wait for its silos and draft the terms where there are none yet."""
     from dpadmm.errors import InputError
-    from dpadmm.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.federation.coordinator_store import CoordinatorFiles
     from dpadmm.federation.studies import Studies
     from dpadmm.planner.drafting import draft as make_draft
 
-    files = CoordinatorFiles(coordinator)
-    files.check()
-    study = Studies(files).find(name)
-    if study.terms() is None:
-        asked = study.announced()
-        if asked.coordinator != files.key().public:
-            raise InputError(
-                f"The invitations to {name!r} name an earlier key of this coordinator, so no silo would accept its "
-                "terms. Announce a new study: `dpadmm coordinator invite`."
+    files, key = CoordinatorFiles(coordinator), CoordinatorFiles(coordinator).key()
+    with closing(files.open_store()) as store:
+        studies = Studies(store, key)
+        announced, terms = studies.announced(name), studies.agreement(name)
+        if terms is None:
+            if announced.coordinator != key.public:
+                raise InputError(
+                    f"The invitations to {name!r} name an earlier key of this coordinator, so no silo would accept its "
+                    "terms. Announce a new study: `dpadmm coordinator invite`."
+                )
+            _wait_for_silos(studies, name, files)
+            print_line("All silos have registered. Drafting the terms, which takes up to a few minutes ...")
+            made = make_draft(
+                studies.entries(name),
+                announced.table,
+                announced.target,
+                nominal_records=announced.nominal_records,
+                class_weight=weights,
             )
-        _await_silos(study, files)
-        print_line("All silos have registered. Drafting the terms, which takes up to a few minutes ...")
-        made = make_draft(
-            study.entries(), asked.table, asked.target, nominal_records=asked.nominal_records, class_weight=weights
-        )
-        print_line(str(made))
-        if is_asked:
-            typer.confirm("Offer these terms to the silos?", abort=True)
-        study.publish(made.terms(name, files.key().public))
-        print_line(f"Wrote the terms to {study.federation}. Every owner now sees them and their cost, and approves.")
-    return study.federation, study.schema
+            print_line(str(made))
+            if is_asked:
+                typer.confirm("Offer these terms to the silos?", abort=True)
+            terms = made.terms(name, key.public)
+            studies.publish(name, terms)
+            print_line(f"The terms are drafted, digest {terms.digest}. Every owner now sees them and approves.")
+        return terms, announced.table
 
 
-def _await_silos(study: "Study", files: "CoordinatorFiles") -> None:
+def _wait_for_silos(studies: "Studies", name: str, files: "CoordinatorFiles") -> None:
     from dpadmm.federation.process_lock import is_held
 
-    said: list[str] | None = None
+    printed: list[str] | None = None
     if not is_held(files.lock):
         print_line(f"The coordinator is not serving yet: run `dpadmm coordinator run {files.directory}`.")
-    while absent := study.absent():
-        if absent != said:
+    while absent := studies.absent(name):
+        if absent != printed:
             print_line(f"waiting for {', '.join(absent)} to register (`dpadmm silo join`)")
-            said = absent
+            printed = absent
         time.sleep(1.0)
 
 

@@ -39,14 +39,14 @@ def share_out(whole: Target, share: float, problems: int = 1) -> tuple[Target | 
 
     Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + problems m_1^2` (C0). share: m_0^2/m^2, in [0, 1).
     """
-    m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
+    m, delta = m_of(whole.epsilon, whole.delta), whole.delta
     profile = None if share == 0 else Target(epsilon_of_part(m * math.sqrt(share), delta), delta)
     return profile, Target(epsilon_of_part(m * math.sqrt((1 - share) / problems), delta) * (1 - _ROUNDING), delta)
 
 
 def epsilon_of_part(m: float, delta: float) -> float:
     """Return the epsilon of a part of the budget; refuse a delta that allows the part without any epsilon."""
-    epsilon = float(epsilon_of_delta(m, delta))
+    epsilon = epsilon_of_delta(m, delta)
     if epsilon <= 0:
         raise InputError(
             f"{checks.setting('delta')} {delta:g} is too large for a budget that is shared: a part of it would have no "
@@ -57,7 +57,7 @@ def epsilon_of_part(m: float, delta: float) -> float:
 
 def share_of(profile: Target, whole: Target) -> float:
     """Return the share that `share_out` was given, from what it returned for round 0."""
-    return float(m_of(profile.epsilon, profile.delta) / m_of(whole.epsilon, whole.delta)) ** 2
+    return (m_of(profile.epsilon, profile.delta) / m_of(whole.epsilon, whole.delta)) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +129,7 @@ def account_with(plan: NoisePlan, earlier: GaussianRelease) -> Account:
         )
     rows: dict[tuple[MessageKind, int], Mapping[int | None, NoisyRelease]]
     rows = {**plan.releases, (_EARLIER, 0): {COORDINATOR: earlier}}
-    return NoisePlan(
-        {place: {agent: _against(weakest, release) for agent, release in row.items()} for place, row in rows.items()}
-    ).account()
+    return NoisePlan(rows).map(lambda release: _against(weakest, release)).account()
 
 
 def _against(who: Protection, release: NoisyRelease) -> NoisyRelease:

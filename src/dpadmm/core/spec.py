@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import Any, Protocol
 
 from dpadmm.checks import plural
@@ -15,7 +16,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Setting, check_fit
 from dpadmm.methods.batches import Batches
 from dpadmm.noise.mechanisms import COORDINATOR, AgentReleases, Constant, Family, MechanismSpec, MessageKind, Schedule
-from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, check_solvable
+from dpadmm.noise.plan import NoisePlan, calibrate, check_grids, check_solvable, vector_on_grid
 from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.accounting import Account, PureTarget, Target
 from dpadmm.privacy.certificates.local import MOST_PER_NOMINAL
@@ -114,7 +115,9 @@ class RunSpec:
             self.target,
             self.schedule,
             silos_per_person=setting.protection.silos_per_person,
-            secure_dimension=setting.problem.dimension if has_grid else None,
+            on_grid=partial(vector_on_grid, dimension=setting.problem.dimension, shares=facts.shares)
+            if has_grid
+            else None,
             shares=facts.shares,
         )
         if is_secure:

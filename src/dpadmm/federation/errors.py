@@ -49,16 +49,8 @@ class UnexpectedFailure(Refusal):
         super().__init__(f"{type(failure).__name__}{place}")
 
 
-class PeerError(DpadmmError):
-    """A silo answered with something unusable; the coordinator cannot go on with it."""
-
-
-class AwaitsApproval(PeerError):
-    """The owner of a silo has not approved the terms, or not yet: it is waited for, like one that is not there."""
-
-
 class FederationStopped(DpadmmError):
-    """The federation cannot continue now; its state is saved."""
+    """The federation cannot continue now, as after an unusable answer of a silo; its state is saved."""
 
 
 @contextmanager

@@ -66,7 +66,6 @@ def outcome_of(coordinator: "Coordinator") -> FederationOutcome:
     rounds = len(estimates)
     first = coordinator.terms.algorithm.first_averaged_round(agreement.rounds) - 1  # as in one process
     tail = estimates[first:] if rounds > first else estimates[-1:]
-    times = np.diff(coordinator.times())
     nothing = np.zeros(agreement.dimension)
     return FederationOutcome(
         agreement=agreement,
@@ -75,7 +74,7 @@ def outcome_of(coordinator: "Coordinator") -> FederationOutcome:
         tail_average=tail.mean(axis=0) if rounds else nothing,
         estimates=estimates,
         silos=tuple(_silo(coordinator, agent, rounds) for agent in range(len(agreement.participants))),
-        seconds_per_round=tuple(float(second) for second in times),
+        seconds_per_round=coordinator.seconds_per_round(),
         assumptions=tuple(account_for(coordinator.terms.plan).assumptions),
         is_graph=coordinator.terms.is_graph,
         counts=coordinator.counts(),

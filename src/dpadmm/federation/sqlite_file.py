@@ -46,9 +46,13 @@ def create(path: Path, application: int, schema: str, first: tuple[str, tuple[An
     draft.rename(path)
 
 
-def connect(path: Path, application: int, tables: str = "") -> sqlite3.Connection:
-    """Open a file made by `create` with these tables; anything else is refused by name."""
-    return _opened(path, application, tables, "mode=rw", "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+def connect(path: Path, application: int, tables: str = "", *, any_thread: bool = False) -> sqlite3.Connection:
+    """Open a file made by `create` with these tables; anything else is refused by name.
+
+    any_thread: it is used in another thread than this one, in one at a time.
+    """
+    settings = ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL")
+    return _opened(path, application, tables, "mode=rw", *settings, any_thread=any_thread)
 
 
 def connect_for_reading(path: Path, application: int, tables: str = "") -> sqlite3.Connection:
@@ -67,11 +71,15 @@ def connect_for_reading(path: Path, application: int, tables: str = "") -> sqlit
     return _opened(path, application, tables, "immutable=1" if is_at_rest else "mode=ro&readonly_shm=1")
 
 
-def _opened(path: Path, application: int, tables: str, how: str, *settings: str) -> sqlite3.Connection:
+def _opened(
+    path: Path, application: int, tables: str, how: str, *settings: str, any_thread: bool = False
+) -> sqlite3.Connection:
     if not path.is_file():
         raise ResumeError(f"There is no file {path}. Has the directory been initialised?")
     place = f"file:{quote(str(path.absolute()))}?{how}"
-    connection = sqlite3.connect(place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+    connection = sqlite3.connect(
+        place, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=not any_thread
+    )
     connection.text_factory = _text
     try:
         (found,) = connection.execute("PRAGMA application_id").fetchone()

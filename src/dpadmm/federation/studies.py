@@ -1,12 +1,12 @@
-"""Invitations to a study: one file for each silo, by which it registers, gets the terms, and knows its coordinator.
+"""Invitations to a study: one for each silo, by which it registers, gets the terms, and knows its coordinator.
 
-A study is a folder of the coordinator's directory. It holds an invitation and, once the silo has registered, an entry
-for every silo, and the terms when they are drafted. An invitation carries a key of its own: the coordinator lets its
-holder bring one entry, under one name, and fetch the terms; nothing else.
+The coordinator's file holds what was announced, an invitation and, once the silo has registered, an entry for every
+silo, and the terms when they are drafted. An invitation carries a key of its own: the coordinator lets its holder
+bring one entry, under one name, and fetch the terms; nothing else.
 """
 
-import logging
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,19 +16,17 @@ from dpadmm.codec import decode, encode
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation import messages, sqlite_file
-from dpadmm.federation.agreement import Agreement, is_digest, read_federation, write_federation
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.agreement import Agreement, is_digest
+from dpadmm.federation.coordinator_store import CoordinatorStore
 from dpadmm.federation.errors import Refusal
-from dpadmm.federation.keys import SigningKey, open_envelope, split, write_private
+from dpadmm.federation.keys import SigningKey, open_envelope, split
 from dpadmm.federation.messages import Join, Register
 from dpadmm.federation.names import check_distinct, check_name
-from dpadmm.federation.new_directory import new_directory
 from dpadmm.federation.policy import SiloEntry
-from dpadmm.files import parse_toml, read_text, write_atomic
+from dpadmm.files import parse_json, parse_toml, read_text, write_atomic
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View
 
-_log = logging.getLogger("dpadmm.coordinator")
 _VIEWS = (View.EAVESDROPPER, View.AGGREGATE, View.PUBLIC)
 
 
@@ -88,13 +86,10 @@ class Invitation:
         """The invitation's own key, which shows the coordinator that its holder was invited."""
         return SigningKey.of(self.secret)
 
-    def to(self, silo: str) -> "Invitation":
-        """Return this invitation for one silo, with a key of its own."""
-        return replace(self, silo=silo, secret=SigningKey.new().secret)
-
     def save(self, path: Path) -> None:
-        """Write it as TOML, readable by its owner alone; an existing file is refused."""
-        write_private(path, sqlite_file.toml(encode(self)).encode())
+        """Write it as TOML, readable by its owner alone."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomic(path, sqlite_file.toml(encode(self)).encode(), 0o600)
 
     @classmethod
     def load(cls, path: Path) -> "Invitation":
@@ -121,169 +116,151 @@ class Invitation:
             raise InputError(f"{entry.name} discloses its number of records, which is secret in this study.")
 
 
-class Study:
-    """One study in a coordinator's directory: who is invited, who has registered, and the terms when there are some."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.schema, self.federation = directory / "schema.json", directory / "federation.toml"
-
-    def invitation(self, silo: str) -> Path:
-        """The invitation of one silo."""
-        return self.directory / f"{silo}.invite"
-
-    def entry(self, silo: str) -> Path:
-        """What one silo has told of itself."""
-        return self.directory / f"{silo}.entry"
-
-    def invitations(self) -> list[Invitation]:
-        """Return the invitations of all silos, in the order of their names."""
-        return [Invitation.load(path) for path in sorted(self.directory.glob("*.invite"))]
-
-    def announced(self) -> Invitation:
-        """Return what all invitations say; `InputError` if there is none, as where `invite` was interrupted."""
-        for invitation in self.invitations():
-            return invitation
-        raise InputError(
-            f"Nobody has been invited to {self.directory.name!r} yet: run `dpadmm coordinator invite` again."
-        )
-
-    def write(self, invitation: Invitation, silos: Sequence[str]) -> None:
-        """Write the schema, and an invitation for each of these silos."""
-        write_atomic(self.schema, invitation.schema.encode())
-        for silo in silos:
-            invitation.to(silo).save(self.invitation(silo))
-
-    def absent(self) -> list[str]:
-        """Return who was invited and has not registered."""
-        invited = sorted(path.stem for path in self.directory.glob("*.invite"))
-        return [silo for silo in invited if not self.entry(silo).exists()]
-
-    def entries(self) -> list[SiloEntry]:
-        """Return what all silos that have registered tell of themselves, with the protection that was announced."""
-        return [
-            replace(SiloEntry.load(self.entry(each.silo)), protection=each.protection)
-            for each in self.invitations()
-            if self.entry(each.silo).exists()
-        ]
-
-    def terms(self) -> Agreement | None:
-        """Return the terms; None before they are drafted."""
-        return read_federation(self.federation) if self.federation.exists() else None
-
-    def publish(self, terms: Agreement) -> None:
-        """Write the terms: from now on silos can fetch them, and nobody else can register."""
-        write_federation(self.federation, terms)
-
-
-@dataclass
 class Studies:
-    """All studies of a coordinator, and what its port offers to who is invited."""
+    """The studies of a coordinator, in its file, and what its port offers to who is invited."""
 
-    files: CoordinatorFiles
-    _known: dict[Path, tuple[int, ...]] = field(default_factory=dict)
-    _invited: dict[str, tuple[Study, Invitation]] = field(default_factory=dict)
+    def __init__(self, store: CoordinatorStore, key: SigningKey) -> None:
+        self.store, self._key = store, key
 
-    def all(self) -> Iterator[Study]:
-        """Return all studies."""
-        return (Study(path) for path in sorted((self.files.directory / "studies").glob("[!.]*")) if path.is_dir())
+    def invite(self, announced: Invitation, silos: Sequence[str], *, may_replace: bool = False) -> list[Invitation]:
+        """Return an invitation for each of these silos; a study that is there gets more of them, until it has terms.
 
-    def find(self, name: str) -> Study:
-        """Return a study by its name."""
-        for study in self.all():
-            if study.directory.name == name:
-                return study
-        known = ", ".join(study.directory.name for study in self.all()) or "none"
-        raise InputError(f"There is no study {name!r} in {self.files.directory}; the studies there are: {known}.")
+        A silo that was invited before has the same invitation again; with `may_replace` another, and the earlier one,
+        and the entry that was registered by it, count no longer.
+        """
+        study = announced.study
+        with self.store.transaction():
+            before = {each.silo: each for each in self._invitations(study)}
+            check_silos(announced, silos, before)
+            if self._terms(study) is not None:
+                raise InputError(f"The study {study!r} already has its terms. To add silos, create a new study.")
+            if any(replace(each, silo="", secret="") != announced for each in before.values()):
+                raise InputError(
+                    f"The study {study!r} was announced with different settings. Use the same ones, or create a new "
+                    "study."
+                )
+            made = [
+                before[silo]
+                if silo in before and not may_replace
+                else replace(announced, silo=silo, secret=SigningKey.new().secret)
+                for silo in silos
+            ]
+            text = json.dumps(encode(announced))
+            self.store.execute("INSERT OR IGNORE INTO study VALUES (?, ?, NULL)", study, text)
+            for each in made:
+                if each.silo in before and may_replace:
+                    for table in ("invitation", "entry"):
+                        self.store.execute(f"DELETE FROM {table} WHERE study = ? AND silo = ?", study, each.silo)
+                row = (each.key.public, study, each.silo, each.secret)
+                self.store.execute("INSERT OR IGNORE INTO invitation VALUES (?, ?, ?, ?)", *row)
+        return made
 
-    def invite(self, invitation: Invitation, silos: Sequence[str]) -> Study:
-        """Write an invitation for each of these silos; a study that is there gets more of them, until it has terms."""
-        study = self.check(invitation, silos)
-        if study.directory.exists():
-            study.write(invitation, silos)
-        else:
-            with new_directory(study.directory, "study") as place:
-                Study(place).write(invitation, silos)
-        return study
-
-    def check(self, invitation: Invitation, silos: Sequence[str]) -> Study:
-        """Return the study that these silos would be invited to; refuse what does not fit, before anything is made."""
-        study = Study(self.files.directory / "studies" / invitation.study)
-        before = study.invitations()
-        for silo in silos:
-            invitation.to(silo)
-        if study.federation.exists():
-            raise InputError(f"The study {invitation.study!r} already has its terms. To add silos, create a new study.")
-        if any(replace(each, silo="", secret="") != invitation for each in before):
+    def announced(self, study: str) -> Invitation:
+        """Return what all invitations to a study say."""
+        found = dict(self.store.rows("SELECT name, announced FROM study ORDER BY name"))
+        if study not in found:
             raise InputError(
-                f"The study {invitation.study!r} was announced with different settings. Use the same ones, or "
-                "create a new study."
+                f"There is no study {study!r} in {self.store.path.parent}; the studies there are: "
+                f"{', '.join(found) or 'none'}."
             )
-        everybody = [*silos, *(each.silo for each in before)]
-        check_distinct(everybody, advice="To add silos to a study, name only the new ones.")
-        checks.count("silos", len(everybody), least=2)
-        invitation.protection.check_silos(len(everybody))
-        return study
+        invitation: Invitation = decode(Invitation, parse_json(found[study]), "What was announced")
+        return invitation
+
+    def absent(self, study: str) -> list[str]:
+        """Return who was invited and has not registered."""
+        entries = {entry.name for entry in self.entries(study)}
+        return [each.silo for each in self._invitations(study) if each.silo not in entries]
+
+    def entries(self, study: str) -> list[SiloEntry]:
+        """Return what all silos that have registered tell of themselves, with the protection that was announced."""
+        found = self.store.rows("SELECT entry FROM entry WHERE study = ? ORDER BY silo", study)
+        protection = self.announced(study).protection
+        return [replace(_read_entry(text), protection=protection) for (text,) in found]
+
+    def agreement(self, study: str) -> Agreement | None:
+        """Return the terms; None before they are drafted."""
+        text = self._terms(study)
+        return None if text is None else Agreement.from_json(text)
+
+    def publish(self, study: str, terms: Agreement) -> None:
+        """Keep the terms: from now on silos can fetch them, and nobody else can register."""
+        self.store.write(("UPDATE study SET terms = ? WHERE name = ?", terms.as_json(), study))
 
     def keys(self) -> set[str]:
-        """Return the public keys of all invitations; those that are new, or were deleted, are noticed."""
-        now = {
-            path: sqlite_file.stamp(path) for study in self.all() for path in sorted(study.directory.glob("*.invite"))
-        }
-        if now != self._known:
-            found: dict[str, tuple[Study, Invitation]] = {}
-            for path in now:
-                try:
-                    invitation = Invitation.load(path)
-                    found[invitation.key.public] = Study(path.parent), invitation
-                except InputError as problem:  # the port serves others too
-                    _log.warning("an invitation is skipped: %s", problem)
-            self._known, self._invited = now, found
-        return set(self._invited)
+        """Return the public keys of all invitations."""
+        return {key for (key,) in self.store.rows("SELECT key FROM invitation")}
 
     def is_invited(self, key: str) -> bool:
         """Return whether this is the key of an invitation."""
-        return key in self._invited
-
-    def _find(self, key: str) -> tuple[Study, Invitation]:
-        found = self._invited.get(key)
-        if found is None:  # deleted just now, by another thread
-            raise Refusal("This invitation has been withdrawn.")
-        return found
+        return bool(self.store.rows("SELECT 1 FROM invitation WHERE key = ?", key))
 
     def register(self, key: str, envelope: bytes) -> None:
         """Keep the entry of the silo that holds an invitation; `Refusal` if it is another's, or there is another."""
-        study, invitation = self._find(key)
-        told = messages.read(split(envelope)[1])
-        if not isinstance(told, Register) or (told.study, told.silo) != (invitation.study, invitation.silo):
+        invitation = self._invitation(key)
+        message = messages.read(split(envelope)[1])
+        if not isinstance(message, Register) or (message.study, message.silo) != (invitation.study, invitation.silo):
             raise Refusal(f"The invitation is for {invitation.silo} in the study {invitation.study!r}.")
-        entry = told.entry
+        entry = message.entry
         open_envelope(envelope, entry.key)
         if entry.name != invitation.silo:
             raise Refusal(f"The silo is called {entry.name!r}, but it was invited as {invitation.silo!r}.")
         if entry.schema != invitation.table.digest:
             raise Refusal(f"{entry.name} was created with a different schema from the study's.")
         invitation.check_facts(entry)
-        self._keep(study, entry)
-
-    def _keep(self, study: Study, entry: SiloEntry) -> None:
-        place = study.entry(entry.name)
-        if place.exists():
-            if SiloEntry.load(place) != entry:
+        with self.store.transaction():
+            known = self._entry(self._invitation(key))  # it may have been replaced by now
+            if known is not None and known != entry:
                 raise Refusal(
                     f"{entry.name} has registered before, with a different key or different facts. If your key or "
                     "table has changed since, ask the coordinator's operator to invite you again. If that was not you, "
                     "tell the operator: somebody else has the invitation."
                 )
-            return
-        if study.federation.exists():
-            raise Refusal("The terms have already been drafted, without this silo.")
-        entry.save(place)
+            if known is None and self._terms(invitation.study) is not None:
+                raise Refusal("The terms have already been drafted, without this silo.")
+            row = (invitation.study, entry.name, json.dumps(encode(entry)))
+            self.store.execute("INSERT OR IGNORE INTO entry VALUES (?, ?, ?)", *row)
 
     def terms(self, key: str) -> bytes | None:
         """Return the terms, signed, for a silo that has registered; None before they are drafted."""
-        study, invitation = self._find(key)
-        terms = study.terms()
-        if terms is None or not study.entry(invitation.silo).exists():
+        invitation = self._invitation(key)
+        terms = self.agreement(invitation.study)
+        if terms is None or self._entry(invitation) is None:
             return None
-        return self.files.key().seal(Join(terms).encode())
+        return self._key.seal(Join(terms).encode())
+
+    def _invitations(self, study: str) -> list[Invitation]:
+        found = self.store.rows("SELECT silo, secret FROM invitation WHERE study = ? ORDER BY silo", study)
+        announced = self.announced(study) if found else None
+        return [replace(announced, silo=silo, secret=secret) for silo, secret in found if announced is not None]
+
+    def _invitation(self, key: str) -> Invitation:
+        found = self.store.rows("SELECT study, silo, secret FROM invitation WHERE key = ?", key)
+        if not found:  # replaced just now
+            raise Refusal("This invitation has been withdrawn.")
+        ((study, silo, secret),) = found
+        return replace(self.announced(study), silo=silo, secret=secret)
+
+    def _entry(self, invitation: Invitation) -> SiloEntry | None:
+        query = "SELECT entry FROM entry WHERE study = ? AND silo = ?"
+        found = self.store.rows(query, invitation.study, invitation.silo)
+        return _read_entry(found[0][0]) if found else None
+
+    def _terms(self, study: str) -> str | None:
+        found = self.store.rows("SELECT terms FROM study WHERE name = ?", study)
+        return found[0][0] if found else None
+
+
+def _read_entry(text: str) -> SiloEntry:
+    entry: SiloEntry = decode(SiloEntry, parse_json(text), "The entry")
+    return entry
+
+
+def check_silos(announced: Invitation, silos: Sequence[str], before: Iterable[str] = ()) -> None:
+    """Refuse silos that cannot be invited to a study, beside those that were invited before."""
+    for silo in silos:
+        check_name("silo", silo)
+    check_distinct(silos)
+    everybody = {*silos, *before}
+    check_distinct(sorted(everybody))
+    checks.count("silos", len(everybody), least=2)
+    announced.protection.check_silos(len(everybody))

@@ -4,7 +4,7 @@ A silo answers the same request with the same bytes, and a coordinator knows a s
 may therefore lose, repeat, delay and reorder what it carries; it decides nothing and need not be trusted.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 
@@ -13,16 +13,12 @@ class Interrupted(Exception):
 
 
 class Transport(Protocol):
-    """Carries envelopes to nodes and back. A node is a place that may hold a silo; who it is, signatures tell."""
+    """Carries envelopes to silos and back. A silo is named by its public key; what it signs is checked by others."""
 
-    def nodes(self) -> Iterable[Hashable]:
-        """Return the nodes that are reachable now."""
+    def send(self, key: str, envelope: bytes) -> None:
+        """Send an envelope to a silo; may fail silently."""
         ...
 
-    def send(self, node: Hashable, envelope: bytes) -> None:
-        """Send an envelope; may fail silently."""
-        ...
-
-    def receive(self) -> Iterable[tuple[Hashable, bytes | None]]:
-        """Return what came back, waiting a moment; None where a node could not be reached or failed."""
+    def receive(self) -> Iterable[tuple[str, bytes]]:
+        """Return what has come from silos, waiting a moment."""
         ...

@@ -6,12 +6,12 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise.masks import MOST_MULTIPLE
@@ -42,6 +42,8 @@ from dpadmm.privacy.releases import NoisyRelease, ObjectiveRelease, SummedGaussi
 
 Floats = NDArray[np.float64]
 Stds = list[Floats]
+GridRule = Callable[[Certificate, float], Certificate]
+"""What rounding to a grid makes of a certificate."""
 
 _UNLIKELY = 40.0  # noise is larger than it is taken to be with probability exp(-40)
 _ROUNDED = 8 * 2.0**-52  # of the largest term of a gradient, in 64-bit numbers
@@ -57,10 +59,6 @@ class NoisePlan:
         """Yield every release; one that stands for all agents comes once, under the agent of its row."""
         for row in self.releases.values():
             yield from row.values()
-
-    def through(self, k: int) -> list[NoisyRelease]:
-        """Return the releases of rounds 1..k."""
-        return [release for release in self if release.round <= k]
 
     def row(self, kind: MessageKind, k: int) -> Mapping[int | None, NoisyRelease]:
         """Return what is released in this message kind of round k; refuse what was not planned.
@@ -91,16 +89,15 @@ class NoisePlan:
                 elif release.agent < 0 or release.agent in agents:
                     yield release
 
+    def map(self, change: Callable[[NoisyRelease], NoisyRelease]) -> "NoisePlan":
+        """Return the plan with every release changed."""
+        return NoisePlan(
+            {place: {agent: change(release) for agent, release in row.items()} for place, row in self.releases.items()}
+        )
+
     def repeat(self, times: int) -> "NoisePlan":
         """Return the plan of so many runs with fresh noise each."""
-        if times == 1:
-            return self
-        return NoisePlan(
-            {
-                place: {agent: replace(release, count=release.count * times) for agent, release in row.items()}
-                for place, row in self.releases.items()
-            }
-        )
+        return self if times == 1 else self.map(lambda release: replace(release, count=release.count * times))
 
     def with_prefix(self, prefix: str) -> "NoisePlan":
         """Return the plan with this before the names of its message kinds, so that several runs stay apart."""
@@ -123,15 +120,7 @@ class NoisePlan:
         def conditional(certificate: Certificate) -> Certificate:
             return replace(certificate, declared=declared)
 
-        return NoisePlan(
-            {
-                place: {
-                    agent: replace(release, certificate=conditional(release.certificate))
-                    for agent, release in row.items()
-                }
-                for place, row in self.releases.items()
-            }
-        )
+        return self.map(lambda release: replace(release, certificate=conditional(release.certificate)))
 
     def account(self) -> Account:
         """Return what the whole plan costs the worst person, in as many silos as the certificates allow for.
@@ -196,8 +185,7 @@ def calibrate(
     schedule: Schedule | None = None,
     *,
     silos_per_person: int = 1,
-    secure_dimension: int | None = None,
-    on_grid: Callable[[Certificate, float], Certificate] | None = None,
+    on_grid: GridRule | None = None,
     shares: Shares | None = None,
 ) -> NoisePlan:
     """Return the plan that spends exactly the target, all mechanisms of an agent together.
@@ -206,56 +194,62 @@ def calibrate(
     ----------
     mechanisms: Gaussian and sampled ones take a `Target`, Laplace and objective ones a `PureTarget`.
     schedule: relative noise over the rounds 1.. of the run (if left out, the mechanisms' own, or else constant).
-    secure_dimension: dimension of the messages if they are to leave on a grid (C8): the rounding then enters the
-        certificates before the noise is chosen. Only for Gaussian noise.
-    on_grid: what rounding to a grid makes of a certificate, where that is not the rule for such vectors.
+    on_grid: what rounding to a grid makes of a certificate, if the messages are to leave on one (C8); it then enters
+        the certificates before the noise is chosen. Only for Gaussian noise; see `vector_on_grid`.
     shares: among whom the noise of a coordinator is shared out, where the silos' messages leave under masks (C12).
-        They are then on a grid whatever the noise is drawn from, of dimension `secure_dimension`.
+        They are then on a grid whatever the noise is drawn from.
     """
     if not isinstance(target, Target | PureTarget):
         raise InputError(f"The budget must be a Target(epsilon, delta) or a PureTarget(epsilon), got {shown(target)}.")
-    families, agents, certified = set[Family](), set[int](), set[int]()
-    lined_up: list[int] = []  # the agents of the rows, where there are several
-    for mechanism in mechanisms:
-        families.add(mechanism.family)
-        schedule = schedule or mechanism.schedule
-        own = [row.agent for row in mechanism.rows]
-        lined_up = own if len(own) > 1 and not lined_up else lined_up
-        if len(set(own)) != len(own) or (len(own) > 1 and own != lined_up):
-            raise InputError("The message kinds of a run must list the same agents in the same order, each once.")
-        agents.update(own)
-        for row in mechanism.rows:
-            certified.update(certificate.protection.silos_per_person for certificate in row.certificates)
+    families = {mechanism.family for mechanism in mechanisms}
+    lined_up = [[row.agent for row in mechanism.rows] for mechanism in mechanisms]
+    several = [own for own in lined_up if len(own) > 1]
+    if any(own != several[0] or len(set(own)) != len(own) for own in several):
+        raise InputError("The message kinds of a run must list the same agents in the same order, each once.")
+    agents = {agent for own in lined_up for agent in own}
     if agents == {COORDINATOR}:
         silos_per_person = 1  # one noise hides all silos of a person: their changes add up in the certificates
     else:
+        rows = (row for mechanism in mechanisms for row in mechanism.rows)
+        certified = {each.protection.silos_per_person for row in rows for each in row.certificates}
         silos_per_person = max(silos_per_person, *certified)
-    shape = schedule or Constant()
+    stated = (mechanism.schedule for mechanism in mechanisms)
+    shape = schedule or next((each for each in stated if each is not None), Constant())
+    choose: Any  # of stds, or of rates
     if families <= {Family.GAUSSIAN, Family.SAMPLED}:
         if isinstance(target, PureTarget):
             raise InputError("Gaussian noise gives no pure epsilon; give a delta as well (Target).")
-        choose = _gaussian_stds if families == {Family.GAUSSIAN} else _sampled_stds
-        noise = _strongest(mechanisms, choose(mechanisms, target, shape, silos_per_person), np.max)
-        if secure_dimension is not None and on_grid is None:
-            on_grid = _rule_for_vectors(mechanisms, secure_dimension, shares)
-        if on_grid is not None:
-            # The grid is a function of the noise alone; its rounding is 2^-24 of it, so one repetition settles.
-            mechanisms = _on_grid(mechanisms, noise, on_grid, shares)
-            noise = _strongest(mechanisms, choose(mechanisms, target, shape, silos_per_person), np.max)
+        if shares is not None and agents != {COORDINATOR}:
+            raise InputError("Only values that are used through their sum can be summed under masks (C12).")
+        choose, strongest = _gaussian_stds if families == {Family.GAUSSIAN} else _sampled_stds, np.max
     else:
         if shares is not None:
             raise InputError(
                 "Only Gaussian noise can be split into shares that add up to it; use a Gaussian form (C12)."
             )
-        if secure_dimension is not None:
+        if on_grid is not None:
             raise InputError("There is no exact sampler for spherical Laplace noise (C8); use the Gaussian form.")
         if isinstance(target, Target) or families & {Family.GAUSSIAN, Family.SAMPLED}:
             raise InputError(
                 "Laplace noise is pure epsilon-DP: give a PureTarget (no delta), and no Gaussian message kind."
             )
-        choose_rates = _split_rates if len(families) > 1 else _pure_rates
-        noise = _strongest(mechanisms, choose_rates(mechanisms, target, shape, silos_per_person), np.min)
+        choose, strongest = _pure_rates, np.min
+    noise = _strongest(mechanisms, choose(mechanisms, target, shape, silos_per_person), strongest)
+    if on_grid is not None:
+        # The grid is a function of the noise alone; its rounding is 2^-24 of it, so one repetition settles.
+        mechanisms = _on_grid(mechanisms, noise, on_grid, shares)
+        noise = _strongest(mechanisms, choose(mechanisms, target, shape, silos_per_person), strongest)
     return _plan(mechanisms, noise, shares)
+
+
+@lru_cache(maxsize=4096)  # rounds mostly share a certificate, and grids are powers of two
+def vector_on_grid(
+    certificate: Certificate, grid: float, *, dimension: int, shares: Shares | None = None
+) -> Certificate:
+    """Return what rounding makes of the certificate of a vector (C8), or of a sum of them under masks (C12)."""
+    if shares is None:
+        return secure_grid(certificate, grid=grid, dimension=dimension)
+    return masked_sum(certificate, shares=shares, grid=grid, dimension=dimension)
 
 
 def _strongest(mechanisms: Sequence[MechanismSpec], noise: Stds, strongest: Callable[..., Floats]) -> Stds:
@@ -339,12 +333,10 @@ def _sampled_stds(mechanisms: Sequence[MechanismSpec], target: Target, schedule:
 
 
 def _pure_rates(mechanisms: Sequence[MechanismSpec], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
-    rates = _objective_rates if mechanisms[0].family is Family.OBJECTIVE else _spherical_rates
-    return rates(mechanisms, target, schedule, silos)
-
-
-def _split_rates(mechanisms: Sequence[MechanismSpec], target: PureTarget, schedule: Schedule, silos: int) -> Stds:
-    """Message kinds of different families: each spends its own share of epsilon; pure epsilons add up."""
+    """Message kinds of different families each spend their own share of epsilon; pure epsilons add up."""
+    if len({mechanism.family for mechanism in mechanisms}) == 1:
+        rates = _objective_rates if mechanisms[0].family is Family.OBJECTIVE else _spherical_rates
+        return rates(mechanisms, target, schedule, silos)
     shares = [mechanism.share for mechanism in mechanisms if mechanism.share is not None]
     if len(shares) != len(mechanisms) or abs(sum(shares) - 1) > 1e-9:
         raise InputError(
@@ -352,8 +344,7 @@ def _split_rates(mechanisms: Sequence[MechanismSpec], target: PureTarget, schedu
         )
     tables = []
     for mechanism, share in zip(mechanisms, shares, strict=True):
-        own = PureTarget(target.epsilon * share / sum(shares))
-        tables += _pure_rates([mechanism], own, schedule, silos)
+        tables += _pure_rates([mechanism], PureTarget(target.epsilon * share / sum(shares)), schedule, silos)
     return tables
 
 
@@ -378,26 +369,10 @@ def _objective_rates(mechanisms: Sequence[MechanismSpec], target: PureTarget, sc
     return [table]
 
 
-def _rule_for_vectors(
-    mechanisms: Sequence[MechanismSpec], dimension: int, shares: Shares | None
-) -> Callable[[Certificate, float], Certificate]:
-    checks.count("secure_dimension", dimension)
-    if shares is not None and any(row.agent != COORDINATOR for mechanism in mechanisms for row in mechanism.rows):
-        raise InputError("Only values that are used through their sum can be summed under masks (C12).")
-
-    @cache  # rounds mostly share a certificate, and grids are powers of two
-    def placed(certificate: Certificate, grid: float) -> Certificate:
-        if shares is None:
-            return secure_grid(certificate, grid=grid, dimension=dimension)
-        return masked_sum(certificate, shares=shares, grid=grid, dimension=dimension)
-
-    return placed
-
-
 def _on_grid(
     mechanisms: Sequence[MechanismSpec],
     noise: Stds,
-    placed: Callable[[Certificate, float], Certificate],
+    placed: GridRule,
     shares: Shares | None,
 ) -> list[MechanismSpec]:
     """Return the mechanisms with every value on the grid that its noise asks for."""
@@ -424,18 +399,14 @@ def _plan(mechanisms: Sequence[MechanismSpec], noise: Stds, shares: Shares | Non
         for i, row in enumerate(mechanism.rows):
             for j, k in enumerate(row.rounds):
                 release = mechanism.release(row, j, float(table[i if len(table) > 1 else 0, k - 1]))
-                release = release if shares is None else summed(release, shares)
+                if shares is not None:
+                    release = SummedGaussianRelease(
+                        certificate=release.certificate,
+                        noise_std=release.level,
+                        silos=shares.silos,
+                        agent=release.agent,
+                        round=release.round,
+                        count=release.count,
+                    )
                 releases.setdefault((mechanism.kind, k), {})[None if mechanism.is_common else row.agent] = release
     return NoisePlan(releases)
-
-
-def summed(release: NoisyRelease, shares: Shares) -> SummedGaussianRelease:
-    """Return a release of a sum as one that is made of the silos' shares."""
-    return SummedGaussianRelease(
-        certificate=release.certificate,
-        noise_std=release.level,
-        silos=shares.silos,
-        agent=release.agent,
-        round=release.round,
-        count=release.count,
-    )

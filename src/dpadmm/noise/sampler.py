@@ -22,7 +22,7 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.noise import exact
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
-from dpadmm.privacy.protection import Certificate, Norm
+from dpadmm.privacy.protection import Certificate, Norm, power_of_two
 from dpadmm.privacy.releases import (
     CoordinateLaplaceRelease,
     GaussianRelease,
@@ -199,7 +199,8 @@ class SecureSampler:
     too large for 64-bit multiples of the grid, are refused; such a refusal is visible and not covered by the
     certificate.
 
-    >>> from dpadmm.noise import Draw, MessageKind
+    >>> from dpadmm.noise.mechanisms import MessageKind
+    >>> from dpadmm.noise.sampler import Draw
     >>> from dpadmm.privacy.protection import ONE_RECORD, Certificate
     >>> from dpadmm.privacy.releases import GaussianRelease
     >>> grid = grid_for(2.0)
@@ -258,8 +259,7 @@ def _checked_grid(certificate: Certificate, d: int) -> float:
             "The certificate does not count the rounding to a grid, so an exact release on a grid would exceed it. "
             "Choose grid_for(noise scale), widen the certificate by that grid, and calibrate on the result."
         )
-    if math.frexp(checks.positive("grid", grid))[0] != 0.5:
-        raise InputError(f"The certificate's grid must be a power of two, got {shown(grid)}. Get it from grid_for.")
+    power_of_two(grid)
     if certificate.grid_dimension < d:
         raise InputError(f"The certificate counts the rounding of {certificate.grid_dimension} coordinates, got {d}.")
     return grid
@@ -325,7 +325,8 @@ class SimulatedSampler:
     seed : whole number >= 0, of any size.
     threads : number of threads that share the agents of a draw, >= 1.
 
-    >>> from dpadmm.noise import Draw, MessageKind
+    >>> from dpadmm.noise.mechanisms import MessageKind
+    >>> from dpadmm.noise.sampler import Draw
     >>> from dpadmm.privacy.protection import ONE_RECORD, Certificate
     >>> from dpadmm.privacy.releases import GaussianRelease
     >>> certificate = Certificate(

@@ -82,7 +82,7 @@ def _estimated(pair: Mine, target: Target, shape: Floats) -> _Levels:
     from scipy.optimize import brentq, minimize_scalar  # slow to load, and only sampled pairs need it
 
     (full, full_row), (part, part_row) = pair
-    budget = 2 * math.log(float(m_of(target.epsilon, target.delta)))
+    budget = 2 * math.log(m_of(target.epsilon, target.delta))
     always = full.count * float(np.sum(_bounds(full_row, shape) ** 2))
     sampled, sampling = _bounds(part_row, shape), part.drawn(part_row)
     first, second = _weights(pair)

@@ -266,7 +266,7 @@ def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
     if method.about.is_pure:
         reach = silos * math.sqrt(task.n_silos * rounds * task.dimension)
         return slope * reach / task.target.epsilon
-    m = float(m_of(task.target.epsilon, task.target.delta))
+    m = m_of(task.target.epsilon, task.target.delta)
     if not method.about.trusts_coordinator:
         return slope * math.sqrt(task.n_silos * silos) / m
     return slope * silos * _shared_out(task) / m
@@ -310,7 +310,7 @@ def form_of(task: Task, method: type[Method], share: float) -> RowForm:
         return STANDARD
     clip_radius = INFERENCE_CLIP_RADIUS if task.aim is Aim.INFERENCE else _CLIP_RADIUS
     if task.profile.earlier_m > 0:
-        share = (task.profile.earlier_m / float(m_of(task.target.epsilon, task.target.delta))) ** 2
+        share = (task.profile.earlier_m / m_of(task.target.epsilon, task.target.delta)) ** 2
     return RowForm(clip_radius, profile_noise(task, method) / math.sqrt(share) if share else None)
 
 
@@ -361,7 +361,7 @@ def profile_noise(task: Task, method: type[Method]) -> float:
 def noise_of_sum(task: Task, method: type[Method], bound: float) -> float:
     """Return the noise of a mean over all records whose sum moves by `bound`, were the whole budget spent on it."""
     people = task.protection
-    m = float(m_of(task.target.epsilon, task.target.delta))
+    m = m_of(task.target.epsilon, task.target.delta)
     is_pooled = method.about.trusts_coordinator and task.n_silos > 1
     total = task.n_silos if people.unit is Unit.USER else sum(task.sizes)
     shared = _shared_out(task) if is_pooled else math.sqrt(task.n_silos * people.silos_per_person)

@@ -418,15 +418,15 @@ def _rest_beside(task: Task, method: type[Method]) -> Target:
     """
     whole, earlier = task.target, task.profile.earlier_m
     if Family.SAMPLED in method.about.noise or not method.about.has_gaussian_noise:
-        own = float(epsilon_of_delta(earlier, whole.delta / 2))
+        own = epsilon_of_delta(earlier, whole.delta / 2)
         return Target(max(whole.epsilon - own, 0.0), whole.delta / 2)
-    left = float(m_of(whole.epsilon, whole.delta)) ** 2 - earlier**2
+    left = m_of(whole.epsilon, whole.delta) ** 2 - earlier**2
     if left <= 0:
         raise InputError(
             f"The column profile of an earlier run alone costs more than epsilon {whole.epsilon:g}. Choose a larger "
             f"epsilon, or {checks.setting('profile', 'off')}."
         )
-    return Target(float(epsilon_of_delta(math.sqrt(left), whole.delta)) * (1 - _ROUNDING), whole.delta)
+    return Target(epsilon_of_delta(math.sqrt(left), whole.delta) * (1 - _ROUNDING), whole.delta)
 
 
 def climb(task: Task, method: type[Method], form: RowForm) -> list[Trial]:

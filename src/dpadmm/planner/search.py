@@ -149,9 +149,9 @@ def _compared(
 ) -> SearchPlan | None:
     """Plan all candidates with one share of the budget each; None where simulations see no difference between them."""
     whole, rule, profile = lead.whole, tasks[0].profile, lead.profile
-    m, delta = float(m_of(whole.epsilon, whole.delta)), whole.delta
+    m, delta = m_of(whole.epsilon, whole.delta), whole.delta
     if profile is not None:
-        rule = rule.with_earlier(run, float(m_of(profile.target.epsilon, profile.target.delta)))
+        rule = rule.with_earlier(run, m_of(profile.target.epsilon, profile.target.delta))
     elif rule.earlier_run is None:
         rule = replace(rule, is_wanted=False, share=None)
     left = (1 - share) * m**2 - rule.earlier_m**2

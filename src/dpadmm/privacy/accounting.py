@@ -317,7 +317,7 @@ def calibrate_gaussian(
     array([5.2759, 5.2759])
     """
     bound, relative = _bounds_and_shape(bounds, shape)
-    m = float(m_of(target.epsilon, target.delta))
+    m = m_of(target.epsilon, target.delta)
     m /= math.sqrt(checks.count("silos_per_person", silos_per_person))
     ratios = np.divide(bound, relative, out=np.zeros_like(bound), where=bound > 0)  # zero where nothing is hidden
     largest = ratios.max(axis=-1, keepdims=True)  # squares of tiny or huge ratios would leave the range of floats
@@ -384,29 +384,6 @@ def calibrate_objective(
     return np.array([objective_rate(c, float(e)) for c, e in zip(certificates, spend, strict=True)])
 
 
-def largest_rate(rounds: Sequence[Certificate], unit_rates: NDArray[np.float64], epsilon: float) -> float:
-    """Return the largest c for which rates `c unit_rates` cost at most `epsilon` together (C2).
-
-    The cost is `c sum(unit bound)` plus the Jacobian term of every round whose rate is below its free rate, so it falls
-    at each such point: the pieces are tried from the largest rates down.
-    """
-    bounds = np.array([c.bound for c in rounds])
-    jacobians = np.array([c.log_jacobian for c in rounds])
-    free = np.array([math.inf if c.jacobian_free_rate is None else c.jacobian_free_rate for c in rounds])
-    slope, usable, turns = float(bounds @ unit_rates), epsilon * (1 - 1e-12), free / unit_rates
-    for low in [*np.unique(turns[np.isfinite(turns)])[::-1].tolist(), 0.0]:
-        found = (usable - float(jacobians[turns > low].sum())) / slope
-        if found <= 0 or found < low:
-            continue
-        cost = math.fsum(objective_epsilon(c, found * u) for c, u in zip(rounds, unit_rates.tolist(), strict=True))
-        if cost <= epsilon:
-            return found
-    raise InputError(
-        f"an epsilon of {epsilon:.6g} does not cover the Jacobian ratio of {len(rounds)} rounds; it must be above "
-        f"{jacobians.sum():.6g}: raise epsilon, use fewer rounds, or raise the penalty."
-    )
-
-
 def _scalable(release: Release) -> NoisyRelease:
     if isinstance(release, NoisyRelease) and not isinstance(release, ObjectiveRelease):
         return release
@@ -423,7 +400,7 @@ def _closed_form_factor(target: Target, releases: Sequence[NoisyRelease]) -> flo
     m = math.sqrt(tally.m_squared + whole)
     if tally.infinite or m + tally.epsilon == 0:
         raise InputError("the releases must have a sensitivity above 0 and some noise at factor 1.")
-    return m / float(m_of(target.epsilon, target.delta)) + tally.epsilon / target.epsilon
+    return m / m_of(target.epsilon, target.delta) + tally.epsilon / target.epsilon
 
 
 def calibrate_scale(target: Target, releases: Sequence[Release]) -> float:
@@ -481,19 +458,3 @@ def _descend(spent: Callable[[float], float], epsilon: float, high: float, at_hi
         else:
             low, at_low = trial, value
     return high
-
-
-def optimal_gaussian_shape(bounds: ArrayLike, weights: ArrayLike = 1.0) -> NDArray[np.float64]:
-    """The relative stds that minimise `sum w_k s_k^2` at a fixed m: `s_k^2` prop. to `bound_k/sqrt(w_k)` (C0)."""
-    bound, weight = _rounds("bounds", bounds), _rounds("weights", weights)
-    if np.any(weight == 0):
-        raise InputError("weights must be greater than 0, got 0.")
-    return np.asarray(np.sqrt(bound / np.sqrt(weight)), dtype=np.float64)
-
-
-def optimal_pure_rates(bounds: ArrayLike, weights: ArrayLike, epsilon: float) -> NDArray[np.float64]:
-    """The rates that minimise `sum w_k/rate_k^2` at `sum rate_k bound_k <= epsilon`: prop. to `(w_k/bound_k)^(1/3)`."""
-    bound, weight = _rounds("bounds", bounds), _rounds("weights", weights)
-    if np.any(weight == 0) or np.any(bound == 0):
-        raise InputError("bounds and weights must be greater than 0, got 0.")
-    return calibrate_laplace(PureTarget(epsilon), bound, np.cbrt(bound / weight))

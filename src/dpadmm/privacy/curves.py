@@ -13,13 +13,11 @@ so that every figure is good to about 1e-12 relative, and its logarithm far belo
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 from scipy.special import erfcx
 
 from dpadmm import checks
@@ -72,11 +70,11 @@ class GaussianCurve:
 
     def delta(self, epsilon: float) -> float:
         """The exact delta at `epsilon`."""
-        return float(delta_of_epsilon(self.m, checks.non_negative("epsilon", epsilon)))
+        return delta_of_epsilon(self.m, checks.non_negative("epsilon", epsilon))
 
     def epsilon(self, delta: float) -> float:
         """The exact epsilon at `delta`; infinite at delta 0 unless nothing leaks."""
-        return float(epsilon_of_delta(self.m, delta_in_range(delta)))
+        return epsilon_of_delta(self.m, delta)
 
 
 @dataclass(frozen=True)
@@ -157,8 +155,12 @@ def _mills_drop(a: float, m: float) -> float:
     return float(0.5 * m * (_WEIGHTS @ slope))
 
 
-def _log_delta(m: float, eps: float) -> float:
-    """Logarithm of delta(eps) for valid m >= 0 and eps >= 0."""
+def log_delta(m: float, eps: float) -> float:
+    """Natural logarithm of `delta_of_epsilon(m, eps)`, for m >= 0 and eps >= 0; meaningful far below 1e-308.
+
+    >>> round(log_delta(0.01, 1.0), 3)
+    -5014.235
+    """
     if m == 0.0 or eps == math.inf:
         return -math.inf
     if m == math.inf:
@@ -177,16 +179,6 @@ def _log_delta(m: float, eps: float) -> float:
     return math.log(drop) - 0.5 * a * a - _LOG_SQRT_2PI
 
 
-def _elementwise(
-    function: Callable[[float, float], float], left: ArrayLike, right: ArrayLike
-) -> float | NDArray[np.float64]:
-    """Apply a scalar function to two broadcast arguments; scalars give a float."""
-    if np.ndim(left) == 0 and np.ndim(right) == 0:
-        return function(float(left), float(right))  # type: ignore[arg-type]
-    result: NDArray[np.float64] = np.vectorize(function, otypes=[np.float64])(left, right)
-    return result
-
-
 def _checked(name: str, value: float, *, finite_only: bool = False) -> float:
     """Return a non-negative number, infinity allowed unless said otherwise."""
     if math.isnan(value) or value < 0 or (finite_only and math.isinf(value)):
@@ -195,79 +187,43 @@ def _checked(name: str, value: float, *, finite_only: bool = False) -> float:
     return value
 
 
-def log_delta(m: ArrayLike, eps: ArrayLike) -> float | NDArray[np.float64]:
-    """Natural logarithm of `delta_of_epsilon(m, eps)`, meaningful far below 1e-308.
-
-    >>> round(log_delta(0.01, 1.0), 3)
-    -5014.235
-    """
-    return _elementwise(lambda m_, eps_: _log_delta(_checked("m", m_), _checked("epsilon", eps_)), m, eps)
-
-
-def delta_of_epsilon(m: ArrayLike, eps: ArrayLike) -> float | NDArray[np.float64]:
+def delta_of_epsilon(m: float, eps: float) -> float:
     """The delta at which an m-GDP mechanism is (eps, delta)-DP, exactly (C0).
 
-    Parameters are broadcast: `m >= 0` (0: nothing leaks, inf: everything), `eps >= 0`. Scalars give a float.
+    `m >= 0` (0: nothing leaks, inf: everything), `eps >= 0`.
 
     >>> round(delta_of_epsilon(1.0, 1.0), 10)
     0.1269367375
     """
-    return _elementwise(lambda m_, eps_: math.exp(_log_delta(_checked("m", m_), _checked("epsilon", eps_))), m, eps)
+    return math.exp(log_delta(_checked("m", m), _checked("epsilon", eps)))
 
 
-def _epsilon_of_delta(m: float, delta: float) -> float:
-    if _checked("m", m) == 0.0:
-        return 0.0
-    if not 0 <= delta <= 1:
-        raise InputError(f"delta must lie between 0 and 1, got {shown(delta)}.")
-    if delta == 0.0 or m == math.inf:
-        return 0.0 if delta == 1.0 else math.inf
-    goal = math.log(delta)
-    if _log_delta(m, 0.0) <= goal:
-        return 0.0
-    # The zCDP conversion is an upper bound of the root, so it closes the bracket.
-    top = zcdp_epsilon_classical(0.5 * m * m, delta) * (1 + 1e-9)
-    from scipy.optimize import brentq  # slow to load; composing and stating need no root
-
-    root = float(brentq(lambda eps: _log_delta(m, eps) - goal, 0.0, top, xtol=1e-300, rtol=8.9e-16))
-    root, step = max(root, 1e-300), 1e-15  # the root may lie on either side; the answer must not
-    while _log_delta(m, root) > goal:
-        root, step = root * (1.0 + step), 2.0 * step
-    return root
-
-
-def epsilon_of_delta(m: ArrayLike, delta: ArrayLike) -> float | NDArray[np.float64]:
+def epsilon_of_delta(m: float, delta: float) -> float:
     """The smallest epsilon >= 0 with `delta_of_epsilon(m, epsilon) <= delta`; `delta` in [0, 1].
 
     >>> round(epsilon_of_delta(1.0, 1e-5), 6)
     4.377178
     """
-    return _elementwise(_epsilon_of_delta, m, delta)
+    if _checked("m", m) == 0.0:
+        return 0.0
+    if delta_in_range(delta) == 0.0 or m == math.inf:
+        return 0.0 if delta == 1.0 else math.inf
+    goal = math.log(delta)
+    if log_delta(m, 0.0) <= goal:
+        return 0.0
+    # The zCDP conversion is an upper bound of the root, so it closes the bracket.
+    top = zcdp_epsilon_classical(0.5 * m * m, delta) * (1 + 1e-9)
+    from scipy.optimize import brentq  # slow to load; composing and stating need no root
+
+    root = float(brentq(lambda eps: log_delta(m, eps) - goal, 0.0, top, xtol=1e-300, rtol=8.9e-16))
+    root, step = max(root, 1e-300), 1e-15  # the root may lie on either side; the answer must not
+    while log_delta(m, root) > goal:
+        root, step = root * (1.0 + step), 2.0 * step
+    return root
 
 
 @lru_cache(maxsize=1024)
-def _m_of(eps: float, delta: float) -> float:
-    _checked("epsilon", eps, finite_only=True)
-    goal = math.log(checks.open_unit("delta", delta))
-    # Solving the zCDP conversion for m gives a lower end that is surely admissible.
-    spread = -2.0 * goal
-    low = 2.0 * eps / (math.sqrt(spread + 2.0 * eps) + math.sqrt(spread)) if eps > 0 else delta
-    low *= 0.5
-    high = 4.0 * low
-    while _log_delta(high, eps) <= goal:
-        low, high = high, 2.0 * high
-    from scipy.optimize import brentq
-
-    root = brentq(lambda t: _log_delta(math.exp(t), eps) - goal, math.log(low), math.log(high), rtol=8.9e-16)
-    m, step = float(math.exp(root)), _SAFETY
-    while True:
-        m *= 1.0 - step
-        if math.exp(_log_delta(m, eps)) <= delta:
-            return m
-        step *= 2.0
-
-
-def m_of(eps: ArrayLike, delta: ArrayLike) -> float | NDArray[np.float64]:
+def m_of(eps: float, delta: float) -> float:
     """The largest m whose curve passes under (eps, delta), rounded down.
 
     `eps >= 0`, `delta` in (0, 1). `delta_of_epsilon(m_of(eps, delta), eps) <= delta` always holds, and the result
@@ -277,7 +233,24 @@ def m_of(eps: ArrayLike, delta: ArrayLike) -> float | NDArray[np.float64]:
     >>> round(m, 6), delta_of_epsilon(m, 1.0) <= 1e-5
     (0.268051, True)
     """
-    return _elementwise(_m_of, eps, delta)
+    _checked("epsilon", eps, finite_only=True)
+    goal = math.log(checks.open_unit("delta", delta))
+    # Solving the zCDP conversion for m gives a lower end that is surely admissible.
+    spread = -2.0 * goal
+    low = 2.0 * eps / (math.sqrt(spread + 2.0 * eps) + math.sqrt(spread)) if eps > 0 else delta
+    low *= 0.5
+    high = 4.0 * low
+    while log_delta(high, eps) <= goal:
+        low, high = high, 2.0 * high
+    from scipy.optimize import brentq
+
+    root = brentq(lambda t: log_delta(math.exp(t), eps) - goal, math.log(low), math.log(high), rtol=8.9e-16)
+    m, step = float(math.exp(root)), _SAFETY
+    while True:
+        m *= 1.0 - step
+        if math.exp(log_delta(m, eps)) <= delta:
+            return m
+        step *= 2.0
 
 
 def zcdp_epsilon_classical(rho: float, delta: float) -> float:

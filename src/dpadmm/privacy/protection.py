@@ -320,6 +320,13 @@ class Certificate:
         return replace(self, strength=strength)
 
 
+def power_of_two(grid: float) -> float:
+    """Return a grid; refuse one to which values could not be rounded exactly in binary."""
+    if math.frexp(checks.positive("grid", grid))[0] != 0.5:
+        raise InputError(f"grid must be a power of two, got {shown(grid)}. Use 2.0**k, for instance {2.0**-30!r}.")
+    return grid
+
+
 def secure_grid(certificate: Certificate, *, grid: float, dimension: int) -> Certificate:
     """Return the certificate of the value rounded to the nearest multiple of `grid` in each coordinate.
 
@@ -332,9 +339,7 @@ def secure_grid(certificate: Certificate, *, grid: float, dimension: int) -> Cer
     >>> secure_grid(full_gradient(LocalFunction(gradient_bound=1, n_records=8)), grid=0.0625, dimension=4).bound
     0.375
     """
-    d, width = checks.count("dimension", dimension), checks.positive("grid", grid)
-    if math.frexp(width)[0] != 0.5:
-        raise InputError(f"grid must be a power of two, got {shown(width)}. Use 2.0**k, for instance {2.0**-30!r}.")
+    d, width = checks.count("dimension", dimension), power_of_two(grid)
     _refuse_objective(certificate)
     if certificate.grid is not None:
         raise InputError(f"The certificate already includes the rounding to {certificate.grid!r}. Use it as it is.")

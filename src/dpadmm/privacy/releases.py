@@ -166,6 +166,11 @@ class NoisyRelease(Release):
     def level(self) -> float:
         """The noise as a length: a std per coordinate, or the scale of Laplace noise."""
 
+    @property
+    def noise_ratio(self) -> float:
+        """The noise over the bound: std/bound, or 1/(rate bound) for Laplace noise."""
+        return self.level / self.bound if self.bound else math.inf
+
     @abstractmethod
     def scale_noise(self, factor: float) -> Self:
         """Return the release with its noise multiplied."""
@@ -191,10 +196,6 @@ class _WithGaussianNoise(NoisyRelease):
     @property
     def level(self) -> float:
         return self.noise_std
-
-    @property
-    def noise_ratio(self) -> float:
-        return self.noise_std / self.bound if self.bound else math.inf
 
     def scale_noise(self, factor: float) -> Self:
         return replace(self, noise_std=self.noise_std * factor)
@@ -303,11 +304,6 @@ class _WithSphericalNoise(NoisyRelease):
     def level(self) -> float:
         return 1.0 / self.rate
 
-    @property
-    def noise_ratio(self) -> float:
-        load = self.rate * self.bound
-        return 1 / load if load else math.inf
-
     def scale_noise(self, factor: float) -> Self:
         return replace(self, rate=self.rate / factor)
 
@@ -347,11 +343,6 @@ class CoordinateLaplaceRelease(NoisyRelease):
     def level(self) -> float:
         """The scale."""
         return self.scale
-
-    @property
-    def noise_ratio(self) -> float:
-        """The scale over the bound."""
-        return self.scale / self.bound if self.bound else math.inf
 
     def scale_noise(self, factor: float) -> Self:
         """Return the release with its scale multiplied."""

@@ -21,8 +21,9 @@ from dpadmm.federation.admin.rehearsal import (
     rehearsal_policy,
     serve_in_thread,
 )
-from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.drive import Drive
+from dpadmm.federation.coordinator import open_run
+from dpadmm.federation.coordinator_loop import drive_for_others
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https.service import free_port
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory
@@ -48,8 +49,8 @@ class Federation:
 
     @property
     def file(self) -> Path:
-        """The coordinator's file of the run."""
-        return self.rehearsal.coordinator.directory / "runs" / f"{self.rehearsal.agreement.digest}.db"
+        """The coordinator's file."""
+        return self.rehearsal.coordinator.database
 
     def drive(self, answers: float = float("inf")) -> None:
         """Let the run go on until so many answers have arrived, or to its end."""
@@ -63,11 +64,11 @@ class Federation:
             return (0,) if carried.is_request or arrived <= answers else ()
 
         silos = {name: lambda files=files: Silo(files.directory) for name, files in self.rehearsal.silos.items()}
-        transport = InMemory(silos, fate)
-        with closing(self.rehearsal.coordinator.open_run(self.rehearsal.agreement)) as run:
+        transport = InMemory(silos, self.rehearsal.agreement, fate)
+        with closing(open_run(self.rehearsal.coordinator, self.rehearsal.agreement)) as run:
             run.ask()
             try:
-                Drive(run, transport, transport.clock).serve()
+                drive_for_others(run, transport, transport.clock)
             except StopIteration:
                 pass
             finally:

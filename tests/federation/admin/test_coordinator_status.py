@@ -7,9 +7,10 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, ResumeError
 from dpadmm.federation.admin.status import RunState, coordinator_status
-from dpadmm.federation.coordinator import MOST_NOTES, Coordinator
+from dpadmm.federation.coordinator import Coordinator, open_run
+from dpadmm.federation.coordinator_store import MOST_LOGGED
 from dpadmm.federation.https.process_status import CoordinatorProcess, read_status
 from dpadmm.federation.process_lock import is_held
 
@@ -24,7 +25,7 @@ def the_run(federation):
 
 
 def opened(federation) -> Coordinator:
-    return federation.rehearsal.coordinator.open_run(federation.rehearsal.agreement)
+    return open_run(federation.rehearsal.coordinator, federation.rehearsal.agreement)
 
 
 def test_before_and_after_it_is_asked_for(federation, unchanged):
@@ -74,11 +75,11 @@ def test_why_it_has_stopped(federation):
     assert told.reason == "north refuses: The table of north cannot be read."
 
 
-def test_a_file_that_cannot_be_read_hides_no_other(federation):
+def test_a_file_that_cannot_be_read_is_refused_by_name(federation):
     federation.drive()
-    (federation.file.parent / "other.db").write_bytes(b"nothing")
-    states = {run.digest: run.state for run in status_of(federation).runs}
-    assert states == {"other": RunState.UNREADABLE, federation.file.stem: RunState.FINISHED}
+    federation.file.write_bytes(b"nothing")
+    with pytest.raises(ResumeError, match=r"coordinator\.db cannot be used"):
+        status_of(federation)
 
 
 def test_who_is_there_as_the_serving_process_tells(federation, waiting):
@@ -108,7 +109,7 @@ def test_who_is_there_as_the_serving_process_tells(federation, waiting):
                 assert (north.is_connected, north.seen, north.is_awaited) == (False, None, True)
             waiting(lambda: not status_of(federation).runs[0].silos[1].is_connected)
         assert status_of(federation).runs[0].silos[1].seen is not None
-        assert service.status().joined == {federation.file.stem: ("south",)}
+        assert service.status().joined == {federation.rehearsal.agreement.digest: ("south",)}
     assert not is_held(files.lock)
     assert the_run(federation).state is RunState.RESTING
     assert read_status(files.status, CoordinatorProcess).pid
@@ -142,23 +143,16 @@ def test_its_keys_are_plain_values(federation):
 
 
 def test_a_run_without_a_key_can_be_looked_at_only(federation):
-    opened(federation).close()
-    with closing(Coordinator(federation.file, None, lambda: 0.0)) as run, pytest.raises(InputError, match="not driven"):
-        run.invitation()
+    with closing(opened(federation)) as run, pytest.raises(InputError, match="not driven"):
+        _ = Coordinator(run.store, run.agreement.digest, None).invitation
 
 
 def test_the_log_of_a_run_keeps_its_latest_lines(federation, monkeypatch):
-    monkeypatch.setattr("dpadmm.federation.coordinator.MOST_NOTES", 5)
-    assert MOST_NOTES > 1000
+    monkeypatch.setattr("dpadmm.federation.coordinator_store.MOST_LOGGED", 5)
+    assert MOST_LOGGED > 1000
     with closing(opened(federation)) as run:
         run.ask()
         for number in range(20):
-            run._note("refused", f"number {number}")
-        assert [detail for _, event, detail in run.log() if event == "refused"] == [
-            f"number {n}" for n in range(15, 20)
-        ]
-        assert run.is_wanted  # that is kept, however much comes after it
-        run.end("over")
-        for number in range(20):
-            run._note("refused", f"number {number}")
-        assert run.is_ended
+            run.stored.log("refused", f"number {number}")
+        assert run.stored.logged() == [("refused", f"number {n}") for n in range(15, 20)]
+        assert run.stored.state() == ("wanted", None)

@@ -10,6 +10,7 @@ from tests.contracts import damage
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.status import coordinator_status, silo_status
 from dpadmm.federation.agreement import Agreement, read_federation, write_federation
+from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.policy import Policy, SiloEntry
@@ -120,17 +121,17 @@ def test_state_files(federation, kind, number):
 
 @pytest.mark.parametrize("number", NUMBER)
 @pytest.mark.parametrize("kind", [damage.of_cells, damage.of_bytes])
-def test_run_files(federation, kind, number):
+def test_a_coordinators_file(federation, kind, number):
     federation.drive(5)
 
     def load(path):
         at_rest(path)
         coordinator_status(federation.rehearsal.coordinator.directory)
-        federation.rehearsal.coordinator.unfinished()
-        with closing(federation.rehearsal.coordinator.open_run(federation.rehearsal.agreement)) as run:
+        with closing(open_run(federation.rehearsal.coordinator, federation.rehearsal.agreement)) as run:
             run.progress()
-            run.times()
-            run.reason_to_stop()
+            run.estimates()
+            run.stored.state()
+            run.stored.logged()
 
     rest_in_one_file(federation.file)
     checked(load, federation.file, number, kind, least=0.2)

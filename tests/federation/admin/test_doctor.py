@@ -23,7 +23,8 @@ from dpadmm.federation.admin.doctor import examine_coordinator, examine_silo
 from dpadmm.federation.admin.finding import Level
 from dpadmm.federation.admin.rehearsal import serve_in_thread
 from dpadmm.federation.admin.status import silo_status
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator import open_run
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https import tls
 from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.process_lock import sole
@@ -334,7 +335,7 @@ def test_the_right_coordinator_without_a_run_is_fine(federation, host):
 
 
 def asked(federation):
-    with closing(federation.rehearsal.coordinator.open_run(federation.rehearsal.agreement)) as run:
+    with closing(open_run(federation.rehearsal.coordinator, federation.rehearsal.agreement)) as run:
         run.ask()
 
 
@@ -457,7 +458,7 @@ def test_a_coordinator_that_is_well(federation, waiting):
     assert worst(checks, "serving") == "no process serves this directory now"
 
 
-def test_a_coordinator_with_a_damaged_run_and_an_open_key(federation):
+def test_a_coordinator_with_a_damaged_file_and_an_open_key(federation):
     federation.drive()
     federation.file.write_bytes(b"nothing")
     (federation.rehearsal.coordinator.directory / "coordinator.key").chmod(0o644)

@@ -2,9 +2,10 @@
 
 import json
 import os
+import sqlite3
 import stat
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -21,17 +22,17 @@ from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.admin.joining import InvitedSilo, OwnerRules, check_silo, create_silo
 from dpadmm.federation.agreement import read_federation, write_federation
-from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.errors import MessageError, Refusal
+from dpadmm.federation.coordinator_store import CoordinatorFiles, CoordinatorStore
+from dpadmm.federation.errors import Refusal
 from dpadmm.federation.https import server
 from dpadmm.federation.https.client import Address, open_client
 from dpadmm.federation.https.connection_errors import CoordinatorUnavailable
 from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.keys import SigningKey, open_envelope
 from dpadmm.federation.messages import Join, Register
-from dpadmm.federation.policy import FULLY_CERTIFIED, Policy, SiloEntry
+from dpadmm.federation.policy import FULLY_CERTIFIED, Policy
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.studies import Invitation, Studies
+from dpadmm.federation.studies import Invitation, Studies, check_silos
 from dpadmm.planner.drafting import draft
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, View
@@ -60,12 +61,22 @@ class World:
     def __init__(self, place, **others) -> None:
         self.place, self.files = place, CoordinatorFiles(place / "coordinator")
         self.key = self.files.create()
-        self.studies = Studies(self.files)
-        self.study = self.studies.invite(asked(self.key, **others), NAMES)
-        self.studies.keys()
+        self.studies = Studies(self.files.open_store(), self.key)
+        self.made = {each.silo: each for each in self.studies.invite(asked(self.key, **others), NAMES)}
 
     def invitation(self, name: str) -> Invitation:
-        return Invitation.load(self.study.invitation(name))
+        return self.made[name]
+
+    def absent(self) -> list[str]:
+        return self.studies.absent("asthma")
+
+    def draft(self):
+        """Return the terms that follow from what silos have registered."""
+        made = draft(self.studies.entries("asthma"), SCHEMA, self.invitation("north").target)
+        return made.terms("asthma", self.key.public)
+
+    def publish(self, terms) -> None:
+        self.studies.publish("asthma", terms)
 
     def silo(self, name: str, budget: float = 2.0) -> Silo:
         if not (self.place / name).exists():
@@ -74,14 +85,15 @@ class World:
             create_silo(self.invitation(name), self.place / name, rules)
         return Silo(self.place / name)
 
-    def told(self, silo: Silo, /, **others) -> bytes:
+    def envelope(self, silo: Silo, /, **others) -> bytes:
+        """Return what a silo sends to register."""
         fields = {"study": "asthma", "silo": silo.policy.name, "entry": silo.entry()} | others
         return silo.key.seal(Register(**fields).encode())
 
-    def register(self, name: str) -> None:
-        silo = self.silo(name)
-        self.studies.register(self.invitation(name).key.public, self.told(silo))
-        silo.close()
+    def register(self, name: str, envelope: bytes | None = None) -> None:
+        """Register with the invitation of a silo."""
+        with closing(self.silo(name)) as silo:
+            self.studies.register(self.invitation(name).key.public, envelope or self.envelope(silo))
 
 
 @pytest.fixture
@@ -90,93 +102,121 @@ def world(tmp_path):
 
 
 def test_an_invitation_says_all_that_a_silo_needs_and_is_its_owners_alone(world):
-    found = world.invitation("north")
+    made = world.invitation("north")
+    place = world.files.invitation("asthma", "north")
+    made.save(place)
+    found = Invitation.load(place)
+    assert found == made
     assert (found.study, found.silo, found.epsilon, found.delta) == ("asthma", "north", 1.0, 1e-6)
-    assert found.table == SCHEMA
-    assert found.coordinator == world.key.public
-    assert found.protection.n_colluders == 1
-    keys = {world.invitation(name).key.public for name in NAMES}
-    assert len(keys) == 3
-    assert world.key.public not in keys
-    assert stat.S_IMODE(world.study.invitation("north").stat().st_mode) == 0o600
-    assert stat.S_IMODE(world.study.directory.stat().st_mode) == 0o700
+    assert (found.table, found.coordinator, found.protection.n_colluders) == (SCHEMA, world.key.public, 1)
+    assert len({world.key.public, *(each.key.public for each in world.made.values())}) == 4
+    assert stat.S_IMODE(place.stat().st_mode) == stat.S_IMODE(world.files.database.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    assert made.secret not in repr(made)
 
 
 def test_all_register_and_get_terms_that_their_rules_and_budgets_allow(world):
-    assert world.study.absent() == list(NAMES)
+    assert world.absent() == list(NAMES)
     for name in NAMES:
         assert world.studies.terms(world.invitation(name).key.public) is None
         world.register(name)
-    assert world.study.absent() == []
+    assert world.absent() == []
     world.register("north")  # the same again is one
-    made = draft(world.study.entries(), SCHEMA, world.invitation("north").target)
-    world.study.publish(made.terms("asthma", world.key.public))
+    terms = world.draft()
+    world.publish(terms)
     for name in NAMES:
         envelope = world.studies.terms(world.invitation(name).key.public)
-        told = messages.read(open_envelope(envelope, world.key.public))
-        assert isinstance(told, Join)
-        assert told.terms == world.study.terms()
-    assert world.study.terms().is_masked
-    assert world.study.terms().protection.colluders == 1
+        message = messages.read(open_envelope(envelope, world.key.public))
+        assert message == Join(terms)
+    assert world.studies.agreement("asthma") == terms
+    assert terms.is_masked
+    assert terms.protection.colluders == 1
 
 
 def test_terms_are_for_those_who_have_registered(tmp_path):
     world = World(tmp_path, view=View.EAVESDROPPER)
     for name in NAMES[:2]:
         world.register(name)
-    made = draft(world.study.entries(), SCHEMA, world.invitation("north").target)
-    world.study.publish(made.terms("asthma", world.key.public))
+    world.publish(world.draft())
     assert world.studies.terms(world.invitation("south").key.public) is None
     with pytest.raises(Refusal, match="already been drafted"):
         world.register("south")
 
 
-def test_an_invitation_is_for_one_silo_and_one_key(world):
+# --- what is no entry for an invitation ------------------------------------------------------------------------------
+
+
+def of_entry(**change):
+    """Return what registers north with a changed entry."""
+    return lambda world: world.envelope(world.silo("north"), entry=changed(world.silo("north").entry(), **change))
+
+
+def of_json(value):
+    """Return what registers north with any plain value, or plain values in its entry."""
+
+    def made(world):
+        silo = world.silo("north")
+        body = json.loads(world.envelope(silo)[64:])
+        body["entry"] = body["entry"] | value if isinstance(value, dict) and value else value
+        return silo.key.seal(json.dumps(body).encode())
+
+    return made
+
+
+NO_ENTRIES = {
+    "of another silo": lambda world: world.envelope(world.silo("south")),
+    "of another silo, under this name": lambda world: world.envelope(world.silo("south"), silo="north"),
+    "for another study": lambda world: world.envelope(world.silo("north"), study="another"),
+    "signed by another key": of_entry(key="0" * 64),
+    "another schema": of_entry(schema="0" * 64),
+    "another view": of_entry(view=View.EAVESDROPPER),
+    "other neighbours": of_entry(relation=NeighbouringRelation.ADD_OR_REMOVE, records=None),
+    "more colluders": of_entry(colluders=2),
+    "more records of a person": of_entry(records_per_person=2),
+    "more silos of a person": of_entry(silos_per_person=2),
+    "no records": of_entry(records=0),
+    "a secret number": of_entry(records=None),
+    "a long story": of_entry(methods=("p-admm",) * 500),
+}
+ODD = ["north", {}, {"a": 1}, {"name": 1}, {"methods": "p-admm"}, {"methods": [1]}, {"methods": [float("nan")]}]
+ODD += [{"methods": {}}, {"schema": 5}, {"key": "0"}, {"protection": {"view": "web"}}]
+ODD += [{"records": odd} for odd in (0, False, "", [], float("nan"), 10**30)]
+NO_ENTRIES |= {repr(odd): of_json(odd) for odd in ODD}
+
+
+@pytest.mark.parametrize("envelope", NO_ENTRIES.values(), ids=NO_ENTRIES)
+def test_what_is_no_entry_for_this_invitation_is_refused_and_nothing_kept(world, envelope):
+    with pytest.raises((Refusal, InputError)):
+        world.register("north", envelope(world))
+    assert world.absent() == list(NAMES)
+
+
+def test_an_invitation_is_for_one_key(world):
     world.register("north")
-    stolen = world.invitation("north")
-    other = world.silo("south")
-    with pytest.raises(Refusal, match="The invitation is for north"):
-        world.studies.register(stolen.key.public, world.told(other))
-    with pytest.raises(Refusal, match="was invited as 'north'"):
-        world.studies.register(stolen.key.public, world.told(other, silo="north"))
-    with pytest.raises(Refusal, match="The invitation is for north"):
-        world.studies.register(stolen.key.public, world.told(world.silo("north"), study="another"))
-    entry = replace(other.entry(), name="north")
-    with pytest.raises(Refusal, match=r"registered before.*invite you again.*somebody else has the invitation"):
-        world.studies.register(stolen.key.public, world.told(other, silo="north", entry=entry))
-    assert SiloEntry.load(world.study.entry("north")).key == world.silo("north").public_key
+    entry = replace(world.silo("south").entry(), name="north")
+    with pytest.raises(Refusal, match="registered before"):
+        world.register("north", world.envelope(world.silo("south"), silo="north", entry=entry))
+    assert [each.key for each in world.studies.entries("asthma")] == [world.silo("north").public_key]
 
 
-def test_an_entry_must_be_signed_by_the_key_it_names(world):
-    silo, key = world.silo("north"), world.invitation("north").key.public
-    entry = replace(silo.entry(), key=world.silo("south").public_key)
-    with pytest.raises(MessageError, match="signature"):
-        world.studies.register(key, world.told(silo, entry=entry))
-    with pytest.raises(Refusal, match="a different schema"):
-        world.studies.register(key, world.told(silo, entry=replace(silo.entry(), schema="0" * 64)))
-    assert world.study.absent() == list(NAMES)
+def test_a_secret_number_is_not_told(tmp_path):
+    world = World(tmp_path, relation=NeighbouringRelation.ADD_OR_REMOVE, nominal_records=100)
+    entry = world.silo("north").entry()
+    assert entry.records is None
+    with pytest.raises(InputError):
+        world.register("north", world.envelope(world.silo("north"), entry=replace(entry, records=60)))
 
 
-NO_ENTRIES = ["north", {}, {"a": 1}, {"name": 1}, {"methods": "p-admm"}, {"methods": [1]}]
-NO_ENTRIES += [
-    {"methods": [float("nan")]},
-    {"methods": {}},
-    {"schema": 5},
-    {"key": "0"},
-    {"protection": {"view": "web"}},
-]
-NO_ENTRIES += [{"records": odd} for odd in (0, False, "", [], float("nan"), 10**30)]
-
-
-@pytest.mark.parametrize("wrong", NO_ENTRIES, ids=repr)
-def test_entries_that_are_none_are_refused(world, wrong):
+def test_terms_are_drafted_for_what_was_announced_where_silos_ask_for_less(tmp_path):
+    world = World(tmp_path, colluders=1, records_per_person=3, silos_per_person=2)
     silo = world.silo("north")
-    body = json.loads(world.told(silo)[64:])
-    body["entry"] = (body["entry"] | wrong if wrong else wrong) if isinstance(wrong, dict) else wrong
-    with pytest.raises(Refusal):
-        world.studies.register(world.invitation("north").key.public, silo.key.seal(json.dumps(body).encode()))
-    assert "north" in world.study.absent()
+    entry = changed(silo.entry(), colluders=0, records_per_person=1, silos_per_person=1)
+    world.register("north", world.envelope(silo, entry=entry))
+    (found,) = world.studies.entries("asthma")
+    assert (found.protection, found.key) == (world.invitation("north").protection, silo.public_key)
 
+
+# --- studies ---------------------------------------------------------------------------------------------------------
 
 REFUSED = {
     "twice": ({}, ("north", "north"), "cannot be confused"),
@@ -205,27 +245,74 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("others", "silos", "words"), REFUSED.values(), ids=REFUSED)
-def test_studies_that_cannot_be_are_refused_before_anything_is_made(tmp_path, others, silos, words):
-    files = CoordinatorFiles(tmp_path / "coordinator")
+def test_studies_that_cannot_be_are_refused_before_anything_is_made(others, silos, words):
     with pytest.raises(InputError, match=words):
-        Studies(files).invite(asked(SigningKey.new(), **others), silos)
-    assert not files.directory.exists()
+        check_silos(asked(SigningKey.new(), **others), silos)
 
 
 def test_a_study_takes_more_silos_until_it_has_terms_and_only_as_announced(world):
     same = asked(world.key)
-    with pytest.raises(InputError, match="announced with different settings"):
+    with pytest.raises(InputError, match="different settings"):
         world.studies.invite(replace(same, epsilon=2.0), ["west"])
-    with pytest.raises(InputError, match=r"got north. To add silos to a study, name only the new ones"):
-        world.studies.invite(same, ["north", "west"])
-    world.studies.invite(same, ["west"])
-    assert "west" in world.study.absent()
-    assert world.studies.is_invited(world.invitation("west").key.public) is False
-    world.studies.keys()
-    assert world.studies.is_invited(world.invitation("west").key.public)
-    world.study.federation.write_text("")
+    with pytest.raises(InputError, match="confused"):
+        world.studies.invite(same, ["North"])
+    (west,) = world.studies.invite(same, ["west"])
+    assert "west" in world.absent()
+    assert world.studies.is_invited(west.key.public)
+    for name in (*NAMES, "west"):
+        world.made["west"] = west
+        world.register(name)
+    world.publish(world.draft())
     with pytest.raises(InputError, match="already has its terms"):
         world.studies.invite(same, ["east"])
+    with pytest.raises(InputError, match="the studies there are: asthma"):
+        world.studies.announced("another")
+
+
+def test_the_same_command_again_invites_the_same_silos_to_the_same_study(world):
+    """As after a kill, at any point: what is in the file stays, and the files to be sent are written again."""
+    again = world.studies.invite(asked(world.key), [*reversed(NAMES), "west"])
+    assert [each.silo for each in again] == [*reversed(NAMES), "west"]
+    assert all(world.made[each.silo] == each for each in again[:-1])
+
+
+def test_a_study_is_there_with_its_invitations_or_not_at_all(world, monkeypatch):
+    def killed(self, statement, *values):
+        if "INSERT OR IGNORE INTO invitation" in statement and "south" in values:
+            raise KeyboardInterrupt
+        self._connection.execute(statement, values)
+
+    before = world.studies.keys()
+    with monkeypatch.context() as patch:
+        patch.setattr(CoordinatorStore, "execute", killed)
+        with pytest.raises(KeyboardInterrupt):
+            world.studies.invite(asked(world.key, study="second"), NAMES)
+    assert world.studies.keys() == before
+    other = Schema((Numeric("age", 0, 99),), ThresholdLabel("result", 0))
+    world.studies.invite(asked(world.key, study="second", schema=other.to_json()), NAMES)
+    assert world.studies.announced("second").table == other
+
+
+def test_a_replaced_invitation_opens_nothing_any_more(world):
+    """Nor does the entry count that was registered by it; those of the others stay."""
+    stolen = world.invitation("north").key.public
+    for name in NAMES:
+        world.register(name)
+    (fresh,) = world.studies.invite(asked(world.key), ["north"], may_replace=True)
+    assert world.absent() == ["north"]
+    assert not world.studies.is_invited(stolen)
+    assert world.studies.keys() == {fresh.key.public, *(world.made[name].key.public for name in ("clinic", "south"))}
+    with closing(world.silo("north")) as silo:
+        envelope = world.envelope(silo)
+    for use in (lambda: world.studies.register(stolen, envelope), lambda: world.studies.terms(stolen)):
+        with pytest.raises(Refusal, match="withdrawn"):
+            use()
+    world.made["north"] = fresh
+    world.register("north")
+    assert world.absent() == []
+
+
+# --- silos -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_silo_is_made_with_the_budget_of_its_owner_against_the_view_of_the_study(world):
@@ -273,14 +360,6 @@ def test_a_budget_that_could_never_pay_is_refused_before_anything_is_made(world)
     assert not (world.place / "north").exists()
 
 
-def test_a_damaged_invitation_is_left_aside_and_told(world, caplog):
-    world.study.invitation("broken").write_text("study = 3")
-    fresh = Studies(world.files)
-    assert len(fresh.keys()) == 3
-    assert len(fresh.keys()) == 3
-    assert caplog.text.count("broken.invite is not an invitation") == 1
-
-
 def test_a_trusted_coordinator_must_be_trusted_by_the_owner(tmp_path):
     world = World(tmp_path, view=View.PUBLIC)
     data = table(tmp_path / "north.csv", 1)
@@ -325,10 +404,9 @@ def test_over_tls_a_guest_registers_and_fetches_what_the_coordinator_has_signed(
         assert guest.terms() is None
         guest.register()
         guest.register()
-    assert open_world.study.absent() == []
-    made = draft(open_world.study.entries(), SCHEMA, open_world.invitation("north").target)
-    terms = made.terms("asthma", open_world.key.public)
-    open_world.study.publish(terms)
+    assert open_world.absent() == []
+    terms = open_world.draft()
+    open_world.publish(terms)
     assert all(guest.terms() == terms for guest in guests.values())
     wrong = replace(guests["north"], invitation=replace(open_world.invitation("north"), epsilon=0.5))
     with pytest.raises(Refusal, match="not those of the study"):
@@ -370,132 +448,46 @@ def test_a_guest_talks_to_the_coordinator_of_its_invitation_alone(open_world):
         InvitedSilo(asked_by, open_world.silo("north")).register()
 
 
-def test_new_invitations_are_let_in_while_the_port_is_open(tmp_path):
-    port = free_port()
-    world = World(tmp_path, address=f"127.0.0.1:{port}")
-    with served(world, port) as service:
-        world.studies.invite(asked(world.key, study="second", address=f"127.0.0.1:{port}"), ["north", "south", "west"])
-        service.check_runs()
-        invitation = Invitation.load(world.studies.find("second").invitation("north"))
-        InvitedSilo(invitation, world.silo("north")).register()
-        assert world.studies.find("second").absent() == ["south", "west"]
-        assert world.study.absent() == list(NAMES)
-
-
-# --- withdrawn, damaged, odd ------------------------------------------------------------------------------------------
-
-
-def test_a_withdrawn_invitation_opens_nothing_any_more_and_its_successor_does(tmp_path):
+def test_new_invitations_are_let_in_while_the_port_is_open_and_replaced_ones_are_not(tmp_path):
     port = free_port()
     world = World(tmp_path, address=f"127.0.0.1:{port}")
     stolen, silo = world.invitation("north"), world.silo("north")
     with served(world, port) as service:
         InvitedSilo(stolen, silo).register()
-        world.study.entry("north").unlink()
-        world.study.invitation("north").unlink()
+        announced = asked(world.key, address=f"127.0.0.1:{port}")
+        (fresh,) = world.studies.invite(announced, ["north"], may_replace=True)
+        second, *_ = world.studies.invite(replace(announced, study="second"), ["north", "south", "west"])
         service.check_runs()
-        with pytest.raises(Refusal, match="no longer knows this invitation"):
-            InvitedSilo(stolen, silo).register()
-        world.studies.invite(asked(world.key, address=f"127.0.0.1:{port}"), ["north"])
-        service.check_runs()
-        with pytest.raises(Refusal, match="no longer knows this invitation"):
-            InvitedSilo(stolen, silo).terms()
-        assert "north" in world.study.absent()
-        InvitedSilo(world.invitation("north"), silo).register()
-        assert "north" not in world.study.absent()
+        for use in (InvitedSilo(stolen, silo).register, InvitedSilo(stolen, silo).terms):
+            with pytest.raises(Refusal, match="no longer knows this invitation"):
+                use()
+        for invitation in (fresh, second):
+            InvitedSilo(invitation, silo).register()
+        assert world.absent() == ["clinic", "south"]
+        assert world.studies.absent("second") == ["south", "west"]
 
 
-def test_an_invitation_that_is_withdrawn_while_it_is_used_is_refused(world):
-    key, told = world.invitation("north").key.public, world.told(world.silo("north"))
-    world.study.invitation("north").unlink()
-    world.studies.keys()
-    for use in (lambda: world.studies.register(key, told), lambda: world.studies.terms(key)):
-        with pytest.raises(Refusal, match="withdrawn"):
-            use()
-
-
-def test_an_invitation_does_not_show_its_secret(world):
-    invitation = world.invitation("north")
-    assert invitation.secret not in repr(invitation)
+# --- names -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["\N{GRINNING FACE}", "\U00020bb7\u91ce", "caf\u00e9"])
 def test_names_in_any_script_are_written_as_they_are_read(tmp_path, name):
     files = CoordinatorFiles(tmp_path / "coordinator")
-    study = Studies(files).invite(asked(files.create(), study=name), [name, "north", "south"])
-    assert Invitation.load(study.invitation(name)).silo == name
+    key = files.create()
+    with closing(files.open_store()) as store:
+        made, *_ = Studies(store, key).invite(asked(key, study=name), [name, "north", "south"])
+    made.save(files.invitation(name, name))
+    invitation = Invitation.load(files.invitation(name, name))
+    assert invitation.silo == name
     data = table(tmp_path / f"{name}.csv", 1)
-    rules = OwnerRules(data=data, budget_epsilon=2.0, screening=CellRules())
-    create_silo(Invitation.load(study.invitation(name)), tmp_path / name, rules)
+    create_silo(invitation, tmp_path / name, OwnerRules(data=data, budget_epsilon=2.0, screening=CellRules()))
     silo = Silo(tmp_path / name)
     entry = silo.entry()
     assert messages.read(Register(name, name, entry).encode()).entry == entry
     assert Policy.load(silo.files.policy).data == str(data)
 
 
-def test_a_study_that_was_announced_by_half_can_be_announced_again(tmp_path, monkeypatch):
-    files = CoordinatorFiles(tmp_path / "coordinator")
-    announced, studies = asked(files.create()), Studies(files)
-
-    original = Invitation.save
-
-    def killed(self, path):
-        if self.silo != NAMES[0]:
-            raise KeyboardInterrupt
-        original(self, path)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Invitation, "save", killed)
-        with pytest.raises(KeyboardInterrupt):
-            studies.invite(announced, NAMES)
-    assert not list(studies.all())
-    other = Schema((Numeric("age", 0, 99),), ThresholdLabel("result", 0))
-    study = studies.invite(replace(announced, schema=other.to_json()), NAMES)
-    assert Schema.load(study.schema) == other
-    assert study.announced().table == other
-
-
-# --- what silos tell, and are told ------------------------------------------------------------------------------------
-
-FACTS = {
-    "another view": {"view": View.EAVESDROPPER},
-    "other neighbours": {"relation": NeighbouringRelation.ADD_OR_REMOVE, "records": None},
-    "more colluders": {"colluders": 2},
-    "more records of a person": {"records_per_person": 2},
-    "more silos of a person": {"silos_per_person": 2},
-    "no records": {"records": 0},
-    "a secret number": {"records": None},
-    "a long story": {"methods": ("p-admm",) * 500},
-}
-
-
-@pytest.mark.parametrize("facts", FACTS.values(), ids=FACTS)
-def test_a_silo_that_does_not_fit_the_study_is_refused_before_terms_are_drafted(world, facts):
-    silo, key = world.silo("north"), world.invitation("north").key.public
-    entry = silo.entry()
-    with pytest.raises((InputError, Refusal)):
-        world.studies.register(key, world.told(silo, entry=changed(entry, **facts)))
-    assert "north" in world.study.absent()
-
-
-def test_a_secret_number_is_not_told(tmp_path):
-    world = World(tmp_path, relation=NeighbouringRelation.ADD_OR_REMOVE, nominal_records=100)
-    silo = world.silo("north")
-    entry = silo.entry()
-    assert entry.records is None
-    told = world.told(silo, entry=replace(entry, records=60))
-    with pytest.raises(InputError, match="secret in this study"):
-        world.studies.register(world.invitation("north").key.public, told)
-
-
-def test_terms_are_drafted_for_what_was_announced_where_silos_ask_for_less(tmp_path):
-    world = World(tmp_path, colluders=1, records_per_person=3, silos_per_person=2)
-    silo = world.silo("north")
-    entry = changed(silo.entry(), colluders=0, records_per_person=1, silos_per_person=1)
-    world.studies.register(world.invitation("north").key.public, world.told(silo, entry=entry))
-    (found,) = world.study.entries()
-    assert found.protection == world.invitation("north").protection
-    assert found.key == silo.public_key
+# --- what silos are told ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -505,7 +497,7 @@ def offered(tmp_path_factory):
     world = World(tmp_path_factory.mktemp("offered"), address=f"127.0.0.1:{port}")
     for name in NAMES:
         world.register(name)
-    terms = draft(world.study.entries(), SCHEMA, asked(world.key).target).terms("asthma", world.key.public)
+    terms = world.draft()
     with served(world, port):
         yield world, InvitedSilo(world.invitation("north"), world.silo("north")), terms
 
@@ -521,9 +513,9 @@ OTHERWISE = {
 @pytest.mark.parametrize(("change", "words"), OTHERWISE.values(), ids=OTHERWISE)
 def test_terms_that_were_not_announced_are_refused_whoever_signs_them(offered, change, words):
     world, guest, terms = offered
-    world.study.publish(terms)
+    world.publish(terms)
     assert guest.terms() == terms
-    world.study.publish(changed(terms, **change))
+    world.publish(changed(terms, **change))
     with pytest.raises(Refusal, match=words):
         guest.check_protection(guest.terms())
 
@@ -551,7 +543,7 @@ def test_what_the_coordinator_has_not_signed_as_terms_is_none(offered, monkeypat
 def test_terms_without_this_silo_are_refused(offered):
     world, guest, terms = offered
     others = (*(each for each in terms.participants if each.name != "north"), replace(terms.participants[1], name="x"))
-    world.study.publish(replace(terms, participants=others))
+    world.publish(replace(terms, participants=others))
     with pytest.raises(InputError, match="'north' does not take part"):
         guest.terms()
 
@@ -565,29 +557,30 @@ def test_terms_are_written_as_they_are_read_in_any_script(offered, tmp_path):
 def test_a_guest_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
     world, _, terms = offered
     guest, most = world.invitation("south"), int(server.BURST / server.INVITED_COST)
-    world.study.publish(terms)
+    world.publish(terms)
     monkeypatch.setattr(server, "RATE", 0.0)
     with open_client(Address.parse(guest.address), guest.key, world.place / "probe.pem", [world.key.public]) as line:
         said = [line.get("/terms").status_code for _ in range(most + 1)]
     assert said == [200] * most + [429]
 
 
-def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch):
+@pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), sqlite3.OperationalError("disk is full")])
+def test_a_full_disk_of_the_coordinator_is_waited_for(tmp_path, monkeypatch, failure):
     port = free_port()
     world = World(tmp_path, address=f"127.0.0.1:{port}")
     guest = InvitedSilo(world.invitation("north"), world.silo("north"))
 
-    def full(_):
-        raise OSError(28, "No space left on device")
+    def full(*_):
+        raise failure
 
     with served(world, port):
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", full)  # half of it is written
+            patch.setattr(CoordinatorStore, "execute", full)
             with pytest.raises(CoordinatorUnavailable, match="HTTP 503"):
                 guest.register()
-        assert [name for name in os.listdir(world.study.directory) if "entry" in name] == []
+        assert "north" in world.absent()
         guest.register()
-    assert "north" not in world.study.absent()
+    assert "north" not in world.absent()
 
 
 # --- a silo is made whole, or not at all ------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """`dpadmm silo join`: what it leaves as it was until the owner has approved, and when it asks whatever it was told."""
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from dpadmm.data import Numeric, Schema, ThresholdLabel
 from dpadmm.errors import InputError
 from dpadmm.federation.admin.joining import InvitedSilo
 from dpadmm.federation.agreement import Agreement, Participant
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.silo import Silo
@@ -39,8 +40,8 @@ def key(request, tmp_path, monkeypatch):
     hidden = Protection(view=View(getattr(request, "param", "eavesdropper")))
     announced = {"study": "asthma", "address": "host:1", "epsilon": 1.0, "delta": 1e-6, "protection": hidden}
     asked = Invitation(coordinator=key.public, schema=SCHEMA.to_json(), **announced)
-    study = Studies(files).invite(asked, ["north", "south", "west"])
-    study.invitation("north").rename("north.invite")
+    with closing(files.open_store()) as store:
+        Studies(store, key).invite(asked, ["north", "south", "west"])[0].save(tmp_path / "north.invite")
     rng = np.random.default_rng(1)
     cells = {"age": rng.integers(20, 90, 40), "dose": rng.integers(0, 10, 40), "result": rng.choice([-1, 1], 40)}
     pd.DataFrame(cells).to_csv("north.csv", index=False)

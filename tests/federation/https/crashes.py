@@ -10,7 +10,6 @@ import logging
 import os
 import shutil
 import signal
-import sqlite3
 import sys
 import time
 import traceback
@@ -25,8 +24,8 @@ import worlds
 
 from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import NoiseOrigin
-from dpadmm.federation.coordinator import Coordinator
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator import Coordinator, open_run
+from dpadmm.federation.coordinator_store import DONE, JOINING, CoordinatorFiles
 from dpadmm.federation.https.client import SiloClient, run_silo
 from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.silo import Silo
@@ -87,7 +86,7 @@ def coordinate(place: Path, port: int) -> None:
     """Serve until the run is done."""
     files = CoordinatorFiles(place / "coordinator")
     with serve_coordinator(files, "127.0.0.1", port) as service:
-        while not service._done:
+        while not service._studies.store.runs(DONE):
             service.check_runs()
             time.sleep(0.02)
 
@@ -132,10 +131,11 @@ def run(place: Path, names: list[str], point: str | None) -> int:
     return killed
 
 
-def report(place: Path, run_file: Path, names: list[str], killed: int) -> dict:
+def report(place: Path, names: list[str], killed: int) -> dict:
     """Return what is in the files at the end."""
-    coordinator = Coordinator(run_file, CoordinatorFiles(place / "coordinator").key(), time.time)
-    rows = sqlite3.connect(run_file).execute("SELECT round, agent, envelope FROM answers").fetchall()
+    store = CoordinatorFiles(place / "coordinator").open_store()
+    coordinator = Coordinator(store, *store.runs(), key=None)
+    rows = store.rows("SELECT round, agent, envelope FROM answer WHERE round > ?", JOINING)
     stored, releases, spent, marked = {}, [], [], []
     for agent, name in enumerate(names):
         silo = Silo(place / name)
@@ -164,10 +164,8 @@ def main(place: Path, kind: str, noise: NoiseOrigin, points: list[str]) -> list[
     logging.disable(logging.INFO)
     first = worlds.make(place / "template", sizes=(30, 20, 25), noise=noise, **KINDS[kind])
     files = CoordinatorFiles(first.place / "coordinator")
-    files.directory.mkdir()
-    (files.directory / "runs").mkdir()
-    shutil.copy(first.place / "coordinator.key", files.directory)
-    started = files.open_run(first.agreement)
+    files.create(first.key)
+    started = open_run(files, first.agreement)
     started.ask()
     started.close()
     for silo in first.silos.values():
@@ -182,8 +180,7 @@ def main(place: Path, kind: str, noise: NoiseOrigin, points: list[str]) -> list[
         for silo in worlds.copied(first, here).silos.values():
             silo.close()
         killed = run(here, list(first.silos), None if point == "none" else point)
-        run_file = here / "coordinator" / "runs" / f"{first.agreement.digest}.db"
-        outcomes.append({"point": point} | report(here, run_file, list(first.silos), killed))
+        outcomes.append({"point": point} | report(here, list(first.silos), killed))
         shutil.rmtree(here)
     return outcomes
 

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from dpadmm.federation import messages
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator_store import CoordinatorStore
 from dpadmm.federation.https.processes import StopRequested
 from dpadmm.federation.https.queue import MessageQueue
 from dpadmm.federation.https.server import TlsServer
@@ -67,7 +67,14 @@ class Port:
         self.number = self.listener.getsockname()[1]
         self.loop = asyncio.new_event_loop()
         self.queue = MessageQueue(self.loop)
-        self.server = TlsServer(self.queue, self.context, self.listener, Studies(CoordinatorFiles(place)))
+        if not (place / "coordinator.db").exists():
+            CoordinatorStore.create(place / "coordinator.db")
+        self.server = TlsServer(
+            self.queue,
+            self.context,
+            self.listener,
+            Studies(CoordinatorStore(place / "coordinator.db", any_thread=True), key),
+        )
         self._contexts, self._open = {}, []
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()

@@ -27,6 +27,7 @@ from dpadmm.federation.admin.rehearsal import (
 from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import NoiseOrigin, read_federation
 from dpadmm.federation.columns import encoding_of
+from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.outcome import FederationOutcome
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED
@@ -210,13 +211,13 @@ def test_a_coordinator_that_is_started_again_goes_on(worlds, tmp_path, threads):
 
 
 def _is_joining(rehearsal: Rehearsal) -> bool:
-    with closing(rehearsal.coordinator.open_run(rehearsal.agreement)) as run:
+    with closing(open_run(rehearsal.coordinator, rehearsal.agreement)) as run:
         run.ask()
     with closing(Silo(rehearsal.silos["s0"].directory)) as silo:
         return any(entry.event == "joined" for entry in silo.store.log())
 
 
-@pytest.mark.parametrize("whose", ["s0/state.db", "s0/rehearsal.ledger", "runs/"])
+@pytest.mark.parametrize("whose", ["s0/state.db", "s0/rehearsal.ledger", "coordinator.db"])
 def test_a_disk_that_is_full_is_waited_for(worlds, tmp_path, threads, monkeypatch, caplog, whose):
     """SQLite itself finds no room for a while; then the run goes on, and nothing was paid for or drawn twice."""
     from dpadmm.federation import sqlite_file

@@ -17,7 +17,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.errors import MessageError, PeerError
+from dpadmm.federation.errors import FederationStopped, MessageError
 from dpadmm.federation.https import client, tls
 from dpadmm.federation.https.client import SiloClient
 from dpadmm.federation.keys import open_envelope
@@ -384,13 +384,14 @@ def test_whatever_fails_the_silo_goes_on(answering, serve, silo, template, monke
 
 def test_no_answer_of_a_silo_ends_the_coordinator(foes, world):
     """A registered silo can sign anything; what is none of ours is its fault, and is told as such."""
-    coordinator, key = world.coordinator(), world.silos["s0"].key
+    coordinator, key, absent = world.join(world.coordinator()), world.silos["s0"].key, world.coordinator()
     with foes.grown() as memory:
         for kind, body in NONE_OF_OURS.items():
-            with pytest.raises(PeerError, match="is unusable"):
-                coordinator.accept(0, key.seal(body))
-            assert coordinator.accept_joined(key.seal(body)) is None, kind
+            with pytest.raises(FederationStopped, match="is unusable"):
+                coordinator.accept(world.keys[0], key.seal(body))
+            assert not absent.accept(world.keys[0], key.seal(body)), kind
     coordinator.close()
+    absent.close()
     assert memory.peak < 32 * MEGABYTE
 
 

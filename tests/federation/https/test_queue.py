@@ -166,35 +166,6 @@ def test_how_much_is_read_is_for_the_open_runs_to_say(run, key, template):
     run(scenario)
 
 
-def test_a_silo_is_there_while_it_polls_and_a_while_longer(run, key, monkeypatch):
-    async def scenario(office, box):
-        assert list(box.nodes()) == []
-        poll = asyncio.ensure_future(office.next(key, 20))
-        await asyncio.sleep(0)
-        monkeypatch.setattr(queue, "PRESENT_SECONDS", 0.0)
-        assert list(box.nodes()) == [key]  # however long ago it came
-        box.send(key, letter("a"))
-        assert await poll == letter("a")
-        assert list(box.nodes()) == []
-        monkeypatch.setattr(queue, "PRESENT_SECONDS", 20.0)
-        assert list(box.nodes()) == [key]
-
-    run(scenario)
-
-
-def test_who_drives_a_run_is_woken_when_a_silo_comes(run, key, monkeypatch):
-    """Once, not by each of its polls."""
-    monkeypatch.setattr(queue, "_RECEIVE_SECONDS", 20.0)
-
-    async def scenario(office, box):
-        for _ in range(3):
-            await office.next(key, 0)
-        assert list(box.receive()) == []  # at once
-        assert box.arrived.empty()
-
-    run(scenario)
-
-
 def test_an_office_that_closes_lets_everybody_go(run, key, monkeypatch):
     """Whoever polls, whoever polls later, and whoever waits for answers."""
     monkeypatch.setattr(queue, "_RECEIVE_SECONDS", 20.0)
@@ -202,7 +173,6 @@ def test_an_office_that_closes_lets_everybody_go(run, key, monkeypatch):
     async def scenario(office, box):
         poll = asyncio.ensure_future(office.next(key, 20))
         await asyncio.sleep(0)
-        box.receive()  # the silo has come
         waiting = asyncio.ensure_future(asyncio.to_thread(box.receive))
         await asyncio.sleep(SOON)
         office.close()

@@ -47,7 +47,7 @@ def killed_at(step, place, make):
 
 def main(what, place, stride):
     """Kill at every `stride`-th step, until a process makes it to the end; return how many were killed."""
-    from dpadmm.federation.coordinator_files import CoordinatorFiles
+    from dpadmm.federation.coordinator_store import CoordinatorFiles
     from dpadmm.federation.policy import Policy, SiloEntry
     from dpadmm.federation.silo import Silo
     from dpadmm.federation.silo_directory import SiloDirectory, policy_records

@@ -14,7 +14,7 @@ from dpadmm.errors import DpadmmError, InputError, ResumeError
 from dpadmm.federation import messages
 from dpadmm.federation import silo as silo_module
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.errors import PeerError, Refusal
+from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import open_envelope, split
 from dpadmm.federation.messages import (
     Confirmation,
@@ -163,12 +163,12 @@ def test_a_coordinator_takes_or_refuses_any_answer(answers, caplog, data):
     document = data.draw(changed(data.draw(st.sampled_from(valid))))
     envelope = sealed(world.silos["s0"].key, document)
     before = run.round
-    for take in (run.accept_joined, lambda told: run.accept(0, told)):
-        with suppress(PeerError):
-            take(envelope)
+    for joined in (set(), {0, 1, 2}):
+        run._joined = joined
+        with suppress(FederationStopped):
+            run.accept(world.keys[0], envelope)
     assert run.round == before
     assert "UnexpectedFailure" not in caplog.text
-    run.refresh()
     run.progress()
 
 
@@ -176,9 +176,7 @@ def test_a_coordinator_takes_or_refuses_any_answer(answers, caplog, data):
 def answers(worlds, template, tmp_path_factory):
     """A run in its first round, and valid answers of the first silo."""
     world = worlds.copied(template, tmp_path_factory.mktemp("answers"))
-    run = world.coordinator()
-    for silo in world.silos.values():
-        run.accept_joined(silo.answer(run.invitation()))
+    run = world.join(world.coordinator())
     digest = world.agreement.digest
     valid = [
         messages.Joined(digest, 0, run.terms.mark),
@@ -254,9 +252,11 @@ def test_a_coordinator_refuses_what_it_did_not_foresee(answers, monkeypatch, cap
 
     monkeypatch.setattr(messages, "read", fail)
     envelope = sealed(world.silos["s0"].key, valid[1])
-    assert run.accept_joined(envelope) is None
-    with pytest.raises(PeerError, match=r"LookupError in test_any_message\.py") as refused:
-        run.accept(0, envelope)
+    monkeypatch.setattr(run, "_joined", set())
+    assert not run.accept(world.keys[0], envelope)
+    run._joined = {0, 1, 2}
+    with pytest.raises(FederationStopped, match=r"LookupError in test_any_message\.py") as refused:
+        run.accept(world.keys[0], envelope)
     assert "a vector" not in str(refused.value) + caplog.text
     caplog.clear()  # it was meant
 

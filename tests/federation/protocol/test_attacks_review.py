@@ -16,7 +16,7 @@ from dpadmm.errors import InputError, SolverError
 from dpadmm.federation import messages
 from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy
 from dpadmm.federation.agreement import Agreement, NoiseOrigin
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import printable
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Join, Joined, Refused, Step, Vector

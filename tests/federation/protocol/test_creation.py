@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.new_directory import new_directory
 

@@ -14,7 +14,7 @@ class TestInMemory(TransportContract):
         @contextmanager
         def carried(world):
             silos = {name: Silo(world.place / name) for name in world.silos}
-            yield worlds.InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()})
+            yield worlds.InMemory({name: (lambda silo=silo: silo) for name, silo in silos.items()}, world.agreement)
             for silo in silos.values():
                 silo.close()
 

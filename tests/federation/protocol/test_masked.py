@@ -244,7 +244,7 @@ def test_a_mask_key_is_erased_when_the_last_answer_is_stored(worlds, tmp_path):
     assert secrets["s0"] not in stored_bytes(world.first)
     assert world.first._connection.execute("PRAGMA secure_delete").fetchone() == (1,)  # wherever a page had it
     assert world.first._connection.execute("SELECT secret FROM masks").fetchall() == [(None,)]
-    last = coordinator._connection.execute("SELECT envelope FROM answers WHERE round = 4 AND agent = 0").fetchone()[0]
+    last = coordinator.stored.answers(4)[0]
     again = worlds.reopened(world)
     query = "SELECT reply FROM answers WHERE round = 4"
     assert again.first._connection.execute(query).fetchone()[0] == last

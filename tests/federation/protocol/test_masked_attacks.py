@@ -10,7 +10,7 @@ import pytest
 from dpadmm.core.release import PlannedNoise
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import NoiseOrigin, Participant
-from dpadmm.federation.errors import PeerError, Refusal
+from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.masked_sums import masks_among
 from dpadmm.federation.messages import Answer, Joined, Refused
@@ -247,8 +247,7 @@ def test_a_silo_put_back_to_before_it_joined_has_other_masks(worlds, world, tmp_
     world.first.close()
     shutil.copytree(world.first.files.directory, backup)
     world = worlds.reopened(world)
-    for silo in world.silos.values():
-        coordinator.accept_joined(silo.answer(coordinator.invitation()))
+    world.join(coordinator)
     roster = world.roster()
     world.first.answer(world.ask(1, relay=roster))
     world.first.close()
@@ -256,8 +255,8 @@ def test_a_silo_put_back_to_before_it_joined_has_other_masks(worlds, world, tmp_
     shutil.copytree(backup, world.first.files.directory)
     world = worlds.reopened(world)
     world.refuses(world.ask(1, relay=roster), "has not joined")
-    with pytest.raises(PeerError, match="a different mask key before"):
-        coordinator.accept_joined(world.first.answer(coordinator.invitation()))
+    with pytest.raises(FederationStopped, match="a different mask key before"):
+        world.join(world.coordinator())  # driven again
     world.refuses(world.ask(1, relay=roster), "is not the one that this silo made")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError
-from dpadmm.federation.errors import FederationStopped, PeerError, Refusal
+from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.masked_sums import TakenSum, read_summand, total_of
 from dpadmm.federation.messages import Answer, Joined, Vector
 from dpadmm.federation.terms import agreed_run
@@ -35,13 +35,13 @@ def test_a_sum_without_somebody_means_nothing(worlds, world, monkeypatch):
 
 def test_a_replayed_answer_of_another_run_or_round_is_refused(world):
     roster, _ = world.two_rounds()
-    coordinator = world.coordinator()
+    coordinator = world.join(world.coordinator())
     first, second = (world.first.answer(request) for request in (world.ask(1, relay=roster), world.ask(2, inbox=ZERO)))
-    with pytest.raises(PeerError, match="replayed"):
-        coordinator.accept(0, second)
-    with pytest.raises(PeerError, match="signature"):
-        coordinator.accept(1, first)
-    assert coordinator.accept(0, first) is False
+    with pytest.raises(FederationStopped, match="replayed"):
+        coordinator.accept(world.keys[0], second)
+    with pytest.raises(FederationStopped, match="signature"):
+        coordinator.accept(world.keys[1], first)
+    assert coordinator.accept(world.keys[0], first) is False
     assert coordinator.waiting_for() == [1, 2]
 
 
@@ -55,8 +55,7 @@ def answered(world, agent, words, k=1):
 
 
 def test_words_that_are_no_part_of_the_sum_are_refused(world):
-    world.roster()
-    coordinator, seal = world.coordinator(), world.silos["s1"].key.seal
+    coordinator, seal = world.join(world.coordinator()), world.silos["s1"].key.seal
     good = answered(world, 1, [1, 2, 3])
     body = json.loads(good[64:])
     values = body["values"]
@@ -72,8 +71,8 @@ def test_words_that_are_no_part_of_the_sum_are_refused(world):
         (good[:-5], "signature"),
         (good[:40], "too short to hold a signature"),
     ):
-        with pytest.raises(PeerError, match=words):
-            coordinator.accept(1, wrong)
+        with pytest.raises(FederationStopped, match=words):
+            coordinator.accept(world.keys[1], wrong)
     assert coordinator.waiting_for() == [0, 1, 2]
 
 
@@ -89,27 +88,27 @@ def test_words_that_are_no_part_of_the_sum_are_refused(world):
 def test_a_sum_that_means_nothing_stops_the_run(world, lie, words):
     """Also for whoever opens it again; nothing is broadcast."""
     roster, wire = world.two_rounds()
-    coordinator = world.coordinator()
+    coordinator = world.join(world.coordinator())
     for agent in (0, 1):
-        coordinator.accept(agent, world.silos[f"s{agent}"].answer(world.ask(1, agent, relay=roster)))
+        coordinator.accept(world.keys[agent], world.silos[f"s{agent}"].answer(world.ask(1, agent, relay=roster)))
     with pytest.raises(FederationStopped, match=f"{words}.*There is no way to tell"):
-        coordinator.accept(2, answered(world, 2, lie([wire[0, 1], wire[1, 1]])))
+        coordinator.accept(world.keys[2], answered(world, 2, lie([wire[0, 1], wire[1, 1]])))
     again = world.coordinator()
     assert again.round == 0
     with pytest.raises(FederationStopped, match=words):
         again.waiting_for()
-    assert [event for _, event, _ in again.log()] == ["refused", "refused"]
+    assert [event for event, _ in again.stored.logged()] == ["refused", "refused"]
 
 
 def test_a_silo_with_another_grid_is_refused_when_it_joins(world):
     coordinator, terms = world.coordinator(), agreed_run(world.agreement)
     for agent in (0, 2):
-        coordinator.accept_joined(world.silos[f"s{agent}"].answer(coordinator.invitation()))
-    with pytest.raises(PeerError, match="different noise"):
-        coordinator.accept_joined(world.keyed(1, plan=terms.mark[::-1]))
+        coordinator.accept(world.silos[f"s{agent}"].public_key, world.silos[f"s{agent}"].answer(coordinator.invitation))
+    with pytest.raises(FederationStopped, match="different noise"):
+        coordinator.accept(world.keys[1], world.keyed(1, plan=terms.mark[::-1]))
     plain = Joined(world.agreement.digest, 1, terms.mark)
-    with pytest.raises(PeerError, match="without a mask key"):
-        coordinator.accept_joined(world.silos["s1"].key.seal(plain.encode()))
+    with pytest.raises(FederationStopped, match="without a mask key"):
+        coordinator.accept(world.keys[1], world.silos["s1"].key.seal(plain.encode()))
     assert coordinator.absent == [1]
 
 

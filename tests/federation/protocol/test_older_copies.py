@@ -1,7 +1,7 @@
 """Files put back from a backup, of the state, of state and ledger, of a whole directory: nothing is drawn again."""
 
 import shutil
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 from dpadmm.errors import LedgerError, ResumeError
 from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import NoiseOrigin
-from dpadmm.federation.drive import Drive
+from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.messages import (
@@ -25,6 +25,7 @@ from dpadmm.federation.messages import (
 from dpadmm.federation.rollback_detection import seen_of
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.terms import agreed_run
+from dpadmm.federation.transport import Interrupted
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import store
 
@@ -192,15 +193,14 @@ def test_a_state_of_another_version_is_refused(worlds, world, version):
 def driven(world, name, rounds=None):
     """Drive a run to its end, or until so many rounds are complete."""
     coordinator, transport = world.coordinator(name=name), world.processes()
-    drive = Drive(coordinator, transport, transport.clock)
-    if rounds is None:
-        drive.run()
-    while rounds is not None and coordinator.round < rounds:
-        drive._invite()
-        if not coordinator.absent:
-            drive._ask()
-        for node, envelope in transport.receive():
-            drive._take(node, envelope)
+
+    def clock() -> float:
+        if rounds is not None and coordinator.round >= rounds:
+            raise Interrupted
+        return transport.clock()
+
+    with suppress(Interrupted):
+        drive(coordinator, transport, clock)
     coordinator.close()
     return transport
 

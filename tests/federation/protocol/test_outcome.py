@@ -22,7 +22,7 @@ def test_without_the_extra_there_is_a_clear_error(tmp_path):
     code = (
         "import sys; sys.modules['httpx'] = None\n"
         "from pathlib import Path\n"
-        "from dpadmm.federation.coordinator_files import CoordinatorFiles\n"
+        "from dpadmm.federation.coordinator_store import CoordinatorFiles\n"
         f"CoordinatorFiles(Path({str(tmp_path / 'c')!r})).create()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)

@@ -18,7 +18,7 @@ from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.terms import agreed_run
 from dpadmm.models.federated import federation_model
 from dpadmm.networks import path
-from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner import Task, plan, planner
 from dpadmm.planner.drafting import federation_terms
 from dpadmm.planner.forecast import SignalScores

@@ -14,7 +14,7 @@ from dpadmm.codec import encode
 from dpadmm.errors import BudgetError, InputError, LedgerError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
-from dpadmm.federation.errors import FederationStopped, PeerError, Refusal
+from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, open_envelope
 from dpadmm.federation.messages import Answer, Join, Joined, Refused, Step, Vector
 from dpadmm.federation.policy import Policy
@@ -275,11 +275,10 @@ def test_bad_vectors_from_a_peer(world, vector, words):
     refused(world, world.first, ask(world, 2, relay=[bad]), words, releases=1)
     assert isinstance(told(world.first, ask(world, 2, relay=[envelopes[1]])), Answer)  # the true one is still good
     coordinator = world.coordinator()
-    for agent in (0, 1, 2):
-        coordinator.accept_joined(list(world.silos.values())[agent].answer(coordinator.invitation()))
-    with pytest.raises(PeerError, match=words):
-        coordinator.accept(1, bad)
-    assert coordinator.log()[-1][1] == "refused"
+    world.join(coordinator)
+    with pytest.raises(FederationStopped, match=words):
+        coordinator.accept(world.keys[1], bad)
+    assert coordinator.stored.logged()[-1][0] == "refused"
     assert coordinator.round == 0
 
 
@@ -308,19 +307,18 @@ def test_the_relay_cannot_forge_replay_or_misdirect(world, tmp_path):
 
 def test_replayed_answers_do_not_count_twice(world):
     coordinator = world.coordinator()
-    for silo in world.silos.values():
-        coordinator.accept_joined(silo.answer(coordinator.invitation()))
-    answers = {each.agent: world.silos[f"s{each.agent}"].answer(each.envelope) for each in coordinator.requests()}
-    assert not coordinator.accept(0, answers[0])
-    assert not coordinator.accept(0, answers[0])
-    again = world.first.answer(coordinator.invitation())  # a slow silo's second answer to an invitation
-    assert not coordinator.accept(0, again)
-    with pytest.raises(PeerError, match="signature"):
-        coordinator.accept(1, answers[0])
-    coordinator.accept(1, answers[1])
-    assert coordinator.accept(2, answers[2])
+    world.join(coordinator)
+    answers = [world.silos[f"s{agent}"].answer(each.envelope) for agent, each in enumerate(coordinator.requests())]
+    assert not coordinator.accept(world.keys[0], answers[0])
+    assert not coordinator.accept(world.keys[0], answers[0])
+    again = world.first.answer(coordinator.invitation)  # a slow silo's second answer to an invitation
+    assert not coordinator.accept(world.keys[0], again)
+    with pytest.raises(FederationStopped, match="signature"):
+        coordinator.accept(world.keys[1], answers[0])
+    coordinator.accept(world.keys[1], answers[1])
+    assert coordinator.accept(world.keys[2], answers[2])
     assert coordinator.round == 1
-    assert not coordinator.accept(0, answers[0])  # late copy of an old answer
+    assert not coordinator.accept(world.keys[0], answers[0])  # late copy of an old answer
     assert coordinator.round == 1
 
 

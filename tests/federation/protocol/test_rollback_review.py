@@ -12,8 +12,8 @@ from dpadmm.errors import ResumeError
 from dpadmm.federation import messages, rollback_detection
 from dpadmm.federation.agreement import Missing, NoiseOrigin
 from dpadmm.federation.coordinator import Coordinator
-from dpadmm.federation.drive import Drive
-from dpadmm.federation.errors import MessageError, PeerError
+from dpadmm.federation.coordinator_loop import drive
+from dpadmm.federation.errors import FederationStopped, MessageError
 from dpadmm.federation.messages import (
     Answer,
     ConfirmationRequest,
@@ -62,8 +62,7 @@ def overwrite(directory, kept) -> None:
 def joined(world) -> Coordinator:
     """Return a coordinator whom all silos have joined."""
     coordinator = world.coordinator()
-    for silo in world.silos.values():
-        coordinator.accept_joined(silo.answer(coordinator.invitation()))
+    world.join(coordinator)
     return coordinator
 
 
@@ -164,12 +163,12 @@ def test_a_question_that_others_could_not_answer_in_a_message_of_allowed_size_is
     plain = ConfirmationRequest(digest, 0, "0" * 32)
     for nonce in ("", "0" * 31, "0" * 33, "G" * 32, "0" * (largest_answer(world.agreement) - 400)):
         body = json.dumps(json.loads(plain.encode()) | {"nonce": nonce}, sort_keys=True, separators=(",", ":"))
-        with pytest.raises(PeerError, match=r"s0(.|\n)*nonce"):
-            coordinator.accept(0, world.first.key.seal(body.encode()))
+        with pytest.raises(FederationStopped, match=r"s0(.|\n)*nonce"):
+            coordinator.accept(world.keys[0], world.first.key.seal(body.encode()))
         with pytest.raises(MessageError, match="nonce"):
             messages.read(body.encode())
-    with pytest.raises(PeerError, match=r"s0(.|\n)*canonical"):
-        coordinator.accept(0, padded(world, "s0", plain))
+    with pytest.raises(FederationStopped, match=r"s0(.|\n)*canonical"):
+        coordinator.accept(world.keys[0], padded(world, "s0", plain))
     assert not coordinator._questions.is_asking(0)
     coordinator.close()
 
@@ -177,10 +176,10 @@ def test_a_question_that_others_could_not_answer_in_a_message_of_allowed_size_is
 def test_a_voucher_with_much_around_it_is_its_senders_fault(make):
     world = make()
     coordinator, digest = joined(world), world.agreement.digest
-    coordinator.accept(0, world.first.key.seal(ConfirmationRequest(digest, 0, "0" * 32).encode()))
+    coordinator.accept(world.keys[0], world.first.key.seal(ConfirmationRequest(digest, 0, "0" * 32).encode()))
     seen = padded(world, "s1", messages.Confirmation(digest, 1, 0, "0" * 32, {}))
-    with pytest.raises(PeerError, match=r"s1(.|\n)*canonical"):
-        coordinator.accept(1, world.silos["s1"].key.seal(PeersConfirmed(digest, 1, (seen,)).encode()))
+    with pytest.raises(FederationStopped, match=r"s1(.|\n)*canonical"):
+        coordinator.accept(world.keys[1], world.silos["s1"].key.seal(PeersConfirmed(digest, 1, (seen,)).encode()))
     coordinator.close()
 
 
@@ -216,9 +215,10 @@ def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(ma
     for silo in world.silos.values():
         silo.close()
     transport = world.processes(worlds.losing("s0", 1))
-    coordinator = Coordinator.create(world.place / "run.db", world.agreement, world.key, transport.clock)
+    coordinator = world.coordinator()
+    coordinator._questions.clock = transport.clock
     assert [coordinator.terms.asked(k) for k in (1, 2)] == [[2], [2]]
-    Drive(coordinator, transport, transport.clock).run()
+    drive(coordinator, transport, transport.clock)
     assert coordinator.is_done
     assert 3.0 <= transport.clock() < 6.0
     coordinator.close()
@@ -304,12 +304,16 @@ def test_a_state_with_another_answer_than_the_ledger_has_marked_is_refused(make)
         assert "older copy" in silo.store.log()[-1].detail
 
 
-def test_who_says_nothing_is_missing_not_who_waits_for_vouchers(make):
-    world = make()
+def test_who_says_nothing_is_missing_not_who_waits_for_confirmations(make):
+    world = make(missing=Missing.STOP)
     coordinator = joined(world)
-    assert coordinator.silent() == [0, 1, 2]
-    coordinator.accept(1, world.silos["s1"].key.seal(ConfirmationRequest(world.agreement.digest, 1, "0" * 32).encode()))
-    assert coordinator.silent() == [0, 2]
+    with pytest.raises(FederationStopped, match="from s0, s1, s2 in round 1"):
+        coordinator.apply_missing_rule()
+    coordinator.accept(
+        world.keys[1], world.silos["s1"].key.seal(ConfirmationRequest(world.agreement.digest, 1, "0" * 32).encode())
+    )
+    with pytest.raises(FederationStopped, match="from s0, s2 in round 1"):
+        coordinator.apply_missing_rule()
     coordinator.close()
 
 

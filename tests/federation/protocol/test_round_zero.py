@@ -12,7 +12,7 @@ from dpadmm.errors import BudgetError, InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
 from dpadmm.federation.columns import encoding_of, released_profile
-from dpadmm.federation.errors import FederationStopped, PeerError, Refusal
+from dpadmm.federation.errors import FederationStopped, Refusal
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Join, Joined, Refused, Step, Vector
 from dpadmm.federation.outcome import outcome_of
@@ -369,28 +369,26 @@ def check_model(world, coordinator):
 def test_progress_shows_round_zero(worlds, tmp_path):
     world = make(worlds, tmp_path)
     coordinator, terms = world.coordinator(), agreed_run(world.agreement)
-    for silo in world.silos.values():
-        coordinator.accept_joined(silo.answer(coordinator.invitation()))
+    world.join(coordinator)
     assert coordinator.progress().round == -1
     assert coordinator.counts() is None
-    for agent, _, envelope in coordinator.requests():
+    for agent, (key, _, envelope) in enumerate(coordinator.requests()):
         assert not coordinator.progress().epsilon[agent][1]
-        coordinator.accept(agent, world.silos[f"s{agent}"].answer(envelope))
+        coordinator.accept(key, world.silos[f"s{agent}"].answer(envelope))
         assert coordinator.progress().epsilon[agent][1] == pytest.approx(terms.epsilon(agent, 0), rel=1e-12)
     assert coordinator.round == coordinator.progress().round == 0
     assert coordinator.counts().shape == (96,)
-    assert len(coordinator.estimates()) == len(coordinator.times()) == 0
+    assert len(coordinator.estimates()) == len(coordinator.seconds_per_round()) == 0
     assert not outcome_of(coordinator).rounds
     assert world.coordinator().counts().tolist() == coordinator.counts().tolist()  # another process
 
 
 def test_the_coordinator_refuses_bad_counts(worlds, tmp_path):
     world = make(worlds, tmp_path)
-    joined(world)
-    coordinator = world.coordinator()
+    coordinator = world.join(world.coordinator())
     for wrong in (np.zeros(3), np.full(96, np.inf), np.full(96, 1e9)):
-        with pytest.raises(PeerError, match="round 0 is unusable"):
-            coordinator.accept(1, forged(world, 1, wrong))
+        with pytest.raises(FederationStopped, match="round 0 is unusable"):
+            coordinator.accept(world.keys[1], forged(world, 1, wrong))
     assert coordinator.round == -1
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import NoiseOrigin
-from dpadmm.federation.drive import Drive
+from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.keys import SIGNATURE_BYTES
 from dpadmm.federation.messages import Answer
 from dpadmm.federation.silo import Silo
@@ -123,12 +123,12 @@ def driven(worlds, template, place, steps=None, **how) -> End:
     """Run a copy of a closed world to its end, opening the coordinator again after a crash."""
     steps = steps or Steps(worlds.Crashed)
     world = worlds.copied(template, place)
-    transport = worlds.InMemory({name: steps.silo(place / name) for name in world.silos}, **how)
+    transport = worlds.InMemory({name: steps.silo(place / name) for name in world.silos}, world.agreement, **how)
     with steps.watched():
         while True:
             coordinator = world.coordinator()
             try:
-                Drive(coordinator, transport, transport.clock).run()
+                drive(coordinator, transport, transport.clock)
                 break
             except worlds.Crashed:
                 coordinator.close()
@@ -142,8 +142,9 @@ def driven(worlds, template, place, steps=None, **how) -> End:
 
 def ended(world, coordinator, transport) -> End:
     """Read off the files, and off the wire."""
-    query = "SELECT round, agent, envelope FROM answers"
-    answers = {(k, agent): bytes(envelope) for k, agent, envelope in coordinator._connection.execute(query)}
+    terms, answers = coordinator.terms, {}
+    for k in range(terms.first_round, terms.agreement.rounds + 1):
+        answers |= {(k, agent): envelope for agent, envelope in coordinator.stored.answers(k).items()}
     stored, ledgers, left = {}, [], {}
     for agent, silo in enumerate(world.silos.values()):
         rows = silo._connection.execute("SELECT round, reply FROM answers")

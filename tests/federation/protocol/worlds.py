@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -19,7 +18,8 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant
 from dpadmm.federation.coordinator import Coordinator
-from dpadmm.federation.drive import Drive
+from dpadmm.federation.coordinator_loop import drive
+from dpadmm.federation.coordinator_store import CoordinatorStore
 from dpadmm.federation.keys import SigningKey, fingerprint, open_envelope
 from dpadmm.federation.messages import Join, Joined, Step, Vector
 from dpadmm.federation.policy import Policy
@@ -81,22 +81,35 @@ class World:
     def coordinator(self, agreement: Agreement | None = None, name: str = "run.db") -> Coordinator:
         """Open the run, or start it."""
         path = self.place / name
-        if path.exists():
-            return Coordinator(path, self.key, time.time)
-        return Coordinator.create(path, agreement or self.agreement, self.key, time.time)
+        if not path.exists():
+            CoordinatorStore.create(path)
+        return Coordinator.start(CoordinatorStore(path), agreement or self.agreement, self.key)
 
-    def transport(self, fate=at_once, **others) -> InMemory:
-        """Return a transport to these silos, and to other nodes."""
-        return InMemory({name: (lambda silo=silo: silo) for name, silo in (self.silos | others).items()}, fate)
+    def join(self, coordinator: Coordinator) -> Coordinator:
+        """Let all silos join."""
+        for silo in self.silos.values():
+            coordinator.accept(silo.public_key, silo.answer(coordinator.invitation))
+        return coordinator
+
+    @property
+    def keys(self) -> list[str]:
+        """The silos' public keys, in the order of the terms."""
+        return [person.key for person in self.agreement.participants]
+
+    def transport(self, fate=at_once, agreement=None, **others) -> InMemory:
+        """Return a transport to these silos, or to others in their places."""
+        starts = {name: (lambda silo=silo: silo) for name, silo in (self.silos | others).items()}
+        return InMemory(starts, agreement or self.agreement, fate)
 
     def processes(self, fate=at_once) -> InMemory:
         """Return a transport to these silos as new processes, which want to be confirmed."""
-        return InMemory({name: (lambda name=name: Silo(self.place / name)) for name in self.silos}, fate)
+        starts = {name: (lambda name=name: Silo(self.place / name)) for name in self.silos}
+        return InMemory(starts, self.agreement, fate)
 
     def drive(self, coordinator: Coordinator, transport: InMemory | None = None, **settings) -> InMemory:
         """Run to the end; return what carried the messages."""
-        used = transport or self.transport()
-        Drive(coordinator, used, used.clock, **settings).run()
+        used = transport or self.transport(agreement=coordinator.agreement)
+        drive(coordinator, used, used.clock, **settings)
         return used
 
     def approve(self, agreement: Agreement) -> None:

@@ -6,8 +6,7 @@ import pytest
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import CoordinateDescent, Participation
-from dpadmm.noise import SimulatedSampler
-from dpadmm.noise.sampler import SecureSampler
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber
 from dpadmm.problems.problem import EmpiricalRisk, Problem

@@ -8,7 +8,7 @@ from dpadmm.errors import InputError, SolverError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import CentralisedADMM, GeneralADMM
 from dpadmm.methods.fixed_point.general import Constraint
-from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber, Logistic, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem

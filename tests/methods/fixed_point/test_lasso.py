@@ -11,7 +11,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents
 from dpadmm.methods.fixed_point import CentralisedADMM, LassoADMM, Participation
 from dpadmm.methods.fixed_point.lasso import solve_lasso_block
-from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Huber, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

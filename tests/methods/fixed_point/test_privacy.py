@@ -8,10 +8,9 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
 from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, FederatedADMM, Participation, RandomWalkADMM
 from dpadmm.networks import ring
-from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR, Custom
-from dpadmm.noise.sampler import SecureSampler
-from dpadmm.privacy.accounting import Target, optimal_gaussian_shape
+from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
+from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
@@ -113,7 +112,7 @@ class TestCalibration:
         method = CoordinatorADMM(6.0, 0.2, unit)
         (mechanism,) = method.mechanisms(Setting(logistic, 12, EXACT.tolerance))
         bounds = [certificate.bound for certificate in mechanism.rows[0].certificates]
-        schedule = Custom(tuple(optimal_gaussian_shape(bounds).tolist()))
+        schedule = Custom(tuple(np.sqrt(bounds).tolist()))
         flat = plan_noise(method, logistic, 12, TARGET, engine=EXACT)
         best = plan_noise(method, logistic, 12, TARGET, schedule=schedule, engine=EXACT)
         assert best.account().curve.epsilon(1e-5) == pytest.approx(TARGET.epsilon, rel=1e-6)

@@ -133,5 +133,5 @@ def test_the_planned_noise_leaves_exactly_the_budget_of_a_record_that_is_there_o
     stds = [release.level for release in plan]
     assert len(stds) == rounds
     m = float(np.sqrt(np.sum((np.array(shifts) / stds) ** 2)))
-    assert m == pytest.approx(float(m_of(1.0, 1e-5)), rel=1e-6)
+    assert m == pytest.approx(m_of(1.0, 1e-5), rel=1e-6)
     assert plan.account().curve.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)

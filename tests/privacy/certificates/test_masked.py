@@ -12,7 +12,6 @@ from tests.contracts.certificates import changed
 from tests.contracts.local_facts import local_function
 
 from dpadmm.errors import InputError
-from dpadmm.noise.plan import summed
 from dpadmm.noise.sampler import grid_for
 from dpadmm.privacy.accounting import account_for
 from dpadmm.privacy.certificates.gradients import gradient_sum
@@ -164,16 +163,16 @@ class TestShares:
     def test_what_a_share_by_itself_would_cost(self):
         """If all others collude, m grows by sqrt(N - t): 2.15 for 1 at N = 5, t = 1."""
         said = masked_sum(PLAIN, shares=Shares(5, 1), grid=2.0**-30, dimension=1)
-        release = released(said, std=said.bound / float(m_of(1.0, 1e-5)))
+        release = released(said, std=said.bound / m_of(1.0, 1e-5))
         whole, alone = (math.sqrt(one.cost.m_squared) for one in (release, release.share(0)))
         assert alone == pytest.approx(2 * whole, rel=1e-12)
-        assert float(epsilon_of_delta(alone, 1e-5)) == pytest.approx(2.15, abs=0.01)
+        assert epsilon_of_delta(alone, 1e-5) == pytest.approx(2.15, abs=0.01)
 
     def test_what_a_curious_silo_sees_where_none_is_counted(self):
         """At N = 5 1.13 for a certified 1, at N = 2 1.47."""
-        m = float(m_of(1.0, 1e-5))
+        m = m_of(1.0, 1e-5)
         for silos, epsilon in ((5, 1.13), (2, 1.47)):
-            assert float(epsilon_of_delta(m * math.sqrt(silos / (silos - 1)), 1e-5)) == pytest.approx(epsilon, abs=0.01)
+            assert epsilon_of_delta(m * math.sqrt(silos / (silos - 1)), 1e-5) == pytest.approx(epsilon, abs=0.01)
 
     def test_the_grid_of_a_share_is_finer_than_the_noise(self):
         """What discreteness costs is counted by the noise of the honest sum, on the grid of one share."""
@@ -262,5 +261,4 @@ class TestRefusals:
         said = masked_sum(PLAIN, shares=Shares(5, 3), grid=GRID, dimension=1)
         with pytest.raises(InputError, match="honest silos"):
             _ = released(said, silos=4).share_std
-        release = GaussianRelease(certificate=said, noise_std=1.0, agent=-1, round=1)
-        assert summed(release, Shares(5, 3)).honest == 2
+        assert released(said).honest == 2

@@ -12,7 +12,7 @@ from dpadmm.privacy.certificates.sums import Shares, score_differences, scores_o
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
 from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Softmax
 from dpadmm.problems.silos import PersonWeights, Silos
-from dpadmm.queries.candidate_scores import STEP, score_sums, shortened
+from dpadmm.queries.candidate_scores import STEP, score_sums, shorten
 
 quick = settings(deadline=None, derandomize=True, max_examples=120)
 ADDED = Protection(relation=NeighbouringRelation.ADD_OR_REMOVE, view=View.PUBLIC)
@@ -82,7 +82,7 @@ def test_all_rows_of_a_person_count_as_one_record_does(seed, rows_each):
 
 
 def test_shortening_keeps_directions_and_lengths_within_reach():
-    vectors = shortened(np.array([[0.0, 0.2, 0.1], [0.0, 30.0, 0.0], [1.0, 1.0, 1.0], [math.inf, 0.0, 0.0]]), 0.5)
+    vectors = shorten(np.array([[0.0, 0.2, 0.1], [0.0, 30.0, 0.0], [1.0, 1.0, 1.0], [math.inf, 0.0, 0.0]]), 0.5)
     assert np.allclose(vectors[0], [-0.1, 0.1, 0.0])
     assert 0.5 * (1 - 1e-5) < np.linalg.norm(vectors[1]) <= 0.5
     assert not vectors[2].any()

@@ -1,7 +1,6 @@
 """The ServerApp: drives the run of some terms to its end; the result is in the coordinator's directory."""
 
 import logging
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -11,8 +10,9 @@ from flwr.serverapp import Grid, ServerApp
 
 from dpadmm.errors import DpadmmError, InputError
 from dpadmm.federation.agreement import read_federation
-from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.drive import Drive
+from dpadmm.federation.coordinator import open_run
+from dpadmm.federation.coordinator_loop import drive
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.process_lock import sole
 from dpadmm_flower.transport import LIVES_SECONDS, FlowerTransport
 
@@ -28,13 +28,14 @@ def main(grid: Grid, context: Context) -> None:
     with (
         _shown_log(),
         sole(files.lock, "The coordinator of this directory"),
-        closing(files.open_run(agreement)) as run,
+        closing(open_run(files, agreement)) as run,
     ):
         run.ask()
         try:
-            Drive(run, FlowerTransport(grid), time.monotonic, resend_seconds=LIVES_SECONDS).run()
+            keys = tuple(person.key for person in agreement.participants)
+            drive(run, FlowerTransport(grid, run.invitation, keys), resend_seconds=LIVES_SECONDS)
         except DpadmmError as problem:
-            run.stopped(str(problem))  # for whoever watches the file
+            run.stop(str(problem))  # for whoever watches the file
             raise
 
 

@@ -24,12 +24,11 @@ from dpadmm.privacy.accounting import (
     calibrate_laplace,
     calibrate_scale,
     compose,
-    largest_rate,
-    optimal_gaussian_shape,
 )
 from dpadmm.privacy.protection import Certificate
 from dpadmm.privacy.releases import Release
 from dpadmm.problems.arrays import Floats
+from dpadmm_research.accounting.best_noise import largest_rate, optimal_gaussian_shape
 
 AnyTarget = Target | PureTarget
 

@@ -142,7 +142,7 @@ def gdp_bound(
     found = advantage_bound(scores_p, scores_q, confidence, threshold, is_paired)
     m = max(0.0, 2 * float(ndtri((1 + found.advantage_lower) / 2)))
     return Estimate(
-        float(epsilon_of_delta(m, delta)),
+        epsilon_of_delta(m, delta),
         delta,
         confidence,
         How.GDP,

@@ -14,9 +14,9 @@ from dpadmm.methods.base import BROADCAST, MESSAGE, Agents
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, LinearTermsDiffer
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
-from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import COORDINATOR, Family, MessageKind
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import Logistic

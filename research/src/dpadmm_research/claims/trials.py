@@ -186,7 +186,7 @@ def ps_admm_theorem_2(
     m = math.sqrt(rounds) * (2 / records) / noise.value
     return ClaimTrial(
         "PS-ADMM, Theorem 2 (c = 1)", f"K = {rounds}, S = 1, M = {records}", ClaimedQuantity.EPSILON, delta, epsilon,
-        found.epsilon_lower, float(epsilon_of_delta(m, delta)), noise.conditions_hold, confidence, 2 * replicas,
+        found.epsilon_lower, epsilon_of_delta(m, delta), noise.conditions_hold, confidence, 2 * replicas,
     )  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def _add_courses(rows: Rows, panel: str, each: Trial, contender: Contender, aren
     courses = {CERTIFIED_EPS: each.certified_course(0.0 if is_pure else arena.delta, rounds)}
     if each.reading is Reading.CLAIMED:
         courses[CLAIMED_EPS] = contender.claimed_course(arena, each.epsilon)
-    stds = [r.noise_std for r in each.plan.through(1) if isinstance(r, GaussianRelease)] if each.plan else []
+    stds = [r.noise_std for r in each.plan if r.round <= 1 and isinstance(r, GaussianRelease)] if each.plan else []
     if stds:
         courses[FIRST_STD] = [max(stds)]
     for metric, course in courses.items():

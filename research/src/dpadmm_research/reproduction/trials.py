@@ -11,9 +11,9 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Method, OneNoise, check_fit
 from dpadmm.networks.graph import Network
-from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import NoisePlan
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import account_for
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import Problem
@@ -47,7 +47,7 @@ class Trial:
         """Return the certified epsilon after each of these rounds."""
         if self.plan is None:
             raise InputError(f"The trial {self.curve!r} has no noise, so no epsilon.", setting="trial")
-        return [account_for(self.plan.through(k)).curve.epsilon(delta) for k in rounds]
+        return [account_for(r for r in self.plan if r.round <= k).curve.epsilon(delta) for k in rounds]
 
 
 class TrialNoise(OneNoise):

@@ -111,8 +111,8 @@ class Bout:
 
     def _left(self, epsilon: float) -> float:
         """Return what the profile leaves of epsilon where costs add up in squares (C0)."""
-        m = float(m_of(epsilon, DELTA))
-        return float(epsilon_of_delta(math.sqrt(m**2 - self.board.profile_m**2), DELTA))
+        m = m_of(epsilon, DELTA)
+        return epsilon_of_delta(math.sqrt(m**2 - self.board.profile_m**2), DELTA)
 
     def cost(self, plan: NoisePlan | None) -> float:
         """Return the certified epsilon at DELTA of a plan and the profile together."""

@@ -10,7 +10,7 @@ from dpadmm.core.loop import Outcome
 from dpadmm.core.task import TableShape, Task
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.tables import ScreenedCells, screen_cells
-from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.planner.planner import Plan, plan
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import Protection, View

@@ -90,5 +90,5 @@ def profile_release(form: ProfileForm, n_records: int) -> GaussianRelease:
     certificate = column_profile(
         n_numeric=form.n_numeric, n_categorical=form.n_categorical, n_records=n_records, protection=Protection()
     )
-    m = math.sqrt(PROFILE_SHARE) * float(m_of(min(EPSILONS), DELTA))
+    m = math.sqrt(PROFILE_SHARE) * m_of(min(EPSILONS), DELTA)
     return GaussianRelease(certificate=certificate, noise_std=certificate.bound / m, agent=COORDINATOR, round=0)

@@ -13,9 +13,9 @@ from dpadmm.data import random_quadratics
 from dpadmm.methods.base import Setting
 from dpadmm.methods.consensus import ConsensusADMM, StarState
 from dpadmm.methods.consensus_dp import ConsensusDPADMM, FunctionsDiffer, LinearTermsDiffer, NoisePlace
-from dpadmm.noise import SimulatedSampler
 from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.plan import at_levels
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.problems.problem import Problem, Weighting
 from dpadmm.problems.quadratics import QuadraticAgents

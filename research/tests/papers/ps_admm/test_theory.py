@@ -12,7 +12,8 @@ from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
 from dpadmm.methods.batches import Batches
 from dpadmm.methods.ps_admm import CORRECTION, FULL, PSADMM, Averaging, Output
-from dpadmm.noise import MessageKind, SimulatedSampler
+from dpadmm.noise.mechanisms import MessageKind
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting

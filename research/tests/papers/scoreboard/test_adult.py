@@ -5,7 +5,7 @@ import pytest
 
 from dpadmm import PrivateLogisticRegression
 from dpadmm.estimators import SimulatedNoiseWarning
-from dpadmm.noise import SimulatedSampler
+from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.curves import m_of
 from dpadmm.testing import run_plan
 from dpadmm_research.reproduction.figure import Order, Size

@@ -19,8 +19,16 @@ from dpadmm.checks import plural
 from dpadmm.errors import DpadmmError, LedgerError, ResumeError
 from dpadmm.federation.admin.connection_check import attempt_connection, report_steps
 from dpadmm.federation.admin.finding import Finding, Level, run_checks
-from dpadmm.federation.admin.status import OPEN, RunState, RunStatus, SiloView, first_sentence, open_view, run_status
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.admin.status import (
+    OPEN,
+    RunState,
+    RunStatus,
+    SiloView,
+    coordinator_runs,
+    first_sentence,
+    open_view,
+)
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https.client import Address
 from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.keys import SigningKey, fingerprint
@@ -68,7 +76,7 @@ def examine_coordinator(directory: Path) -> list[Finding]:
     files = CoordinatorFiles(directory)
     files.check()
     process = read_status(files.status, CoordinatorProcess)
-    checks = _common_checks(files, files.key_file, files.runs(), process, f"coordinator run {files.directory}")
+    checks = _common_checks(files, files.key_file, [files.database], process, f"coordinator run {files.directory}")
     checks["runs"] = lambda: _runs(files)
     if process is not None and is_held(files.lock):
         address = Address(_EVERYWHERE.get(process.host, process.host), process.port)
@@ -275,13 +283,9 @@ def _connection(files: SiloDirectory, address: str | None) -> Iterator[Finding]:
 
 
 def _runs(files: CoordinatorFiles) -> Iterator[Finding]:
-    runs = [run_status(path, None) for path in files.runs()]
-    for run in runs:
-        if run.state is RunState.UNREADABLE:
-            text = f"{run.digest}.db: {run.reason}"
-            yield Finding("runs", Level.PROBLEM, text, "restore it from a backup, or remove it")
+    runs = coordinator_runs(files, None)
     due = sum(run.rounds - (run.round or 0) for run in runs if run.state in OPEN)
-    yield Finding("runs", Level.OK, plural(len(runs), "file"))
+    yield Finding("runs", Level.OK, plural(len(runs), "run"))
     yield check_room(files.directory, USUAL_ROUND["coordinator"], due)
 
 

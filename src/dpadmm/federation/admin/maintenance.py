@@ -4,7 +4,6 @@ Every step is durable before the next, in an order that leaves a directory which
 says which command ends what was begun; each command may be given again. Who calls holds the lock of the directory.
 """
 
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from dpadmm.errors import InputError
 from dpadmm.federation import identity
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator_store import NEW, STOPPED, WANTED, CoordinatorFiles
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.federation.policy import Policy, SiloEntry
@@ -150,18 +149,16 @@ def _entry(files: SiloDirectory, policy: Policy) -> SiloEntry:
 
 def rotate_coordinator_key(files: CoordinatorFiles, *, is_old_kept: bool, may_close: bool) -> KeyChange:
     """Give a coordinator a new identity key; unfinished runs are ended permanently first."""
-    before, open_files = files.key(), files.unfinished()
-    ended = []
-    for path in open_files:
-        with closing(Coordinator(path, before, time.time)) as run:
-            ended.append(run.agreement.run)
-    _check_closing(ended, NEW_KEY, may_close=may_close)
-    for path in open_files:
-        with closing(Coordinator(path, before, time.time)) as run:
+    before = files.key()
+    with closing(files.open_store()) as store:
+        runs = [Coordinator(store, digest, before) for digest in store.runs(NEW, WANTED, STOPPED)]
+        ended = tuple(run.agreement.run for run in runs)
+        _check_closing(ended, NEW_KEY, may_close=may_close)
+        for run in runs:
             run.end("The coordinator's key has changed, and the terms name the old one.")
     key = identity.next_key(files.key_file)
     kept = identity.put_into_use(files.key_file, is_old_kept=is_old_kept)
-    return KeyChange(key, before.public, kept, tuple(ended))
+    return KeyChange(key, before.public, kept, ended)
 
 
 def _close(silo: Silo, reason: str, *, may_close: bool) -> tuple[str, ...]:

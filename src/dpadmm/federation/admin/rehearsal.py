@@ -16,7 +16,7 @@ from dpadmm.errors import InputError, raise_alone
 from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges, write_federation
 from dpadmm.federation.coordinator import Progress
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.https.processes import Process
 from dpadmm.federation.https.service import LOOK_SECONDS, CoordinatorService, free_port, serve_coordinator

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.coordinator import Progress
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator import Progress, open_run
+from dpadmm.federation.coordinator_store import ENDED, STOPPED, CoordinatorFiles
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.https.process_status import CoordinatorProcess, read_status
 from dpadmm.federation.outcome import FederationOutcome, outcome_of
@@ -32,12 +32,12 @@ def request_run(
     A run that was interrupted continues: its file knows what is done. It goes on when nobody follows it. `check` is
     called again and again, and may raise.
     """
-    with closing(files.open_run(agreement)) as run:
+    with closing(open_run(files, agreement)) as run:
         try:
             run.ask()
             last, served = None, time.monotonic()
             while True:
-                run.refresh()
+                run.check_in_place()
                 is_done = run.is_done  # before what is shown, so that the end is shown too
                 progress = run.progress()
                 process = read_status(files.status, CoordinatorProcess)
@@ -50,9 +50,9 @@ def request_run(
                     last = progress
                 if is_done:
                     return outcome_of(run)
-                reason = run.reason_to_stop()
-                if reason is not None:
-                    raise FederationStopped(reason)
+                state, reason = run.stored.state()
+                if state in (STOPPED, ENDED):
+                    raise FederationStopped(str(reason))
                 if is_held(files.lock):
                     served = time.monotonic()
                 elif time.monotonic() - served > away_seconds:
@@ -65,5 +65,5 @@ def request_run(
         except sqlite3.Error as problem:
             why = problem if sqlite_file.is_machines(problem) else "it is damaged; restore it from a backup"
             raise FederationStopped(
-                f"The file of the run, {run.path}, cannot be used: {why}. Run the command again afterwards."
+                f"The coordinator's file, {files.database}, cannot be used: {why}. Run the command again afterwards."
             ) from problem

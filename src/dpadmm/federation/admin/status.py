@@ -4,14 +4,11 @@ Nothing is written there, and nobody is disturbed. A table is read only where th
 """
 
 import os
-import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,7 +16,7 @@ from typing import Any
 from dpadmm.errors import DpadmmError
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
-from dpadmm.federation.coordinator_files import CoordinatorFiles
+from dpadmm.federation.coordinator_store import DONE, ENDED, NEW, STOPPED, CoordinatorFiles
 from dpadmm.federation.errors import reason_of
 from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.policy import Policy
@@ -45,7 +42,6 @@ class RunState(Enum):
     NOT_REQUESTED = "not requested yet"
     RESTING = "rests while nobody serves"
     STOPPED = "stopped"
-    UNREADABLE = "cannot be read"
 
 
 OPEN = (RunState.APPROVED, RunState.JOINED, RunState.RUNNING, RunState.RESTING)
@@ -260,38 +256,27 @@ def coordinator_status(directory: Path) -> Status:
     files = CoordinatorFiles(directory)
     files.check()
     is_serving, process = is_held(files.lock), read_status(files.status, CoordinatorProcess)
-    paths = sorted(files.runs(), key=lambda path: path.stat().st_mtime)
     return Status(
         directory=str(files.directory.absolute()),
         is_serving=is_serving,
         process=process,
-        runs=tuple(run_status(path, process if is_serving else None) for path in paths),
+        runs=coordinator_runs(files, process if is_serving else None),
     )
 
 
-def run_status(path: Path, process: CoordinatorProcess | None) -> RunStatus:
-    """Return how one run stands, by its file and by what the serving process has written; None where nobody serves."""
-    try:
-        with closing(Coordinator(path, None, time.time)) as run:
-            return _run_status(path.stem, run, process)
-    except (DpadmmError, sqlite3.Error) as problem:
-        return RunStatus(digest=path.stem, state=RunState.UNREADABLE, reason=str(problem))
+def coordinator_runs(files: CoordinatorFiles, process: CoordinatorProcess | None) -> tuple[RunStatus, ...]:
+    """Return how all runs stand, by the file and by what the serving process has written; None where nobody serves."""
+    with closing(files.open_store(for_reading=True)) as store:
+        return tuple(_run_status(Coordinator(store, digest, None), process) for digest in store.runs())
 
 
-def _run_status(digest: str, run: Coordinator, process: CoordinatorProcess | None) -> RunStatus:
-    terms, reason = run.agreement, run.reason_to_stop()
-    if run.is_done:
-        state, reason = RunState.FINISHED, None
-    elif reason is not None:
-        state = RunState.STOPPED
-    elif not run.is_wanted:
-        state = RunState.NOT_REQUESTED
-    else:
-        state = RunState.RESTING if process is None else RunState.RUNNING
-    seconds = [after - before for before, after in pairwise(run.times())]
+def _run_status(run: Coordinator, process: CoordinatorProcess | None) -> RunStatus:
+    terms, (stored, reason) = run.agreement, run.stored.state()
+    states = {NEW: RunState.NOT_REQUESTED, STOPPED: RunState.STOPPED, ENDED: RunState.STOPPED, DONE: RunState.FINISHED}
+    seconds = run.seconds_per_round()
     return RunStatus(
-        digest=digest,
-        state=state,
+        digest=terms.digest,
+        state=states.get(stored, RunState.RESTING if process is None else RunState.RUNNING),
         run=terms.run,
         method=terms.method,
         round=run.round,
@@ -300,14 +285,14 @@ def _run_status(digest: str, run: Coordinator, process: CoordinatorProcess | Non
         delta=terms.delta,
         reason=reason,
         seconds_per_round=median(seconds) if seconds else None,
-        silos=_members(digest, run, process),
+        silos=_members(run, process),
     )
 
 
-def _members(digest: str, run: Coordinator, process: CoordinatorProcess | None) -> tuple[MemberStatus, ...]:
+def _members(run: Coordinator, process: CoordinatorProcess | None) -> tuple[MemberStatus, ...]:
     """Say of everybody whether it is there, and whether it is waited for: who is absent, or else has not answered."""
     progress, people = run.progress(), run.agreement.participants
-    joined = None if process is None else process.joined.get(digest)
+    joined = None if process is None else process.joined.get(run.agreement.digest)
     absent = [] if joined is None or run.is_done else [each.name for each in people if each.name not in joined]
     spent = dict(progress.epsilon)
     return tuple(

@@ -43,8 +43,8 @@ class SiloProcess:
 class CoordinatorProcess:
     """A coordinator's process and where it listens.
 
-    connected: keys of the silos with a connection. seen: when each has last polled. joined: by the name of its file,
-    the silos that have joined each run that the process drives.
+    connected: keys of the silos with a connection. seen: when each has last polled. joined: by the
+    digest of the terms, the silos that have joined each run that the process drives.
     """
 
     pid: int

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from queue import Empty, Queue
@@ -17,32 +17,25 @@ from dpadmm.federation.transport import Interrupted
 POLL_SECONDS = 25.0
 """How long a silo waits for a request before it polls again."""
 
-PRESENT_SECONDS = 60.0
-"""A silo that has polled this lately is present."""
-
 MOST_REQUESTS = 32
 """Requests of one run that wait for one silo; older ones are dropped, since the loop sends them again."""
 
 _RECEIVE_SECONDS = 0.5
-_Arrival = tuple[Hashable, bytes | None]
+_Arrival = tuple[str, bytes]
 
 
 @dataclass(eq=False)
 class RunQueue:
-    """The requests of one run: its transport (`federation.transport.Transport`). A node is a silo's public key."""
+    """The requests of one run: its transport (`federation.transport.Transport`)."""
 
     queue: "MessageQueue"
     keys: frozenset[str]
     largest: int
     arrived: "Queue[_Arrival | None]" = field(default_factory=Queue)
 
-    def nodes(self) -> Iterable[Hashable]:
-        """Return the silos of this run that are present."""
-        return [key for key in self.keys if self.queue.is_present(key)]
-
-    def send(self, node: Hashable, envelope: bytes) -> None:
+    def send(self, key: str, envelope: bytes) -> None:
         """Keep an envelope until its silo has answered it."""
-        self.queue.put(str(node), envelope, self)
+        self.queue.put(key, envelope, self)
 
     def receive(self) -> Iterable[_Arrival]:
         """Return what has come, waiting a moment."""
@@ -92,10 +85,6 @@ class MessageQueue:
         """Return how many bytes an answer of this silo may have; None for who takes part in no run that is open."""
         return max((run.largest for run in self._runs if key in run.keys), default=None)
 
-    def is_present(self, key: str) -> bool:
-        """Return whether a silo has polled lately."""
-        return key in self._polls or time.monotonic() - self._seen.get(key, float("-inf")) < PRESENT_SECONDS
-
     def seen(self) -> dict[str, str]:
         """Return when each silo has last polled, ISO 8601."""
         offset, seen = time.time() - time.monotonic(), list(self._seen.items())
@@ -116,12 +105,9 @@ class MessageQueue:
 
     async def next(self, key: str, seconds: float) -> bytes | None:
         """Return the oldest unanswered request to a silo, waiting for one; a later call ends an earlier."""
-        was_present = self.is_present(key)
         self._end_poll(key)
         self._seen[key] = time.monotonic()
         poll = self._polls[key] = self.loop.create_future()
-        if not was_present:
-            self._wake_runs()
         try:
             if self._first(key) is None and not self.is_closed:
                 await asyncio.wait([poll], timeout=seconds)
@@ -145,7 +131,8 @@ class MessageQueue:
         self.is_closed = True
         for key in list(self._polls):
             self._end_poll(key)
-        self._wake_runs()
+        for run in self._runs:
+            run.arrived.put(None)  # who drives it wants to know
 
     def _first(self, key: str) -> bytes | None:
         with self._lock:
@@ -155,7 +142,3 @@ class MessageQueue:
         poll = self._polls.get(key)
         if poll is not None and not poll.done():
             poll.set_result(None)
-
-    def _wake_runs(self) -> None:
-        for run in self._runs:
-            run.arrived.put(None)  # who drives it wants to know

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import re
 import socket
+import sqlite3
 import ssl
 import time
 from collections import Counter
@@ -39,7 +40,7 @@ RATE, BURST = 100.0, 200.0
 """Requests per second of one silo, and how many at once."""
 
 INVITED_COST = 10.0
-"""What a request of somebody who is merely invited counts: entries and terms are read from disk for each."""
+"""What a request of somebody who is merely invited counts: entries and terms are looked up in the file for each."""
 
 MOST_HANDSHAKES = 64
 """Connections that have not shown a certificate yet; one more ends the oldest of the network that has most of them."""
@@ -168,8 +169,8 @@ class Api:
                 return None
         except DpadmmError as refusal:
             raise RequestRefused(409, printable(str(refusal))) from None
-        except OSError as problem:
-            _log.warning("a silo's registration could not be stored: %s", problem.strerror)
+        except (OSError, sqlite3.Error) as problem:
+            _log.warning("a silo's registration could not be stored: %s", problem)
             raise RequestRefused(503) from None
 
 

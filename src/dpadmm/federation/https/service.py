@@ -10,13 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 from dpadmm.errors import DpadmmError, InputError
 from dpadmm.federation.coordinator import Coordinator
-from dpadmm.federation.coordinator_files import CoordinatorFiles
-from dpadmm.federation.drive import Drive
-from dpadmm.federation.errors import refusing_unexpected
+from dpadmm.federation.coordinator_loop import drive_for_others
+from dpadmm.federation.coordinator_store import WANTED, CoordinatorFiles, CoordinatorStore
 from dpadmm.federation.https.process_status import CoordinatorProcess, publish_status
 from dpadmm.federation.https.queue import MessageQueue
 from dpadmm.federation.https.server import TlsServer
@@ -41,19 +39,19 @@ class CoordinatorService:
 
     def __init__(self, files: CoordinatorFiles, listener: socket.socket) -> None:
         """Begin to serve."""
-        self.files, self.key, self.studies, self._started = files, files.key(), Studies(files), now()
+        self.files, self.key, self._started = files, files.key(), now()
+        self._studies = Studies(files.open_store(any_thread=True), self.key)
+        self._port_studies = Studies(files.open_store(any_thread=True), self.key)  # for the server's thread alone
         self._host, self._port = listener.getsockname()[:2]
         self._context = server_context(self.key, files.certificate)
         self._renewed = time.monotonic()
         self._invited: set[str] = set()
-        self._threads: dict[Path, threading.Thread] = {}
-        self._open: dict[Path, Coordinator] = {}
-        self._done: set[Path] = set()
-        self._logged: dict[Path, str] = {}
+        self._threads: dict[str, threading.Thread] = {}
+        self._open: dict[str, Coordinator] = {}
         self._is_closing = threading.Event()
         self._loop = asyncio.new_event_loop()
         self.queue = MessageQueue(self._loop)
-        self._server = TlsServer(self.queue, self._context, listener, self.studies)
+        self._server = TlsServer(self.queue, self._context, listener, self._port_studies)
         self._server_thread = threading.Thread(target=self._serve, name="https", daemon=True)
         self._server_thread.start()
 
@@ -66,7 +64,7 @@ class CoordinatorService:
             port=self._port,
             connected=tuple(sorted(self._server.connected())),
             seen=self.queue.seen(),
-            joined={path.stem: run.attendance()[0] for path, run in list(self._open.items())},
+            joined={digest: run.joined() for digest, run in list(self._open.items())},
         )
 
     def _serve(self) -> None:
@@ -80,55 +78,45 @@ class CoordinatorService:
         if time.monotonic() - self._renewed > _RENEW_SECONDS:
             self._in_loop(partial(renew, self._context, self.key, self.files.certificate, is_server=True))
             self._renewed = time.monotonic()
-        new = self.studies.keys() - self._invited
+        self._studies.store.check_in_place()
+        new = self._studies.keys() - self._invited
         if new:  # accept the certificates of invitations
             self._in_loop(partial(trust, self._context, new))
             self._invited |= new
-        for path in self.files.runs():
-            thread = self._threads.get(path)
-            is_driven = thread is not None and thread.is_alive()
-            if path not in self._done and not is_driven and self._is_due(path):
-                thread = threading.Thread(target=self._drive, args=(path,), name=f"run {path.stem[:8]}", daemon=True)
-                self._threads[path] = thread
+        for digest in self._studies.store.runs(WANTED):
+            thread = self._threads.get(digest)
+            if thread is None or not thread.is_alive():
+                thread = threading.Thread(target=self._drive, args=(digest,), name=f"run {digest[:8]}", daemon=True)
+                self._threads[digest] = thread
                 thread.start()
 
-    def _is_due(self, path: Path) -> bool:
-        try:
-            with refusing_unexpected(), contextlib.closing(Coordinator(path, self.key, time.time)) as run:
-                if run.is_done:
-                    self._done.add(path)
-                return run.is_wanted and not run.is_done
-        except (DpadmmError, sqlite3.Error) as problem:  # damaged, or held: it may pass
-            if self._logged.get(path) != str(problem):
-                self._logged[path] = str(problem)
-                _log.warning("run %s is skipped: %s", path.name, problem)
-            return False
-
-    def _drive(self, path: Path) -> None:
-        """Drive a run to its end; a disk that is full is waited for."""
+    def _drive(self, digest: str) -> None:
+        """Drive a run to its end; a file that cannot be used now is waited for."""
         while not self._is_closing.is_set():
             try:
-                with contextlib.closing(Coordinator(path, self.key, time.time)) as run:
-                    terms = run.agreement
-                    self._in_loop(partial(trust, self._context, [person.key for person in terms.participants]))
-                    _log.info("run %r: driven from round %d of %d", terms.run, max(run.round, 0), terms.rounds)
-                    with contextlib.closing(self.queue.open(terms)) as queue:
-                        self._open[path] = run
-                        Drive(run, queue, time.monotonic).serve()
+                with contextlib.closing(self.files.open_store()) as store:
+                    self._drive_in(store, digest)
                 return
-            except (sqlite3.Error, OSError) as problem:
-                _log.error("the file of a run could not be written (%s); trying again", problem)
+            except (DpadmmError, sqlite3.Error, OSError) as problem:
+                _log.error("the coordinator's file could not be used (%s); trying again", problem)
                 self._is_closing.wait(RETRY_SECONDS)
-            except Exception:  # noqa: BLE001 - whatever it is, whoever watches the run must not wait for ever
-                _log.exception("run %s has ended because of a bug in the program", path.name)
-                with (
-                    contextlib.suppress(DpadmmError, sqlite3.Error),  # its file cannot be read: nobody watches it
-                    contextlib.closing(Coordinator(path, self.key, time.time)) as run,
-                ):
-                    run.stopped("A bug in the program has ended the run; see the coordinator's log.")
-                return
-            finally:
-                self._open.pop(path, None)
+
+    def _drive_in(self, store: CoordinatorStore, digest: str) -> None:
+        run = Coordinator(store, digest, self.key)
+        try:
+            terms = run.agreement
+            self._in_loop(partial(trust, self._context, [person.key for person in terms.participants]))
+            _log.info("run %r: driven from round %d of %d", terms.run, max(run.round, 0), terms.rounds)
+            with contextlib.closing(self.queue.open(terms)) as queue:
+                self._open[digest] = run
+                drive_for_others(run, queue, time.monotonic)
+        except (DpadmmError, sqlite3.Error, OSError):
+            raise
+        except Exception:  # noqa: BLE001 - whatever it is, whoever watches the run must not wait for ever
+            _log.exception("run %r has ended because of a bug in the program", run.agreement.run)
+            run.stop("A bug in the program has ended the run; see the coordinator's log.")
+        finally:
+            self._open.pop(digest, None)
 
     def _in_loop(self, work: Callable[[], None]) -> None:
         """Change the TLS where it is used, between two handshakes."""
@@ -145,6 +133,8 @@ class CoordinatorService:
         for thread in (self._server_thread, *self._threads.values()):
             thread.join(_JOIN_SECONDS)
         self._loop.close()
+        for studies in (self._studies, self._port_studies):
+            studies.store.close()
 
 
 def listen(host: str, port: int) -> socket.socket:

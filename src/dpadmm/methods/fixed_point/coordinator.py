@@ -46,7 +46,7 @@ class CoordinatorADMM(PlannedBlocks):
 
     Guarantees: C6, for the public and the peers; for the coordinator too if the noise is added inside a secure
     aggregation. The sensitivity starts smaller than its limit: noise
-    in proportion to `optimal_gaussian_shape` of the bounds spends the same and adds less.
+    in proportion to the square root of the bounds spends the same and adds less.
 
     >>> import numpy as np
     >>> from dpadmm.testing import LocalEngine, Stopping

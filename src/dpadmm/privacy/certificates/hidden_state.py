@@ -109,6 +109,9 @@ _TRUST = (
 )
 
 
+_FUNCTION = Protection(unit=Unit.FUNCTION, view=View.PUBLIC)
+
+
 def _spectrum(penalty: float, weight: float, strong_convexity: float, smoothness: float) -> SpectralInterval:
     step = checks.positive("weight", weight) / checks.positive("penalty", penalty)
     return prox_spectrum(
@@ -116,12 +119,14 @@ def _spectrum(penalty: float, weight: float, strong_convexity: float, smoothness
     )
 
 
-def _certify_function(bound: float, theorem: str, words: str, solver_tolerance: float | None) -> Certificate:
+def _certify(
+    bound: float, who: Protection, theorem: str, words: Sequence[str], solver_tolerance: float | None
+) -> Certificate:
     return Certificate(
         bound=bound,
-        protection=Protection(unit=Unit.FUNCTION, view=View.PUBLIC),
+        protection=who,
         theorem=theorem,
-        assumptions=(words, *_TRUST, solver_words(solver_tolerance), *PUBLIC_FACTS),
+        assumptions=(*words, solver_words(solver_tolerance), *PUBLIC_FACTS),
         strength=strength_of(solver_tolerance),
     )
 
@@ -158,7 +163,7 @@ def consensus_broadcast(
     n, k = checks.count("n_agents", n_agents), checks.count("rounds", rounds)
     words = f"neighbours differ in one agent's function, its gradient by at most {gradient_distance:g} everywhere"
     return tuple(
-        _certify_function(_sent(spectrum, drift, gap / penalty) / n, "C3", words, solver_tolerance)
+        _certify(_sent(spectrum, drift, gap / penalty) / n, _FUNCTION, "C3", (words, *_TRUST), solver_tolerance)
         for drift in hidden_drift(spectrum, gap / penalty, k)[:k]
     )
 
@@ -189,7 +194,8 @@ def consensus_broadcast_quadratic(
     n, last = checks.count("n_agents", n_agents), checks.count("rounds", rounds)
     words = (
         f"neighbours differ in the linear term of one agent's quadratic, by at most {gradient_distance:g}; its Hessian "
-        "is the same in both and is not protected"
+        "is the same in both and is not protected",
+        *_TRUST,
     )
     drifts = hidden_drift(spectrum, residual, last)
     certificates = []
@@ -197,7 +203,7 @@ def consensus_broadcast_quadratic(
         # (1 - 2m) m^(k-1) rises up to (k-1)/(2k) and falls after it.
         m = min(max((k - 1) / (2 * k), spectrum.low), spectrum.high)
         bound = push * (1 + (1 - 2 * m) * m ** (k - 1)) + _sent(spectrum, drifts[k - 1], residual)
-        certificates.append(_certify_function(bound / n, "C3 (quadratic functions)", words, solver_tolerance))
+        certificates.append(_certify(bound / n, _FUNCTION, "C3 (quadratic functions)", words, solver_tolerance))
     return tuple(certificates)
 
 
@@ -228,21 +234,7 @@ _COORDINATOR = (
 )
 
 
-def _certify_user(
-    bound: float, view: View, theorem: str, words: Sequence[str], solver_tolerance: float | None
-) -> Certificate:
-    return Certificate(
-        bound=bound,
-        protection=Protection(unit=Unit.USER, view=view),
-        theorem=theorem,
-        assumptions=(
-            "neighbours differ in all data of one user",
-            *words,
-            solver_words(solver_tolerance),
-            *PUBLIC_FACTS,
-        ),
-        strength=strength_of(solver_tolerance),
-    )
+_ONE_USER = "neighbours differ in all data of one user"
 
 
 def _lipschitz_words(lipschitz: float) -> str:
@@ -281,8 +273,8 @@ def fixed_point_block_user(
     pull = gam * (checks.positive("weight", weight) * lipschitz + tolerance_of(solver_tolerance))
     pull /= 1 + gam * weight * checks.non_negative("strong_convexity", strong_convexity)
     moved = check_bounded("min(2 gamma L_lip, 2 clip)", min(2 * pull, 2 * _clip(clip)))
-    words = (_lipschitz_words(lipschitz), _clip_words(clip), _SEES_BLOCKS)
-    return _certify_user(2 * moved, View.EAVESDROPPER, "C5 (user level)", words, solver_tolerance)
+    words = (_ONE_USER, _lipschitz_words(lipschitz), _clip_words(clip), _SEES_BLOCKS)
+    return _certify(2 * moved, Protection(unit=Unit.USER), "C5 (user level)", words, solver_tolerance)
 
 
 def fixed_point_block_record(local: LocalFunction, *, step: float, clip: float = math.inf) -> Certificate:
@@ -343,9 +335,9 @@ def fixed_point_mean_user(
     mixing = 1 - 2 * lam / (1 + pull)
     reach = 2 * gam * (weight * check_bounded("lipschitz", lipschitz) + tolerance_of(solver_tolerance))
     reach /= checks.count("n_users", n_users)
-    words = (_lipschitz_words(lipschitz), *_COORDINATOR)
+    words = (_ONE_USER, _lipschitz_words(lipschitz), *_COORDINATOR)
     return tuple(
-        _certify_user(bound, View.PUBLIC, "C6 (user level)", words, solver_tolerance)
+        _certify(bound, Protection(unit=Unit.USER, view=View.PUBLIC), "C6 (user level)", words, solver_tolerance)
         for bound in _user_drift(reach, mixing, checks.count("updates", updates))
     )
 

@@ -43,7 +43,16 @@ from dpadmm.privacy.certificates.local import (
     neighbour_words,
     tolerance_of,
 )
-from dpadmm.privacy.protection import Certificate, NeighbouringRelation, Norm, Protection, Unit, View, secure_grid
+from dpadmm.privacy.protection import (
+    Certificate,
+    NeighbouringRelation,
+    Norm,
+    Protection,
+    Unit,
+    View,
+    power_of_two,
+    secure_grid,
+)
 
 
 @dataclass(frozen=True)
@@ -90,9 +99,7 @@ def masked_sum(
     >>> said.bound == 2.0 + 2 * 2.0**-20, said.protection.view.value, said.theorem
     (True, 'aggregate', 'C9 + C12')
     """
-    d, width = checks.count("dimension", dimension), checks.positive("grid", grid)
-    if math.frexp(width)[0] != 0.5:
-        raise InputError(f"grid must be a power of two, got {shown(width)}. Use 2.0**k, for instance {2.0**-30!r}.")
+    d, width = checks.count("dimension", dimension), power_of_two(grid)
     seen = certificate.protection
     if seen.view is not View.PUBLIC or certificate.norm is not Norm.L2 or certificate.grid is not None:
         raise InputError(
@@ -157,23 +164,11 @@ def bounded_sum(
     >>> bounded_sum(n_records=100, records_per_person=3).bound
     3.0
     """
-    n = checks.count("n_records", n_records)
-    records = checks.count("records_per_person", records_per_person)
-    silos = checks.count("silos_per_person", silos_per_person)
     top = checks.positive("largest", largest)
     if not isinstance(norm, Norm):
         raise InputError(f"norm must be a Norm, got {shown(norm)}.")
-    return Certificate(
-        bound=top * min(records * silos, n),
-        norm=norm,
-        protection=Protection(
-            unit=Unit.RECORD, view=View.EAVESDROPPER, records_per_person=records, silos_per_person=silos
-        ),
-        theorem="C10",
-        assumptions=_assumptions(
-            records, silos, f"every record adds a value between 0 and {top:g}, summed without rounding"
-        ),
-    )
+    what = f"every record adds a value between 0 and {top:g}, summed without rounding"
+    return _certify_sum(top, what, norm, n_records, Unit.RECORD, records_per_person, silos_per_person)
 
 
 def cell_counts(
@@ -194,40 +189,49 @@ def cell_counts(
     >>> cell_counts(n_records=100, histograms=2, records_per_person=3).bound
     6.0
     """
-    n = checks.count("n_records", n_records)
     many = checks.count("histograms", histograms)
     if unit not in (Unit.RECORD, Unit.PERSON):
         raise InputError(f"unit must be Unit.RECORD or Unit.PERSON, got {shown(unit)}.")
-    records = checks.count("records_per_person", records_per_person)
-    silos = checks.count("silos_per_person", silos_per_person)
-    return Certificate(
-        bound=min(records * silos, n) * math.sqrt(2 * many),
-        norm=Norm.L2,
-        protection=Protection(unit=unit, view=View.EAVESDROPPER, records_per_person=records, silos_per_person=silos),
-        theorem="C10",
-        assumptions=_assumptions(
-            records,
-            silos,
-            f"every record is one count in at most one cell of each of {many} histogram(s), whose cells are public, "
-            "disjoint and fixed in advance",
-            unit,
-        ),
+    what = (
+        f"every record is one count in at most one cell of each of {many} histogram(s), whose cells are public, "
+        "disjoint and fixed in advance"
     )
+    return _certify_sum(math.sqrt(2 * many), what, Norm.L2, n_records, unit, records_per_person, silos_per_person)
 
 
 _ONE_ROW = "of every person one row in a silo is counted, which of them depends on that person's rows alone"
 
 
-def _assumptions(records: int, silos: int, what: str, unit: Unit = Unit.RECORD) -> tuple[str, ...]:
-    replaced = "all rows" if unit is Unit.PERSON else f"at most {records} record(s)"
-    return (
-        f"neighbours differ in {replaced} of one person in each of at most {silos} silo(s), replaced by others",
-        *((_ONE_ROW,) if unit is Unit.PERSON else ()),
-        what,
-        "what a record adds depends on that record alone: a model scores each row by itself",
-        "what is counted was chosen before looking at these records, or is made of accounted releases",
-        f"the number of {'persons' if unit is Unit.PERSON else 'records'} is public",
+def _certify_sum(
+    each: float, what: str, norm: Norm, n_records: int, unit: Unit, records_per_person: int, silos_per_person: int
+) -> Certificate:
+    """Certify a sum that every record that changes moves by at most `each`."""
+    n, records = checks.count("n_records", n_records), checks.count("records_per_person", records_per_person)
+    silos, is_persons = checks.count("silos_per_person", silos_per_person), unit is Unit.PERSON
+    return Certificate(
+        bound=each * min(records * silos, n),
+        norm=norm,
+        protection=Protection(unit=unit, records_per_person=records, silos_per_person=silos),
+        theorem="C10",
+        assumptions=(
+            f"neighbours differ in {'all rows' if is_persons else f'at most {records} record(s)'} of one person in "
+            f"each of at most {silos} silo(s), replaced by others",
+            *((_ONE_ROW,) if is_persons else ()),
+            what,
+            "what a record adds depends on that record alone: a model scores each row by itself",
+            "what is counted was chosen before looking at these records, or is made of accounted releases",
+            f"the number of {'persons' if is_persons else 'records'} is public",
+        ),
     )
+
+
+def _changing(protection: Protection, n_records: int, *, is_noise_shared: bool) -> int:
+    """Return how many records of a person can differ in what one noise hides; of persons and users, one a silo."""
+    n = checks.count("n_records", n_records)
+    records = protection.records_per_person if protection.unit is Unit.RECORD else 1
+    changed = records * (protection.silos_per_person if is_noise_shared else 1)
+    is_replaced = protection.relation is NeighbouringRelation.REPLACE_ONE
+    return min(changed, n) if is_replaced and protection.unit is Unit.RECORD else changed
 
 
 CATEGORY_WEIGHT = 0.5
@@ -275,26 +279,20 @@ def column_profile(
     """
     numeric = checks.count("n_numeric", n_numeric, least=0)
     categorical = checks.count("n_categorical", n_categorical, least=0)
-    n = checks.count("n_records", n_records)
     if numeric + categorical == 0:
         raise InputError("A profile needs at least one column, got none. Leave the profile out.")
     if protection.unit is Unit.FUNCTION:
         raise InputError(f"A profile protects records or users, got {shown(protection.unit)}.")
     is_replaced = protection.relation is NeighbouringRelation.REPLACE_ONE
-    records = protection.records_per_person if protection.unit is Unit.RECORD else 1
-    silos = protection.silos_per_person
-    changed = records * (silos if is_noise_shared else 1)
-    if protection.unit is Unit.RECORD and is_replaced:
-        changed = min(changed, n)
+    changed = _changing(protection, n_records, is_noise_shared=is_noise_shared)
     squared = numeric + CATEGORY_WEIGHT**2 * categorical
     return Certificate(
         bound=changed * math.sqrt(2 * squared if is_replaced else squared),
-        protection=Protection(
-            unit=protection.unit,
-            relation=protection.relation,
+        protection=replace(
+            protection,
             view=View.PUBLIC if is_noise_shared else View.EAVESDROPPER,
-            records_per_person=records,
-            silos_per_person=silos,
+            records_per_person=protection.records_per_person if protection.unit is Unit.RECORD else 1,
+            colluders=None,
         ),
         theorem=_PROFILE,
         assumptions=(
@@ -396,17 +394,14 @@ def score_differences(
     >>> score_differences(score_bound=0.5, n_records=100, protection=Protection(records_per_person=3)).bound
     3.0
     """
-    top, n = checks.positive("score_bound", score_bound), checks.count("n_records", n_records)
-    unit, relation = protection.unit, protection.relation
+    top, unit = checks.positive("score_bound", score_bound), protection.unit
     if unit not in (Unit.RECORD, Unit.PERSON):
         raise InputError(
             f"Candidates are compared on records or persons, got the unit {shown(unit.value)}, for which C15 is not "
             f"proved. Nothing was spent. Let simulations choose, {checks.setting('compared', 1)}, or use another unit."
         )
-    is_replaced = relation is NeighbouringRelation.REPLACE_ONE
-    changed = protection.records_per_person * (protection.silos_per_person if is_noise_shared else 1)
-    if is_replaced and unit is Unit.RECORD:
-        changed = min(changed, n)
+    is_replaced = protection.relation is NeighbouringRelation.REPLACE_ONE
+    changed = _changing(protection, n_records, is_noise_shared=is_noise_shared)
     return Certificate(
         bound=changed * (2 * top if is_replaced else top),
         protection=replace(protection, view=View.PUBLIC if is_noise_shared else View.EAVESDROPPER, colluders=None),

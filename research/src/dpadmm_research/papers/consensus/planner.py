@@ -23,10 +23,9 @@ from dpadmm.privacy.accounting import (
     PureTarget,
     Target,
     calibrate_gaussian,
-    optimal_gaussian_shape,
-    optimal_pure_rates,
 )
 from dpadmm.problems.arrays import Floats
+from dpadmm_research.accounting.best_noise import optimal_gaussian_shape, optimal_pure_rates
 from dpadmm_research.claims.bounds import Bound
 from dpadmm_research.papers.consensus.theory import Star, gaussian_energy, laplace_energy, released_error
 
