@@ -136,7 +136,7 @@ def test_simulated_noise_is_no_release_and_says_so(cli, study, tmp_path):
         ("--ledger none/new.ledger --budget 2", "does not exist"),
         ("--loss huber", "Use logistic or svm"),
         ("--ledger new.ledger --budget 0.5", "--budget 0.5 is less than this run's --epsilon"),
-        ("--method fp-walk", "cannot be planned"),
+        ("--method fp-lasso", "cannot be planned"),
         ("--silos-per-person 3", "silos_per_person must be at most the number of silos, 2"),
         ("--split-by town", "takes one file"),
         ("--schema none.json", "Cannot read the schema"),
