@@ -33,7 +33,7 @@ from dpadmm.privacy.protection import COVERED, Protection, Unit, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LOSS_KINDS, Huber, Loss, Squared
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.regularisers import ElasticNet, Regulariser
+from dpadmm.problems.regularisers import REGULARISERS, ElasticNet, Regulariser
 from dpadmm.problems.silos import PersonRows, Silos, dense
 
 _LOSSES: Mapping[str, Loss] = {
@@ -86,7 +86,7 @@ def run(
     loss: str | Loss = "logistic",
     rounds: int | None = None,
     mu: float = 0.0,
-    regulariser: Regulariser | None = None,
+    regulariser: str | Regulariser | None = None,
     row_norm: float = 1.0,
     topology: Any = "auto",
     unit: str | None = None,
@@ -121,8 +121,8 @@ def run(
         included.
     mu : float
         Ridge of every silo's function, (mu/2) ||w||^2.
-    regulariser : Regulariser, optional
-        The penalty g that all silos share.
+    regulariser : str or Regulariser, optional
+        none, non-negative, simplex, or a regulariser g that all silos share. The released model lies in its domain.
     row_norm : float
         The public bound on the norm of a row.
     topology : str or graph
@@ -167,21 +167,23 @@ def run(
         )
     chosen, sampler = _method(method), SecureSampler() if seed is None else SimulatedSampler(seed)
     usual = protection_of(ledger)
+    function = _named("loss", loss, _LOSSES)
     held, persons = _silos(silos, row_norm, usual.silos_per_person)
     protection = protection_from(usual, "person" if held.people and unit is None else unit, view, None, None)
     if view is None and ledger is None and protection.view not in chosen.about.views(held.n_agents):
         protection = replace(protection, view=View.PUBLIC)
     _check_unit(chosen, protection, held, gradient_distance)
+    penalty = _named("regulariser", regulariser, REGULARISERS)
     neighbours = None if gradient_distance is None else FunctionsDiffer(gradient_distance)
     given = {"batches": batches, "participation": participation, "constraint": constraint, "neighbours": neighbours}
     records = _records(chosen, held, rounds, **given)
     network, shape = network_of(topology, held.n_agents), schedule_of(schedule)
     if rounds is None and not numbers:
-        budget, penalty = _target(chosen, epsilon, delta), _with_ridge(regulariser, mu)
-        spec, problem = _planned(chosen, held, _loss(loss), budget, network, penalty, protection, records)
+        budget, penalty = _target(chosen, epsilon, delta), _with_ridge(penalty, mu)
+        spec, problem = _planned(chosen, held, function, budget, network, penalty, protection, records)
         spec = replace(spec, schedule=shape or spec.schedule)
     else:
-        problem = Problem.of(EmpiricalRisk(held, _loss(loss), mu), regulariser=regulariser)
+        problem = Problem.of(EmpiricalRisk(held, function, mu), regulariser=penalty)
         made, setting = _stated(chosen, problem, rounds, numbers, records, network, protection)
         spec = RunSpec(made, setting, _target(made, epsilon, delta), shape)
         if view is not None:
@@ -255,12 +257,13 @@ def _method(name: Any) -> type[Method]:
     return known[name]
 
 
-def _loss(given: str | Loss) -> Loss:
+def _named(name: str, given: Any, known: Mapping[str, Any]) -> Any:
+    """Return a part itself, or the one that a text names."""
     if not isinstance(given, str):
         return given
-    if given not in _LOSSES:
-        checks.refuse("loss", f"be a loss or one of {', '.join(_LOSSES)}", given, nearest(given, _LOSSES))
-    return _LOSSES[given]
+    if given not in known:
+        checks.refuse(name, f"be a {name} or one of {', '.join(known)}", given, nearest(given, known))
+    return known[given]
 
 
 def _check_unit(method: type[Method], protection: Protection, silos: Silos, distance: float | None) -> None:
