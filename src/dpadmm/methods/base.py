@@ -530,6 +530,10 @@ class Method(ABC):
         """The last broadcast."""
         return inbox[0]
 
+    def kept(self, state: Any, rounds: int) -> Floats | None:
+        """What every agent keeps for itself, beside the models; it touches the data, and never leaves."""
+        return None
+
     def residuals(self, agents: Agents, before: tuple[Any, Floats], after: tuple[Any, Floats]) -> Residuals:
         """Primal: distance from consensus. Dual: how far the estimate moved."""
         moved = np.linalg.norm(self.estimate(*after) - self.estimate(*before), axis=0)
