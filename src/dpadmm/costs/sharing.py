@@ -237,6 +237,10 @@ class SharingADMM(OwnCosts):
         """The price of the resource, `rho v`, at which `g` and the agents agree."""
         return self.rho * inbox[1]
 
+    def project_model(self, problem: Problem, model: Floats) -> Floats:
+        """A price has no domain: g is a function of the total."""
+        return model
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LocalSharingADMM(SharingADMM):
