@@ -180,7 +180,7 @@ def test_refused_before_anything_is_spent(says, broken):
 
 def test_a_margin_is_planned_for_on_both_sides():
     tightened = Sharing(Box(0.0, 100.0), margin=10.0).planned
-    assert (tightened.lower, tightened.upper) == (10.0, 90.0)
+    assert (tightened.lower, tightened.upper) == ((10.0,), (90.0,))
     assert Sharing(ElasticNet(1.0, 1.0)).planned == ElasticNet(1.0, 1.0)
 
 

@@ -74,7 +74,7 @@ class Sharing:
         lower, upper = np.asarray(self.g.lower) + margin, np.asarray(self.g.upper) - margin
         if (lower > upper).any():
             raise InputError(f"The margin {shown(self.margin)} leaves nothing of the limits. Choose a smaller one.")
-        return Box(lower, upper)
+        return Box(tuple(np.ravel(lower).tolist()), tuple(np.ravel(upper).tolist()))
 
 
 @dataclass(frozen=True, eq=False)
