@@ -65,10 +65,10 @@ def page() -> str:
             forms = [form for form in ("planned", "stated") if runs(name, unit, is_planned=form == "planned")]
             cells.append(" and ".join(forms) or f"no ({proof})")
         lines.append(f"| {' | '.join(cells)} |")
-    return _WORDS.format("\n".join(lines))
+    return _PAGE.format("\n".join(lines))
 
 
-_WORDS = """# What runs for whom
+_PAGE = """# What runs for whom
 
 Every private method by name with `dpadmm.run`, with secure noise: *planned* (without rounds and numbers) or *stated* (with
 your own). A test makes this table and runs all of it; what is not in it is refused before anything is computed or spent.

@@ -560,6 +560,10 @@ class Method(ABC):
         """The last broadcast."""
         return inbox[0]
 
+    def kept(self, state: Any, rounds: int) -> Floats | None:
+        """What every agent keeps for itself, beside the models; it touches the data, and never leaves."""
+        return None
+
     def project_model(self, problem: Problem, model: Floats) -> Floats:
         """Return models (d, R) moved into the domain of the regulariser: post-processing of what is released."""
         return move_into_domain(problem.regulariser, model)
