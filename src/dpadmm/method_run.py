@@ -126,7 +126,7 @@ def run(
     row_norm : float
         The public bound on the norm of a row.
     topology : str or graph
-        auto (every silo with every other one), ring, path, star, complete, or a networkx graph.
+        auto (every silo with every other one), ring, path, star, complete, or a graph as of networkx.
     unit : {"record", "person", "user", "function"}, optional
         Who is protected; as for the estimators. A user is a silo.
     view : str, optional

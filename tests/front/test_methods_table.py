@@ -70,8 +70,9 @@ def page() -> str:
 
 _PAGE = """# What runs for whom
 
-Every private method by name with `dpadmm.run`, with secure noise: *planned* (without rounds and numbers) or *stated* (with
-your own). A test makes this table and runs all of it; what is not in it is refused before anything is computed or spent.
+Every private method by name with `dpadmm.run`, with secure noise: *planned* (without rounds and numbers) or *stated*
+(with your own). A test makes this table and runs all of it; what is not in it is refused before anything is computed
+or spent.
 
 | method | epsilon | record | person | user | function |
 |---|---|---|---|---|---|
@@ -79,15 +80,15 @@ your own). A test makes this table and runs all of it; what is not in it is refu
 
 A cell with *no* names the theorem that is missing there:
 
-* **person** (all rows of a person, `(X, y, persons)` for every silo): C2 is about an objective that one record changes, so
-  that its Hessian changes by a matrix of rank one. C3 as it is stated, batches of single rows (C4 and C9) and one block of
-  a gradient are about one row. `fp-lasso` and `fp-general` hold what they bound to one row as well.
-* **user** (a whole silo): C1, C2, C4 and most of C9 bound what one record of n moves. Of a silo all of whose records change
-  the bound would be the whole gradient; C5, C6 and the sum of gradients (C9) are proved for it.
+* **person** (all rows of a person, `(X, y, persons)` for every silo): C2 is about an objective that one record
+  changes, so that its Hessian changes by a matrix of rank one. C3 as it is stated, batches of single rows (C4 and C9)
+  and one block of a gradient are about one row. `fp-lasso` and `fp-general` hold what they bound to one row as well.
+* **user** (a whole silo): C1, C2, C4 and most of C9 bound what one record of n moves. Of a silo all of whose records
+  change the bound would be the whole gradient; C5, C6 and the sum of gradients (C9) are proved for it.
 * **function** (any function of an agent within `gradient_distance`): C3 alone is. Nothing public says how far apart
   functions are, so the numbers are yours.
-* `fp-general` takes all records in one silo, `fp-lasso` one record in each; graph methods take at least two silos. The
-  view is the strongest that the method is certified against, unless you name one.
+* `fp-general` takes all records in one silo, `fp-lasso` one record in each; graph methods take at least two silos.
+  The view is the strongest that the method is certified against, unless you name one.
 
 ```python
 import numpy as np
@@ -96,9 +97,11 @@ import dpadmm
 X = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 3))
 silos = [(X[part::3], np.sign(X[part::3, 0])) for part in range(3)]
 planned = dpadmm.run("ps-admm", silos, epsilon=1.0, delta=1e-5)
-falling = dpadmm.run("p-admm", silos, epsilon=1.0, delta=1e-5, rounds=20, eta=0.1, mu=0.01, schedule="geometric:0.95")
+own = {{"rounds": 20, "eta": 0.1, "mu": 0.01}}
+falling = dpadmm.run("p-admm", silos, epsilon=1.0, delta=1e-5, schedule="geometric:0.95", **own)
 pure = dpadmm.run("dp-dgd", silos, epsilon=1.0, rounds=10, step=0.5, decay=0.9)
-whole = dpadmm.run("consensus", silos, epsilon=1.0, unit="function", gradient_distance=0.1, rounds=5, rho=0.5, mu=0.1)
+own = {{"rounds": 5, "rho": 0.5, "mu": 0.1}}
+whole = dpadmm.run("consensus", silos, epsilon=1.0, unit="function", gradient_distance=0.1, **own)
 print(planned, falling, pure, whole, sep="\\n")
 ```
 """
