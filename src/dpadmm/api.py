@@ -288,7 +288,8 @@ def run(
     method: a name that `dpadmm methods` lists.
     silos: one pair (X, y) per silo, in a list or by name. Every row of X has norm at most `row_norm`, a public promise;
         y is -1 or +1 for the classification losses. A list's silos are called "silo 0", "silo 1", ...
-    loss: logistic, smoothed-hinge, huber, ... or a loss. mu: ridge of every silo's function, (mu/2) ||w||^2.
+    loss: logistic, smoothed-hinge, huber, quantile (the median), epsilon-insensitive, or a loss.
+    mu: ridge of every silo's function, (mu/2) ||w||^2.
     regulariser: none, non-negative, simplex, or a regulariser. The released model lies in its domain.
     rounds, **numbers: the method's own, for instance rounds=40, eta=0.01 for p-admm. Left out, the planner chooses all
         of them from public facts, the loss's cap and a ridge included.

@@ -13,7 +13,16 @@ from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, Logistic, SmoothedHinge, Softmax
+from dpadmm.problems.losses import (
+    AnyLoss,
+    EpsilonInsensitive,
+    Huber,
+    LabelKind,
+    Logistic,
+    Quantile,
+    SmoothedHinge,
+    Softmax,
+)
 from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, SoftmaxRisk, risk_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
@@ -175,6 +184,10 @@ class Task:
                 "regression, Logistic() or SmoothedHinge() for classification."
             )
         _moderate("the loss's slope", self.loss.slope_bound)
+        if not np.isfinite(self.loss.curvature_bound):
+            raise InputError(
+                f"{self.loss} has corners, so no step can be planned. Give it a width, or state rounds and step."
+            )
         if not isinstance(self.protection, Protection):
             raise InputError(f"protection must be a Protection(unit=..., view=...), got {shown(self.protection)}.")
         if self.network is not None and not isinstance(self.network, Network):
@@ -311,6 +324,10 @@ def loss_kind(loss: AnyLoss) -> str:
             return "linear support vector machine"
         case Huber():
             return "linear regression (Huber loss)"
+        case Quantile():
+            return f"linear regression of the {loss.level:g} quantile"
+        case EpsilonInsensitive():
+            return "linear support vector regression"
     return repr(loss)
 
 
