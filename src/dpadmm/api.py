@@ -16,7 +16,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import as_parameter, nearest, settings_called, shown
-from dpadmm.core.budget import opened, protection_of
+from dpadmm.core.budget import LedgerFile
 from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import PublicRound
 from dpadmm.core.spec import RunSpec, TrainingSpec, mechanisms_of
@@ -307,7 +307,8 @@ def run(
     held = _silos(silos, row_norm)
     chosen = _method(method)
     network = network_of(topology, held.n_agents)
-    protection = protection_from(protection_of(ledger), unit, view, None, None)
+    kept = LedgerFile.of(ledger)
+    protection = protection_from(kept.protection, unit, view, None, None)
     target = PureTarget(epsilon) if delta == 0 and chosen.about.is_pure else Target(epsilon, delta)
     if rounds is None and not numbers:
         spec, problem = _planned(method, held, _loss(loss), target, network, regulariser, protection)
@@ -321,7 +322,7 @@ def run(
             "seed makes the noise reproducible, so nothing is released or recorded. Leave out seed or ledger."
         )
     sampler = SecureSampler() if seed is None else SimulatedSampler(checks.count("seed", seed, least=0))
-    with opened(ledger, partial(_known, held)) as book:
+    with kept.open(partial(_known, held), delta, spec.setting.protection) as book:
         source = Problems([problem])
         done = run_training(TrainingSpec.of(spec), source, sampler, book, label=method, progress=True)
     (run,) = done.runs(spec)

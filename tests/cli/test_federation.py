@@ -180,7 +180,7 @@ def test_a_graph_by_name(cli, place):
         (["federate"], "Give a FEDERATION.toml, a --study, or --local N"),
         (["federate", "--local", "1"], "at least 2"),
         (["federate", "any.toml", "--class-weight", "a=2"], "Leave out --class-weight, or draft other terms"),
-        (["federate", "--local", "2", "--class-weight", "ill=2"], "which is no class of the schema"),
+        (["federate", "--local", "2", "--class-weight", "ill=2"], "which is no class"),
         (["federate", "--local", "2", "--class-weight", "ill"], "takes CLASS=NUMBER"),
         (["federate", "federation.toml"], "--coordinator DIR"),
         (["federate", "--local", "2", "--data", "north.csv"], "public schema"),

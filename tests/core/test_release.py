@@ -27,6 +27,7 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature
 
 DELTA, N = 1e-5, 50
@@ -285,7 +286,8 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
         assert TrainingSpec.of(run, Curvature(run, TARGET)).sums[0].reads == (run,)
 
     def test_a_profile_of_rows_that_came_encoded(self, book):
-        spec = TrainingSpec.of(Count(name="profile", round=0), self.run())
+        profile = ColumnProfile(n_numeric=2, n_categorical=0, size=42, target=TARGET)
+        spec = TrainingSpec.of(profile, self.run())
         with pytest.raises(InputError, match="already encoded"):
             run_training(spec, Problems([problem_of()]), SecureSampler(), book, label="x")
         assert book.ledger.statement().releases == 0

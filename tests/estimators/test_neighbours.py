@@ -88,7 +88,7 @@ def fitted(sizes, place):
         "plan": model.plan_.describe(),
         "plan json": json.dumps(model.plan_.as_json()),
         "statement": str(model.privacy_),
-        "statement json": json.dumps(model.privacy_.as_json()),
+        "statement json": json.dumps(encode(model.privacy_)),
         "model's statement": model.released_.statement,
         "ledger": str(said).split("Head")[0],
         "errors": f"{dear.value} {other.value} {figure.value}",

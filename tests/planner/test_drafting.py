@@ -44,7 +44,7 @@ def test_weights_of_classes_are_terms():
     terms = weighted.terms("heart", KEY)
     assert terms.class_weights == (0.25, 1.0)
     assert replace(terms, class_weights=()) == plain.terms("heart", KEY)  # forecasts and noise do not know of them
-    for wrong, words in (({"ill": 2.0}, "no class of the schema"), ({no: 0.0}, "every weight of a class")):
+    for wrong, words in (({"ill": 2.0}, "which is no class"), ({no: 0.0}, "every weight of a class")):
         with pytest.raises(InputError, match=words):
             draft(ENTRIES, SCHEMA, TARGET, class_weight=wrong)
 

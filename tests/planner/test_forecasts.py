@@ -79,12 +79,6 @@ def test_a_stated_base_rate_is_what_is_forecast():
     assert said["task"]["prevalence"] == said["expected"]["prevalence"] == 0.05
 
 
-@pytest.mark.parametrize("wrong", [0.0, 1.0, -0.2, float("nan"), "half"])
-def test_no_share_is_no_prevalence(wrong):
-    with pytest.raises(InputError, match="prevalence"):
-        replace(TASK, prevalence=wrong)
-
-
 def test_numbers_have_no_prevalence():
     with pytest.raises(InputError, match="but the target is a number"):
         replace(TASK, loss=Huber(0.5), prevalence=0.3)

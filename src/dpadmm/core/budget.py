@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
@@ -55,11 +55,6 @@ def epsilon_of_part(m: float, delta: float) -> float:
     return epsilon
 
 
-def share_of(profile: Target, whole: Target) -> float:
-    """Return the share that `share_out` was given, from what it returned for round 0."""
-    return (m_of(profile.epsilon, profile.delta) / m_of(whole.epsilon, whole.delta)) ** 2
-
-
 @dataclass(frozen=True, eq=False)
 class ReusedProfile:
     """A profile that an earlier run released, and what it cost the worst person, as one release."""
@@ -101,11 +96,9 @@ def reusable_profile(
     return found if 2 * found.m**2 <= m_of(target.epsilon, target.delta) ** 2 else None
 
 
-def keep_profile(
-    ledger: ConfirmedLedger, subject: ProfiledColumns | None, run: str, pooled: Floats, noise_std: float
-) -> None:
+def keep_profile(ledger: ConfirmedLedger, subject: ProfiledColumns, run: str, pooled: Floats, noise_std: float) -> None:
     """Have the ledger keep what was drawn; if it cannot, say so and go on: training is paid for as well."""
-    if subject is None or not subject.columns:
+    if not subject.columns:
         return
     try:
         ledger.keep_profile(subject, run, pooled.tolist(), noise_std)
@@ -140,44 +133,6 @@ def _against(who: Protection, release: NoisyRelease) -> NoisyRelease:
     return replace(release, certificate=replace(release.certificate, protection=protection))
 
 
-def protection_of(ledger: Any) -> Protection:
-    """Return what the ledger's budget is about, or the usual protection without one."""
-    if ledger is None:
-        return ONE_RECORD
-    if isinstance(ledger, ConfirmedLedger):
-        return ledger.ledger.protection
-    if isinstance(ledger, Ledger):
-        return ledger.protection
-    with open_for_reading(ledger) as opened_ledger:
-        return opened_ledger.protection
-
-
-def check_ledger(ledger: Any) -> None:
-    """Refuse what is neither a path nor a ledger."""
-    if ledger is not None and not isinstance(ledger, Ledger | str | os.PathLike):
-        raise InputError(
-            f"ledger must be a path, an open Ledger or None, got {type(ledger).__name__}. Create one with "
-            "Ledger.create(path, ledger_data(X, y, groups), Budget(epsilon=..., delta=...))."
-        )
-
-
-@contextmanager
-def opened(ledger: Any, data: LedgerData) -> Iterator[ConfirmedLedger | None]:
-    """Yield the ledger, a path or open, found to be that of these very data; None without one.
-
-    A confirmed one, which only this package hands in, was shown the table of which the data are an encoding.
-    """
-    if ledger is None or isinstance(ledger, ConfirmedLedger):
-        yield ledger
-        return
-    opened_ledger = ledger.here() if isinstance(ledger, Ledger) else Ledger.open(ledger)
-    try:
-        yield opened_ledger.confirm(data(len(opened_ledger.silos) == 1))
-    finally:
-        if opened_ledger is not ledger:
-            opened_ledger.close()
-
-
 @dataclass(frozen=True, kw_only=True)
 class LedgerFile:
     """The ledger to record in: an existing file, a new one with a budget, or one that is open; None keeps no record."""
@@ -185,6 +140,23 @@ class LedgerFile:
     path: Path | None = None
     budget: float | None = None
     held: Ledger | None = None
+
+    @classmethod
+    def of(cls, ledger: Any, budget: float | None = None) -> Self:
+        """Return the ledger that a path or an open `Ledger` names; None keeps no record."""
+        if isinstance(ledger, Ledger):
+            if budget is not None:
+                raise InputError(
+                    "budget is for a new ledger: pass the path of its file as ledger. An open ledger already has a "
+                    "budget.",
+                    setting="budget",
+                    code="combination",
+                )
+            return cls(held=ledger)
+        if not isinstance(ledger, str | os.PathLike | None):
+            create = "Create one with Ledger.create(path, ledger_data(X, y, groups), Budget(epsilon=..., delta=...))."
+            checks.refuse("ledger", "be a path, an open Ledger or None", ledger, f" {create}")
+        return cls(path=None if ledger is None else Path(ledger), budget=budget)
 
     @property
     def name(self) -> str:
@@ -203,14 +175,14 @@ class LedgerFile:
         return self.path is not None and self.budget is not None and not self.path.exists()
 
     @property
-    def is_kept(self) -> bool:
-        """Whether there is a ledger already."""
-        return self.held is not None or (self.path is not None and self.path.exists())
-
-    @property
     def protection(self) -> Protection:
-        """What the budget of an existing ledger is about, else the usual protection."""
-        return protection_of((self.held or self.path) if self.is_kept else None)
+        """What the budget is about; the usual protection where there is no ledger, or it is still to be made."""
+        if self.held is not None:
+            return self.held.protection
+        if self.path is None or self.is_new:
+            return ONE_RECORD
+        with open_for_reading(self.path) as ledger:
+            return ledger.protection
 
     def check(self, epsilon: float) -> None:
         """Refuse a new ledger without a budget, or with one for less than this run, and a budget other than kept."""
@@ -242,11 +214,18 @@ class LedgerFile:
 
     @contextmanager
     def open(self, data: LedgerData, delta: float, protection: Protection) -> Iterator[ConfirmedLedger | None]:
-        """Yield the ledger, found to be that of these data; a new one is created first."""
+        """Yield the ledger, found to be that of these very data; a new one is created first. None without one."""
+        if not self.is_wanted:
+            yield None
+            return
         if self.path is not None and self.is_new:  # one that another process has made since is opened as any other
             budget = Budget(epsilon=self.budget or 0.0, delta=delta)
             Ledger.create(self.path, data(False), budget, protection=protection).close()
-        with opened(self.held or self.path, data) as ledger:
-            if ledger is not None:
-                ledger.check_protection(protection)
-            yield ledger
+        ledger = Ledger.open(self.path or "") if self.held is None else self.held.here()
+        try:
+            confirmed = ledger.confirm(data(len(ledger.silos) == 1))
+            confirmed.check_protection(protection)
+            yield confirmed
+        finally:
+            if ledger is not self.held:
+                ledger.close()

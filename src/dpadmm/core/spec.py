@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from dpadmm.checks import plural
 from dpadmm.errors import InputError
@@ -184,24 +184,13 @@ class SumQuery(Protocol):
     reads: the runs before it that its values are computed from, whose problems its certificate is about.
     """
 
-    @property
-    def name(self) -> str:
-        """Of the step."""
-        ...
-
-    @property
-    def kind(self) -> MessageKind:
-        """Which kind of message it is."""
-        ...
+    name: ClassVar[str]
+    kind: ClassVar[MessageKind]
+    rounds_first: ClassVar[bool]
 
     @property
     def round(self) -> int:
         """In which round it is sent."""
-        ...
-
-    @property
-    def rounds_first(self) -> bool:
-        """Whether silos' values are rounded before they are added up."""
         ...
 
     @property

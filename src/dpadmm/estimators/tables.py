@@ -17,6 +17,7 @@ from dpadmm.core.dataset import Dataset
 from dpadmm.core.model import Accountability, ReleasedModel
 from dpadmm.core.task import Task, nominal_sizes
 from dpadmm.core.train import train
+from dpadmm.data.columns import name_classes
 from dpadmm.data.persons import Persons
 from dpadmm.data.schema import Schema
 from dpadmm.data.sources import AnyTables, in_memory, public_schema, read_tables
@@ -207,7 +208,8 @@ class TableFit:
                 check_writable(place, may_replace=out.force)
         if out.model is not None:
             checked_suffix(out.model)
-        settings.class_weights(schema)
+        if said.class_weight is not None:
+            name_classes(schema.label, said.class_weight)  # refuses those that are none
         ledger.check(said.epsilon)
         if said.seed is not None and path is not None:
             raise InputError(
@@ -233,7 +235,7 @@ class TableFit:
         is_secret = self.settings.nominal_records is not None
         names = public_names(list(tables), self.settings.protection.unit)
         found = Dataset.of_tables(self.schema, tables, self.settings.screening, names, persons, may_be_empty=is_secret)
-        return found.weighted(self.settings.class_weights(self.schema))
+        return found.weighted(self.said.class_weight)
 
     def _check_texts(self, tables: AnyTables) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""

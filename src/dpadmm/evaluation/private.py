@@ -9,7 +9,6 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from dpadmm import checks
 from dpadmm.checks import setting, shown
-from dpadmm.core.budget import LedgerData, LedgerFile, check_ledger
+from dpadmm.core.budget import LedgerData, LedgerFile
 from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import ReleaseFacts, plan_sum
@@ -92,9 +91,7 @@ class FigureRequest:
     ) -> Self:
         """Check what a figure about `model` is asked for; None in `privacy` stands for what the ledger says."""
         if not isinstance(ledger, LedgerFile):
-            check_ledger(ledger)
-            path = None if ledger is None or isinstance(ledger, Ledger) else Path(ledger)
-            ledger = LedgerFile(path=path, held=ledger if isinstance(ledger, Ledger) else None)
+            ledger = LedgerFile.of(ledger)
         if random_state is not None and ledger.is_wanted:
             raise InputError("Simulated noise cannot be recorded as a release. Leave out random_state or ledger.")
         privacy, usual = Privacy() if privacy is None else privacy, ledger.protection
@@ -103,8 +100,9 @@ class FigureRequest:
         strange = privacy.stated("unit", "neighbours", "nominal_records", "keep")
         if strange:
             raise InputError(f"{setting(strange[0])} does not apply to a private figure. Leave it out.")
+        has_ledger = ledger.is_wanted and not ledger.is_new
         if not has_persons:
-            _check_unit(usual, _unit_of(model), is_counted=privacy.records_per_person is not None or ledger.is_kept)
+            _check_unit(usual, _unit_of(model), is_counted=privacy.records_per_person is not None or has_ledger)
         unit = Unit.PERSON if has_persons else Unit.RECORD
         protection = protection_from(
             usual, unit, view, privacy.records_per_person, privacy.silos_per_person, privacy.colluders

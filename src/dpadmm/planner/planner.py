@@ -13,7 +13,7 @@ from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import RunSpec, TrainingSpec
-from dpadmm.core.task import Aim, Task, loss_kind, task_json
+from dpadmm.core.task import Aim, Task, task_json
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Topology
 from dpadmm.methods.noisy_gradients import NoisyGradients
@@ -48,7 +48,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import LabelKind, LinkedLoss, Logistic, Softmax
+from dpadmm.problems.losses import LabelKind, LinkedLoss, Logistic, Softmax, loss_kind
 from dpadmm.problems.problem import Problem, check_declared
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream

@@ -16,7 +16,6 @@ from dpadmm.checks import nearest, setting, shown
 from dpadmm.core.budget import ReusedProfile
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
-from dpadmm.data.columns import name_classes
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
@@ -253,7 +252,7 @@ class ResolvedSettings:
             protection=protection,
             method=method,
             penalty=penalty_of(settings.alpha, training.l1_ratio),
-            profile=ProfileRule.of(training.profile, training.profile_share),
+            profile=ProfileRule(training.profile == "auto", training.profile_share),
             nominal_records=nominal_number(protection.relation, privacy.nominal_records),
             aim=aim,
             screening=settings.cells,
@@ -285,11 +284,6 @@ class ResolvedSettings:
         if self.nominal_records is None:
             return rows
         return replace(rows, nominal=nominal_sizes(self.nominal_records, len(rows.rows)))
-
-    def class_weights(self, schema: Schema) -> dict[Any, float] | None:
-        """Return the weights of classes of the schema's label by these, None if none is weighted."""
-        weights = self.settings.class_weight
-        return None if weights is None else name_classes(schema.label, weights)
 
     def problems(self, n_classes: int) -> int | None:
         """Return how many models share the budget, see `problems_of`; None lets the planner choose."""

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from tests.grouped import grouped
 
-from dpadmm.core import training
+import dpadmm.core.train as training
 from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import OpenRelease, PlannedNoise
 from dpadmm.data.columns import BinaryLabel, Numeric
