@@ -92,6 +92,6 @@ def test_a_plan_says_where_its_simulations_were_smaller():
     assert f"Simulated {sizes}" in " ".join(large.describe().split())
     assert large.as_json()["simulated"]["limits"].startswith(sizes)
     small = plan(TASK, method="output-perturbation")
-    assert small.simulated.words(small.task, small.rounds) is None
+    assert small.simulated.limits(small.task, small.rounds) is None
     assert "Simulated" not in small.describe()
     assert small.as_json()["simulated"]["limits"] is None

@@ -1,4 +1,4 @@
-"""Tasks: public facts, checked at the door."""
+"""Tasks: public facts, checked at the way."""
 
 import inspect
 
@@ -60,7 +60,7 @@ def test_the_public_side_of_the_functions_has_the_constants_and_no_values(make_s
 
 
 def test_planning_takes_public_facts_only(make_silos):
-    """Nothing that holds records fits into a task, and planning has no other door."""
+    """Nothing that holds records fits into a task, and planning has no other way."""
     silos = make_silos((40, 60))
     assert set(inspect.signature(plan).parameters) == {"task", "method", "problems"}
     for smuggled in (silos, EmpiricalRisk(silos, Logistic()), silos.features):

@@ -34,14 +34,14 @@ _EARLIER = MessageKind("earlier profile")
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
 
 
-def share_out(whole: Target, share: float, problems: int = 1) -> tuple[Target | None, Target]:
-    """Return what round 0 and each problem's training may spend; None for no round 0.
+def share_out(whole: Target, share: float, n_models: int = 1) -> tuple[Target | None, Target]:
+    """Return what round 0 and the training of each model may spend; None for no round 0.
 
-    Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + problems m_1^2` (C0). share: m_0^2/m^2, in [0, 1).
+    Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + n_models m_1^2` (C0). share: m_0^2/m^2, in [0, 1).
     """
     m, delta = m_of(whole.epsilon, whole.delta), whole.delta
     profile = None if share == 0 else Target(epsilon_of_part(m * math.sqrt(share), delta), delta)
-    return profile, Target(epsilon_of_part(m * math.sqrt((1 - share) / problems), delta) * (1 - _ROUNDING), delta)
+    return profile, Target(epsilon_of_part(m * math.sqrt((1 - share) / n_models), delta) * (1 - _ROUNDING), delta)
 
 
 def epsilon_of_part(m: float, delta: float) -> float:

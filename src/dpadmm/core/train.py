@@ -195,8 +195,8 @@ def train(
             search = _plan_search(rows, candidates, run, compared, earlier)
             plan = search.best
         else:
-            n_models = first.problems(rows.n_classes)
-            plan = make_plan(first.task_of(rows, earlier), method=first.method, problems=n_models)
+            n_models = first.n_models(rows.n_classes)
+            plan = make_plan(first.task_of(rows, earlier), method=first.method, n_models=n_models)
             plan.spec.checked_plan(sampler.is_secure)  # noise that cannot be drawn is refused now
         notes = (*rows.assumed, *on_plan(plan))
         if is_new:  # made when everything is planned
@@ -232,10 +232,10 @@ def _plan_search(
 ) -> SearchPlan:
     """Plan all candidates, and refuse what would cost more than the budget or cannot be released."""
     tasks = [each.task_of(rows, earlier) for each in candidates]
-    asked = {each.problems(rows.n_classes) or 1 for each in candidates}  # left to the planner: one model
+    asked = {each.n_models(rows.n_classes) or 1 for each in candidates}  # left to the planner: one model
     if len(asked) > 1:
         raise InputError("Some candidates train one model and others one for each class. Search them apart.")
     methods = [each.method for each in candidates]
-    made = plan_search(tasks, methods, run, problems=asked.pop(), compared=compared)
+    made = plan_search(tasks, methods, run, n_models=asked.pop(), compared=compared)
     made.check(earlier)
     return made

@@ -23,7 +23,7 @@ from dpadmm.core.train import Trained, train
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.estimators.data import ASSUMED_ROWS, compared, counted, labelled, new_data, own_words, table_dataset
+from dpadmm.estimators.data import ASSUMED_ROWS, compared, counted, hide_cells, labelled, new_data, table_dataset
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
@@ -37,7 +37,7 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.owners import Owners
 from dpadmm.inference.intervals import CoefficientTable
 from dpadmm.models.predict import coefficients_in_units, score_rows
-from dpadmm.planner.planner import Plan, hopeless_words, large_delta_words
+from dpadmm.planner.planner import Plan, hopeless_text, large_delta_text
 from dpadmm.planner.resolved import ResolvedSettings, check_fit_arguments, seed_of
 from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import Unit
@@ -113,7 +113,7 @@ class PrivateLinearModel(PrivateEstimator):
     history_: tuple[tuple[PublicRound, ...], ...] = field(init=False)
     n_features_in_: int = field(init=False)
 
-    _loss_word: ClassVar[Literal["logistic", "svm", "huber"]]
+    _loss_choice: ClassVar[Literal["logistic", "svm", "huber"]]
 
     def _loss(self) -> Loss:
         """Return the loss of a record."""
@@ -147,7 +147,7 @@ class PrivateLinearModel(PrivateEstimator):
         if schema is None:
             return self._array_dataset(X, y, owners)
         self._check_label(schema, self._loss())
-        with own_words(self):
+        with hide_cells(self):
             table = labelled(self, X, y, schema.label.name)
             dataset = table_dataset(schema, settings.screening, table, owners)
         self.n_features_in_ = len(schema.columns)
@@ -177,7 +177,7 @@ class PrivateLinearModel(PrivateEstimator):
         settings = FitSettings(**shared | {"seed": seed_of(self.random_state), "schema": None})
         if settings.training.loss != "auto":
             raise InputError(f"{type(self).__name__} has a loss of its own. Leave out loss.")
-        training = replace(settings.training, loss=self._loss_word)
+        training = replace(settings.training, loss=self._loss_choice)
         settings = replace(settings, training=training, schema=self._stated_schema(training))
         own_loss = self._checked_loss()
         resolved = ResolvedSettings.of(settings, ledger.protection, has_persons=has_persons, own_loss=own_loss)
@@ -316,12 +316,12 @@ class PrivateLinearModel(PrivateEstimator):
         if plan.lacks_intervals:
             self._notify(plan.warnings[-1], NoIntervalsWarning)
         if plan.is_hopeless:
-            self._notify(hopeless_words(plan.task, plan.expected), HopelessPlanWarning)
+            self._notify(hopeless_text(plan.task, plan.expected), HopelessPlanWarning)
         if settings.target.delta * n_records > 1:
-            self._notify(large_delta_words(settings.target.delta, n_records), LargeDeltaWarning)
+            self._notify(large_delta_text(settings.target.delta, n_records), LargeDeltaWarning)
         if self.ledger is None and not settings.is_simulated:
-            words = no_ledger_notice(type(self).__name__, f"{2 * settings.target.epsilon:g}")
-            warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, stacklevel=_FROM_FIT)
+            notice = no_ledger_notice(type(self).__name__, f"{2 * settings.target.epsilon:g}")
+            warn_once(f"{type(self).__name__}: {notice}", NoLedgerWarning, stacklevel=_FROM_FIT)
 
     def _notify(self, text: str, kind: type[Warning], depth: int = _FROM_FIT) -> None:
         """Warn the caller of fit, `depth` frames above the warning itself."""
@@ -337,7 +337,7 @@ class PrivateLinearModel(PrivateEstimator):
         """Return the scores (n, problems), rows outside the public bounds brought within them first."""
         if not self.has_schema:
             return score_rows(self.released_, new_data(self, X))
-        with own_words(self):
+        with hide_cells(self):
             return score_rows(self.released_, counted(X), screening=self.screening)
 
     @property

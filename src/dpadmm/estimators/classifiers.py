@@ -13,7 +13,7 @@ from dpadmm.core.dataset import Dataset
 from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import ArrayLabel
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import array_dataset, class_list, encoded_classes, own_words, training_data
+from dpadmm.estimators.data import array_dataset, class_list, encoded_classes, hide_cells, training_data
 from dpadmm.estimators.owners import Owners
 from dpadmm.models.predict import predict_from_scores, probabilities_from_scores
 from dpadmm.problems.arrays import Floats
@@ -36,7 +36,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     def _array_dataset(self, X: Any, y: Any, owners: Owners) -> tuple[Dataset, NDArray[Any]]:
         table, labels = training_data(self, X, y, is_numeric=False)
-        with own_words(self):
+        with hide_cells(self):
             check_classification_targets(labels)
         classes, is_given = class_list(self.classes, labels)
         label, codes = ArrayLabel("label", tuple(classes.tolist())), encoded_classes(labels, classes)
@@ -60,7 +60,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on these data. It has no noise: for private records there is `private_score`."""
-        with own_words(self):
+        with hide_cells(self):
             if self.has_schema:
                 from sklearn.metrics import accuracy_score  # late: scores are seldom asked for
 
@@ -167,7 +167,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     _: KW_ONLY
     aim: str = like(FitSettings, "aim")
 
-    _loss_word = "logistic"
+    _loss_choice = "logistic"
 
     def _loss(self) -> Loss:
         cap = self.options.slope_cap
@@ -206,7 +206,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     _: KW_ONLY
     hinge_width: float = 0.5
 
-    _loss_word = "svm"
+    _loss_choice = "svm"
 
     def _loss(self) -> Loss:
         return SmoothedHinge(checks.positive("hinge_width", self.hinge_width))

@@ -17,7 +17,7 @@ from dpadmm.problems.silos import PersonWeights
 
 
 @contextmanager
-def told_as(text: str) -> Iterator[None]:
+def refuse_as(text: str) -> Iterator[None]:
     """Say `text` whatever goes wrong: an object's own complaint, when it is read as an array, may quote a cell."""
     try:
         yield
@@ -44,11 +44,11 @@ class Layout:
         if groups is None:
             return cls((np.arange(n_records),), ("silo 0",))
         labels = _one_each("groups", "silo", groups, n_records)
-        with told_as("groups must be all numbers or all text, got a mixture or other objects."):
+        with refuse_as("groups must be all numbers or all text, got a mixture or other objects."):
             names, which = np.unique(labels, return_inverse=True)
-            words = tuple(str(name) for name in names)
+            texts = tuple(str(name) for name in names)
         rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
-        return cls(tuple(rows), words)
+        return cls(tuple(rows), texts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class Owners:
 
 def _one_each(name: str, what: str, given: Any, n_records: int) -> NDArray[Any]:
     """Return one label for each row."""
-    with told_as(f"{name} must name the {what} of each record, in one list."):
+    with refuse_as(f"{name} must name the {what} of each record, in one list."):
         labels = np.asarray(given)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]

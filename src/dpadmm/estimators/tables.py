@@ -24,7 +24,7 @@ from dpadmm.data.sources import AnyTables, in_memory, public_schema, read_tables
 from dpadmm.data.tables import SiloTable, check_present, check_split
 from dpadmm.errors import InputError, LedgerError, raise_alone
 from dpadmm.models.build import public_names
-from dpadmm.models.files import check_apart, check_room, check_writable, checked_suffix
+from dpadmm.models.files import check_apart, check_space, check_writable, checked_suffix
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.resolved import ResolvedSettings
@@ -131,13 +131,13 @@ class PublicFacts:
 
     def plan(self) -> Plan:
         """Return the plan."""
-        return make_plan(self.task, method=self.settings.method, problems=self.settings.problems(self.n_classes))
+        return make_plan(self.task, method=self.settings.method, n_models=self.settings.n_models(self.n_classes))
 
     def curve(self, made: Plan, *, all_signals: bool) -> tuple[UtilityPoint, ...]:
         """Return what to expect of other budgets, with what the planner chose in this plan."""
         kept = replace(self, settings=self.settings.with_choices_of(made, self.n_classes))
-        epsilons, problems = epsilons_around(self.settings.target.epsilon), kept.settings.problems(self.n_classes)
-        return utility_curve(kept.task, epsilons, self.settings.method, problems, all_signals=all_signals)
+        epsilons, n_models = epsilons_around(self.settings.target.epsilon), kept.settings.n_models(self.n_classes)
+        return utility_curve(kept.task, epsilons, self.settings.method, n_models, all_signals=all_signals)
 
 
 def counts_of(tables: AnyTables, person: str | None, settings: ResolvedSettings) -> tuple[int, ...]:
@@ -152,12 +152,12 @@ def counts_of(tables: AnyTables, person: str | None, settings: ResolvedSettings)
     return tuple(table.rows for table in tables.values())
 
 
-def budgets_around(task: Task, method: str | None = None, problems: int | None = 1) -> tuple[UtilityPoint, ...]:
+def budgets_around(task: Task, method: str | None = None, n_models: int | None = 1) -> tuple[UtilityPoint, ...]:
     """Return what the planner expects of usual budgets and of the task's; one that it cannot plan for is left out."""
     found: list[UtilityPoint] = []
     for epsilon in epsilons_around(task.target.epsilon):
         with suppress(InputError):
-            found += utility_curve(task, (epsilon,), method, problems)
+            found += utility_curve(task, (epsilon,), method, n_models)
     return tuple(found)
 
 
@@ -231,7 +231,7 @@ class TableFit:
             persons.check_silos(self.settings.protection.silos_per_person)
         self._check_texts(tables)
         if self.ledger.path is not None:
-            check_room(self.ledger.path)
+            check_space(self.ledger.path)
         is_secret = self.settings.nominal_records is not None
         names = public_names(list(tables), self.settings.protection.unit)
         found = Dataset.of_tables(self.schema, tables, self.settings.screening, names, persons, may_be_empty=is_secret)
@@ -239,14 +239,14 @@ class TableFit:
 
     def _check_texts(self, tables: AnyTables) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
-        words = {
+        texts = {
             **{setting(each): getattr(self.said.out, each) or "" for each in _SHOWN},
             setting("out"): str(self.said.out.model or ""),
             setting("ledger"): str(self.ledger.path or ""),
             "The schema": self.schema.to_json(),
             "The name of a silo or a file": "".join((*tables, *(table.where for table in tables.values()))),
         }
-        for what, text in words.items():
+        for what, text in texts.items():
             try:
                 text.encode()
             except UnicodeEncodeError:
@@ -277,7 +277,7 @@ class TableFit:
     def _budgets(self, plan: Plan) -> tuple[UtilityPoint, ...]:
         settings = self.settings.with_choices_of(plan, self._n_classes)
         task = settings.table_task(plan.task.sizes, self.schema)
-        return budgets_around(task, settings.method, settings.problems(self._n_classes))
+        return budgets_around(task, settings.method, settings.n_models(self._n_classes))
 
     @property
     def _n_classes(self) -> int:

@@ -24,7 +24,7 @@ from dpadmm.core.spec import ReleaseFacts, plan_sum
 from dpadmm.data.columns import Categorical
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
-from dpadmm.estimators.data import compared, labelled, own_words, silo_columns
+from dpadmm.estimators.data import compared, hide_cells, labelled, silo_columns
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
@@ -46,7 +46,7 @@ from dpadmm.models.predict import read_rows
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import check_grids
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
-from dpadmm.planner.planner import large_delta_words
+from dpadmm.planner.planner import large_delta_text
 from dpadmm.planner.resolved import protection_from, seed_of
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import bounded_sum, cell_counts, masked_sum
@@ -245,7 +245,7 @@ def _warn(request: FigureRequest, rows: CountedRows) -> None:
         )
         warn_once(text, NoLedgerWarning, stacklevel=7)
     if delta is not None and delta * rows.n > 1:
-        warnings.warn(large_delta_words(delta, rows.n), LargeDeltaWarning, stacklevel=6)
+        warnings.warn(large_delta_text(delta, rows.n), LargeDeltaWarning, stacklevel=6)
 
 
 def _check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> None:
@@ -371,7 +371,7 @@ def private_score(
     rows = CountedRows(len(labels), groups, silo_columns(X, labels, groups))
     if most is None:
         return release_mean((found == wanted).astype(np.float64), 1.0, request, rows, "the accuracy")
-    with own_words(model):
+    with hide_cells(model):
         errors = np.abs(np.asarray(found, dtype=np.float64) - wanted.astype(np.float64))
     return release_mean(errors, most, request, rows, "the mean absolute error")
 
@@ -419,7 +419,7 @@ def labels_of(model: Any, X: Any, y: Any) -> NDArray[Any]:
     """Return y as a vector, one label for each row of X."""
     if not hasattr(model, "predict"):
         raise InputError(f"model must be a fitted estimator with predict, got {type(model).__name__}.")
-    with own_words(model):
+    with hide_cells(model):
         labels = column_or_1d(y)
         check_array(X, accept_sparse=True, dtype=None, ensure_all_finite=False)
         check_consistent_length(X, labels)
@@ -428,7 +428,7 @@ def labels_of(model: Any, X: Any, y: Any) -> NDArray[Any]:
 
 def predictions_and_labels(model: Any, X: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return predictions and what they should be; for a table with a schema both as its label means them."""
-    with own_words(model):
+    with hide_cells(model):
         if isinstance(model, PrivateLinearModel) and model.has_schema:
             return model.compared(X, labels)[:2]
         if isinstance(model, ReleasedModel) and not model.schema.is_array:
@@ -698,13 +698,13 @@ def _scored(model: Any, X: Any, y: Any, by: str | None) -> ScoredRows:
     check_two_classes(released)
     if not released.schema.is_array:
         screening = model.screening if isinstance(model, PrivateLinearModel) else CellRules()
-        with own_words(model):
+        with hide_cells(model):
             table = labelled(model, X, y, released.schema.label.name)
             return ScoredRows.of(released, [(table, "X")], screening, by)
     if by is not None:
         raise InputError("by= names a column of a schema; this model was trained on an array of numbers.")
     labels = labels_of(model, X, y)
-    with own_words(model):
+    with hide_cells(model):
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
         known = np.asarray(released.schema.label.classes)
         if not np.isin(labels, known).all():

@@ -47,8 +47,8 @@ class CoefficientEstimate:
     ratio: float
 
     @property
-    def is_told(self) -> bool:
-        """Whether intervals may be told."""
+    def has_intervals(self) -> bool:
+        """Whether intervals may be units."""
         return self.ratio >= _LEAST_RATIO
 
 
@@ -143,7 +143,7 @@ def _complement(absent: Sequence[Floats], dimension: int) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class CoefficientRow:
-    """One coefficient; all numbers but itself None where no interval can be told.
+    """One coefficient; all numbers but itself None where no interval can be units.
 
     against: for a category, the one it is compared with.
     """
@@ -177,7 +177,7 @@ class CoefficientRow:
 class CoefficientTable:
     """Coefficients in the units of the table, with their intervals or the reason why there are none.
 
-    estimand: what the coefficients are of, in words. level: of the intervals. why_not: empty where they are told.
+    estimand: what the coefficients are of, in words. level: of the intervals. why_not: empty where they are units.
     """
 
     title: str
@@ -190,7 +190,7 @@ class CoefficientTable:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether intervals are told."""
+        """Whether intervals are units."""
         return not self.why_not
 
     @property
@@ -203,7 +203,7 @@ class CoefficientTable:
         return [{**vars(row), "odds_ratio": row.odds_ratio} for row in self.rows]
 
     def frame(self) -> "pd.DataFrame":
-        """Return a DataFrame by name, with the columns of statsmodels; NaN where nothing is told."""
+        """Return a DataFrame by name, with the columns of statsmodels; NaN where nothing is units."""
         import pandas as pd  # late: whoever prints needs none
 
         heads = ["coef", "std err", "z", "P>|z|", *self.ends]
@@ -218,11 +218,11 @@ class CoefficientTable:
     __repr__ = __str__
 
 
-def interval_rows(found: CoefficientEstimate, told: Contrasts, level: float) -> tuple[CoefficientRow, ...]:
+def interval_rows(found: CoefficientEstimate, units: Contrasts, level: float) -> tuple[CoefficientRow, ...]:
     """Return the coefficients of the table with intervals at this level."""
     width = float(ndtri((1 + checks.open_unit("level", level)) / 2))
-    coefs = told.rows @ found.centre
-    errors = np.sqrt(np.einsum("ij,jk,ik->i", told.rows, found.covariance, told.rows))
+    coefs = units.rows @ found.centre
+    errors = np.sqrt(np.einsum("ij,jk,ik->i", units.rows, found.covariance, units.rows))
     return tuple(
         CoefficientRow(
             name=name,
@@ -234,7 +234,7 @@ def interval_rows(found: CoefficientEstimate, told: Contrasts, level: float) -> 
             low=float(coef - width * error),
             high=float(coef + width * error),
         )
-        for name, other, coef, error in zip(told.names, told.against, coefs, errors, strict=True)
+        for name, other, coef, error in zip(units.names, units.against, coefs, errors, strict=True)
     )
 
 
@@ -260,8 +260,8 @@ def _table_text(table: CoefficientTable) -> str:
         ),
         rule,
     ]
-    for words in (f"No intervals: {table.why_not}" if table.why_not else "", table.estimand, *table.notes):
-        lines += textwrap.wrap(words, len(rule), break_long_words=False, break_on_hyphens=False)
+    for text in (f"No intervals: {table.why_not}" if table.why_not else "", table.estimand, *table.notes):
+        lines += textwrap.wrap(text, len(rule), break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
 
 

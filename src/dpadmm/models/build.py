@@ -82,7 +82,7 @@ def released_model(
         alone = outcome.cost(Curvature.name, plan.whole.delta)
         curvature = CurvatureFacts.of(outcome.released[Curvature.name], alone)
         found = estimate(curvature, contrasts(schema.columns, encoding).basis)
-        if found.is_told:  # the centre of the intervals, so that a model has one coefficient
+        if found.has_intervals:  # the centre of the intervals, so that a model has one coefficient
             coefficients = found.centre
     pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)
     return ReleasedModel(
@@ -214,10 +214,10 @@ def spending_of(ledger: Ledger, name: str) -> Spending:
 def current_spending(model: ReleasedModel, ledger: Place) -> Spending:
     """Return what the ledger says now; refuse one that does not know this training, or is of other data."""
     head = None if model.spending is None else model.spending.head
-    with open_for_reading(ledger) as book:  # its own faults come first, in their own words
-        is_known = model.run in {run.run for run in book.runs()}
+    with open_for_reading(ledger) as opened:  # its own faults come first, in their own words
+        is_known = model.run in {run.run for run in opened.runs()}
         parts = 2 if model.location is DataLocation.FEDERATED else 1  # with its directory, which names the silo
-        found = spending_of(book, str(Path(*Path(ledger).resolve().parts[-parts:])))
+        found = spending_of(opened, str(Path(*Path(ledger).resolve().parts[-parts:])))
     try:
         with open_for_reading(ledger, expected_head=head):
             pass

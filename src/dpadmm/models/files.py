@@ -29,7 +29,7 @@ VERSION = 6
 """The only version that is written and read."""
 
 SUFFIXES = (".json", ".npz")
-ROOM_BYTES = 2**20
+TRIAL_BYTES = 2**20
 """Room tried before a run is paid for; more than models of the sizes seen in tests take."""
 
 _LEDGER_START = b"SQLite format 3\0"
@@ -54,7 +54,7 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None
     """
     wanted = {setting(name): path for name, path in outputs.items() if path is not None}
     kept = [path for path in inputs if path is not None]
-    books = ledger_files(ledger) if ledger is not None else ()
+    parts = ledger_files(ledger) if ledger is not None else ()
     for place, (name, path) in enumerate(wanted.items()):
         for other, another in list(wanted.items())[:place]:
             if _is_same(path, another):
@@ -63,9 +63,9 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None
                 )
         if any(_is_same(path, each) for each in kept):
             raise InputError(f"{name} {path} is a file that this command reads, so it would be replaced. {_APART}")
-        if any(_is_same(path, each) for each in books):
+        if any(_is_same(path, each) for each in parts):
             raise InputError(f"{name} {path} belongs to the ledger {ledger}, which must not be replaced. {_APART}")
-    if any(_is_same(book, each) for book in books for each in kept):
+    if any(_is_same(part, each) for part in parts for each in kept):
         raise InputError(
             f"{setting('ledger')} {ledger} is, or would overwrite, a file that this command reads. {_APART}"
         )
@@ -108,18 +108,18 @@ def check_writable(path: Path, *, may_replace: bool = False) -> None:
     if path.exists() and not may_replace:
         raise InputError(f"{path} exists already. Give a new name, or add {setting('force', True)} to replace it.")
     check_no_ledger(path)
-    check_room(path)
+    check_space(path)
 
 
-def check_room(path: Path) -> None:
+def check_space(path: Path) -> None:
     """Refuse a folder that is not there, or where nothing can be written: really writes there."""
     if path.is_dir():
         raise InputError(f"{path} is a folder. Give the name of a file in it.")
     if not path.parent.is_dir():
         raise InputError(f"The folder {path.parent} does not exist. Create it, or give another place.")
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpadmm-room-") as trial:
-            trial.write(b"\0" * ROOM_BYTES)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpadmm-trial-") as trial:
+            trial.write(b"\0" * TRIAL_BYTES)
             trial.flush()
             os.fsync(trial.fileno())
     except OSError as error:

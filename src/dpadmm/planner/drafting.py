@@ -40,8 +40,8 @@ class Draft:
         """The plan in words, and what it does not know of."""
         if not self.class_weights:
             return str(self.plan)
-        told = ", ".join(f"{each:g}" for each in self.class_weights)
-        return f"{self.plan}\nWeights   {told}, in the order of the schema's classes; no forecast knows of them"
+        listed = ", ".join(f"{each:g}" for each in self.class_weights)
+        return f"{self.plan}\nWeights   {listed}, in the order of the schema's classes; no forecast knows of them"
 
     def terms(self, run: str, coordinator: str) -> Agreement:
         """Return the terms; run: a new name, coordinator: its public key."""
@@ -100,8 +100,8 @@ def _common(entries: Sequence[SiloEntry], schema: Schema) -> Protection:
             raise InputError(f"{entry.name} was made with another schema. All silos need the same file.")
     views = {entry.name: (entry.protection.view.value, entry.protection.relation.value) for entry in entries}
     if len(set(views.values())) > 1:
-        told = "; ".join(f"{name}: {', '.join(words)}" for name, words in views.items())
-        raise InputError(f"The silos' budgets are for different views or neighbours ({told}). Make them equal.")
+        listed = "; ".join(f"{name}: {', '.join(seen)}" for name, seen in views.items())
+        raise InputError(f"The silos' budgets are for different views or neighbours ({listed}). Make them equal.")
     first = entries[0].protection
     return Protection(
         view=first.view,

@@ -463,7 +463,7 @@ class ConfirmedLedger:
         with self.ledger.transaction(self) as work:
             return work.reserve_asks(asks)
 
-    def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
+    def check_space(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
         """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
 
         To check before the first round whether a whole run fits. Only `reserve` permits sending.
