@@ -363,7 +363,7 @@ class Silo:
             self.policy.check_noise(terms, agent)
             releases = terms.all_releases(agent)
             if releases:
-                ledger.confirm([self._records().table]).check_space(releases, **paid_labels(agreement))
+                ledger.confirm([self._records().table]).check_room(releases, **paid_labels(agreement))
         return terms, agent
 
     def _joined(self, digest: str) -> tuple[AgreedRun, int]:

@@ -35,7 +35,7 @@ from dpadmm.privacy.protection import ONE_RECORD, Certificate, NeighbouringRelat
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import LocalFunctions, Problem
-from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.regularisers import Regulariser, move_into_domain
 from dpadmm.problems.silos import MOST_RIDGE, MOST_SHIFT, UNIT, most_additions, rounding_share
 from dpadmm.solvers.solver import DEFAULT_TOLERANCE, Solution, Solver, Subproblem, prepare, prepare_release
 
@@ -529,6 +529,10 @@ class Method(ABC):
     def estimate(self, state: Any, inbox: Floats) -> Floats:
         """The last broadcast."""
         return inbox[0]
+
+    def project_model(self, problem: Problem, model: Floats) -> Floats:
+        """Return models (d, R) moved into the domain of the regulariser: post-processing of what is released."""
+        return move_into_domain(problem.regulariser, model)
 
     def residuals(self, agents: Agents, before: tuple[Any, Floats], after: tuple[Any, Floats]) -> Residuals:
         """Primal: distance from consensus. Dual: how far the estimate moved."""

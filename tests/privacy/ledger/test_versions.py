@@ -87,7 +87,7 @@ def test_a_run_that_was_begun_with_an_earlier_version_cannot_go_on(ledger, tools
     with pytest.raises(ResumeError, match="older version"):
         tools.reserve(ledger, rounds[2], data=GROWN)
     with pytest.raises(ResumeError, match="older version"):
-        ledger.confirm(GROWN).check_space(rounds, run="run", algorithm="p-admm", origin=Origin.SECURE)
+        ledger.confirm(GROWN).check_room(rounds, run="run", algorithm="p-admm", origin=Origin.SECURE)
     assert (ledger.statement().releases, ledger.statement().refusals) == (recorded, 1)  # the same twice is one entry
 
 
@@ -112,7 +112,7 @@ def test_data_that_were_confirmed_before_the_change_reserve_nothing_after_it(led
         other.add_version(GROWN)
     labels = {"run": "run", "algorithm": "p-admm", "origin": Origin.SECURE}
     with pytest.raises(ResumeError, match="confirmed as version 1, but the ledger has used version 2 since"):
-        mine.check_space([tools.gaussian()], **labels)
+        mine.check_room([tools.gaussian()], **labels)
     with pytest.raises(ResumeError, match="confirmed as version 1, but the ledger has used version 2 since"):
         mine.reserve([tools.gaussian()], **labels)
     with pytest.raises(LedgerError, match="not the newest version"):

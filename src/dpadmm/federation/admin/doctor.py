@@ -157,7 +157,7 @@ def check_owner(directory: Path, private: Sequence[Path]) -> Iterator[Finding]:
         yield Finding("files", Level.OK, f"all belong to {owner}; keys are private")
 
 
-def check_space(directory: Path, round_bytes: float, rounds: int) -> Finding:
+def check_room(directory: Path, round_bytes: float, rounds: int) -> Finding:
     """Check that the disk has room for the rounds that are due, each of which takes about so much."""
     free = shutil.disk_usage(directory).free
     text = f"{free / 1e6:.0f} MB free, enough for about {free // round_bytes:,.0f} rounds"
@@ -206,7 +206,7 @@ def _state(files: SiloDirectory) -> list[Finding]:
                 "schema": lambda: _schema(view),
                 "ledger": lambda: _ledger(view),
                 "table": lambda: _table(view, runs),
-                "disk": lambda: [check_space(files.directory, round_bytes, due)],
+                "disk": lambda: [check_room(files.directory, round_bytes, due)],
             }
         )
 
@@ -266,7 +266,7 @@ def _table(view: SiloView, runs: Sequence[RunStatus]) -> Iterator[Finding]:
                 continue
             try:
                 if releases := agreed_run(terms).all_releases(terms.agent(view.policy.name)):
-                    confirmed.check_space(releases, **paid_labels(terms))
+                    confirmed.check_room(releases, **paid_labels(terms))
             except DpadmmError as refusal:
                 yield Finding("budget", Level.PROBLEM, f"run {terms.run!r} does not fit: {refusal}")
 
@@ -286,7 +286,7 @@ def _runs(files: CoordinatorFiles) -> Iterator[Finding]:
     runs = coordinator_runs(files, None)
     due = sum(run.rounds - (run.round or 0) for run in runs if run.state in OPEN)
     yield Finding("runs", Level.OK, plural(len(runs), "run"))
-    yield check_space(files.directory, USUAL_ROUND["coordinator"], due)
+    yield check_room(files.directory, USUAL_ROUND["coordinator"], due)
 
 
 def _port(key: SigningKey, address: Address) -> Iterator[Finding]:

@@ -181,6 +181,10 @@ class GeneralADMM(Method):
         target = self.constraint.c[:, None] - self.constraint.b @ inbox[0]
         return np.linalg.lstsq(self.constraint.a, target, rcond=None)[0]
 
+    def project_model(self, problem: Problem, model: Floats) -> Floats:
+        """As it is: the regulariser is a function of z, and z lies in its domain."""
+        return model
+
     def residuals(
         self, agents: Agents, before: tuple[GeneralState, Floats], after: tuple[GeneralState, Floats]
     ) -> Residuals:
