@@ -79,8 +79,8 @@ def reusable_profile(
 ) -> ReusedProfile | None:
     """Return the profile of these very rows that the ledger keeps for this protection, None without one.
 
-    Nor where it was so dear that it would leave less than half of the squared budget m^2 to training: a model tells
-    what its profile tells, so its figure counts the profile, whoever has paid for it.
+    Nor where it cost so much that it would leave less than half of the squared budget m^2 to training: a model reveals
+    what its profile reveals, so its figure counts the profile, whoever has paid for it.
     """
     form = rows.form
     if form is None:
@@ -109,7 +109,7 @@ def keep_profile(ledger: ConfirmedLedger, subject: ProfiledColumns, run: str, po
 def account_with(plan: NoisePlan, earlier: GaussianRelease) -> Account:
     """Return what a run costs together with an earlier profile that its rows are encoded by.
 
-    A model that rests on the profile tells what the profile tells, so its figure must count it, though nothing more is
+    A model that rests on the profile reveals what it reveals, so its figure must count it, though nothing more is
     spent. Of two observers the weaker one is stated, against whom both hold, and of two numbers of colluders the
     smaller.
     """

@@ -120,7 +120,7 @@ class Dataset:
     ) -> "Dataset":
         """Check every table; faults name file, row and column.
 
-        names: what silos are called, where not as the tables. persons: whose the rows are, where a person may have
+        names: what silos are called, where not as the tables. persons: the person of each row, where a person may have
         several; only the rows that are kept are read. may_be_empty: where nobody may learn how many rows there are.
         """
         used = None if persons is None else persons.rows()
@@ -222,7 +222,7 @@ class Dataset:
 def ledger_columns(
     tables: "Mapping[str, SiloTable | StreamedTable]", persons: "Persons | None" = None
 ) -> tuple[SiloColumns, ...]:
-    """Return the tables as the silos that a ledger is made for: every column, used or not, and whose the rows are."""
-    whose = [None] * len(tables) if persons is None else persons.numbers
-    pairs = zip(tables.items(), whose, strict=True)
+    """Return the tables as the silos that a ledger is made for: every column, used or not, and the rows' persons."""
+    people = [None] * len(tables) if persons is None else persons.numbers
+    pairs = zip(tables.items(), people, strict=True)
     return tuple(table.ledger_columns(silo, numbers) for (silo, table), numbers in pairs)

@@ -144,7 +144,7 @@ def simulate(run: RunSpec, problem: Problem, runs: int, seed: int, noise: NoiseP
 class Outcome:
     """What a training released, and how it was paid for.
 
-    released: by step, what a sum has told, and the runs of a method, one for each model. plan: every release of all
+    released: by step, the result of a sum, or the runs of a method, one for each model. plan: every release of all
     steps. origin: where the noise came from; only with secure noise may anything leave, for what `account` says.
     receipts: of the ledger. name: of the run in it. profile: the column profile that rows were encoded by, this run's
     or an `earlier` one's. encoding: of the rows; None where they came encoded.

@@ -309,7 +309,7 @@ class Spending:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedModel:
-    """A trained model with all that may be told about it, whoever made it: an estimator, `dpadmm fit`, a federation.
+    """A trained model with every public fact about it, whoever made it: an estimator, `dpadmm fit`, a federation.
 
     schema: what rows may hold. encoding: how they are encoded.
     coefficients: one number per encoded feature; for more than two classes one such vector per class, one after the
@@ -391,7 +391,7 @@ class ReleasedModel:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores tell probabilities, so that there is `predict_proba`."""
+        """Whether probabilities follow from scores, so that there is `predict_proba`."""
         return self.linked is not None or self.softmax is not None
 
     def decision_function(self, rows: Any, *, cells: CellRules | None = None) -> Floats:

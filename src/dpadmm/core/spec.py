@@ -207,7 +207,7 @@ class SumQuery(Protocol):
         ...
 
     def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Any:
-        """Return what the noisy sum (d,) tells, given the noise in it."""
+        """Return the result of the noisy sum (d,), given the noise in it."""
         ...
 
 
@@ -228,7 +228,7 @@ class TrainingSpec:
     _plans: dict[tuple[str, bool], NoisePlan] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse steps that cannot be told apart, or that protect different people or add noise in different places."""
+        """Refuse steps of the same name, or that protect different people or add noise in different places."""
         names, runs, sums = set[str](), list[RunSpec](), list[SumQuery]()
         for step in self.steps:
             names.add(step.name)

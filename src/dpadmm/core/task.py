@@ -24,7 +24,7 @@ _USUAL_BINS = 21  # of a column of numbers
 
 
 class Aim(Enum):
-    """To predict as well as noise allows, or to tell coefficients with confidence intervals (C14)."""
+    """To predict as well as noise allows, or to estimate coefficients with confidence intervals (C14)."""
 
     PREDICTION = "prediction"
     INFERENCE = "inference"
@@ -62,7 +62,7 @@ class ProfileRule:
 
     share: part of the squared budget m^2, in (0, 1); None leaves it to the planner, which may do without.
     earlier_run: name of the run that released the one there is, at no further cost; None where there is none.
-    earlier_m: what that one cost, as m of C0. A model tells what its profile tells, so of the budget asked for it only
+    earlier_m: what that one cost, as m of C0. A model reveals what its profile reveals, so of the budget asked for only
         what is left beside that is spent on training; the ledger is charged for the training alone.
     """
 
@@ -113,7 +113,7 @@ class Task:
     expected_auc: the AUC on new records that a model without privacy is thought to reach, in (0.5, 1), from earlier
         studies or public data; of several classes the mean of one against the rest. Forecasts are then for it, else for
         weak, moderate and strong signals (0.65, 0.8, 0.95). expected_r2: the same for numbers, in (0, 1): their R^2.
-    aim: to predict, or to tell coefficients with intervals (C14).
+    aim: to predict, or to estimate coefficients with intervals (C14).
 
     >>> from dpadmm.problems.losses import Logistic
     >>> task = Task(sizes=(300, 200), dimension=10, loss=Logistic(), target=Target(1.0, 1e-5))
@@ -256,7 +256,7 @@ class Task:
 
 
 def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:
-    """Return the nominal sizes of silos whose true ones are secret: one public number, dealt out evenly.
+    """Return the nominal sizes of silos whose true ones are secret: one public number, split evenly.
 
     >>> nominal_sizes(1000, 3)
     (334, 333, 333)

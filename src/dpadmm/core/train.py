@@ -169,7 +169,7 @@ def train(
     title: str | None = None,
     progress: bool = False,
 ) -> Trained:
-    """Check, plan, tell, record and run.
+    """Check, plan, show the plan, record and run.
 
     Parameters
     ----------

@@ -276,7 +276,7 @@ class PrivateLinearModel(PrivateEstimator):
         return self.released_.save(path)
 
     def summary(self, level: float = 0.95) -> CoefficientTable:
-        """Return the coefficients of two classes, with confidence intervals where these can be told (C14).
+        """Return the coefficients of two classes, with confidence intervals where there are any (C14).
 
         Print it, or take its `frame()`; see `ReleasedModel.summary`. Intervals are for `aim="inference"`.
         """

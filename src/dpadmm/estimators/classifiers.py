@@ -93,7 +93,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     delta : float
         Probability that the epsilon bound fails, in (0, 1), well below 1 / records.
     schema : Schema or path of its JSON file, optional
-        X is then a DataFrame with its columns, in any order, and y is in the words of its label. It states bounds, norm
+        X is then a DataFrame with its columns, in any order, and y has the classes of its label. It states bounds, norm
         and classes, so feature_bounds, row_norm and classes are refused beside it. Tables are read, screened and
         encoded as by `dpadmm fit`.
     feature_bounds : pair (low, high) or {column: (low, high)}, optional
@@ -129,7 +129,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         so that lighter ones are seen less well. Probabilities are those of a population in which classes are that much
         more frequent.
     aim : {"prediction", "inference"}
-        With "inference", `summary()` tells coefficients of the ordinary logistic regression of two classes with
+        With "inference", `summary()` gives coefficients of the ordinary logistic regression of two classes with
         confidence intervals, for a tenth of the squared budget (C14). Rows are hardly ever shortened and no slope is
         capped, so that predictions are noisier. For one silo, or the views "public" and "aggregate".
 

@@ -1,4 +1,4 @@
-"""Whose the rows of a fit are: the silo that holds each of them and, where people have several, the person."""
+"""To whom the rows of a fit belong: the silo that holds each and, where people have several, the person."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ def refuse_as(text: str) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Which rows are whose: the rows of every silo that are used, in the order of the silos' names.
+    """Which rows belong to which silo: those that are used, in the order of the silos' names.
 
     people: what they count, where people have several; None where every row counts one.
     """
@@ -53,7 +53,7 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """Whose each row is, as the caller of a fit says.
+    """To whom each row belongs, as the caller of a fit says.
 
     groups: (n,), the silo of each row; None is one silo. persons: (n,), the person of each row; None where every row
     is a person's only one. keep: how many rows of a person are used in a silo, the first ones; None uses all.
@@ -80,9 +80,9 @@ class Owners:
         whole = Layout.of(self.groups, n_records)
         if self.persons is None:
             return whole
-        whose = self.numbers(whole)
-        whose.check_silos(self.silos_per_person)
-        used = whose.rows()
+        people = self.numbers(whole)
+        people.check_silos(self.silos_per_person)
+        used = people.rows()
         kept = tuple(rows[own.kept] for rows, own in zip(whole.rows, used, strict=True))
         return replace(whole, rows=kept, people=tuple(own.people for own in used))
 

@@ -254,5 +254,5 @@ def _description(params: Mapping[str, Any]) -> str:
 
 
 def _searched(model: PrivateLinearModel) -> dict[str, Any]:
-    """Return what a candidate was told to search for."""
+    """Return the searched settings of a candidate."""
     return {name: value for name, value in model.get_params().items() if name in SEARCHABLE}

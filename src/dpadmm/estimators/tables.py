@@ -36,7 +36,7 @@ from dpadmm.settings import FitSettings
 def check_person(
     person: str | None, keep: int | None, protection: Protection, schema: Schema | None, split_by: str | None
 ) -> None:
-    """Refuse persons that no column tells apart, and a column of persons that is used for something else as well."""
+    """Refuse persons without a column that identifies them, and one that is used for something else as well."""
     column = setting("person", "COLUMN")
     if person is None:
         if keep is not None:
@@ -60,7 +60,7 @@ def check_person(
 
 
 def persons_of(tables: Mapping[str, SiloTable], column: str, keep: int | None = None) -> Persons:
-    """Return whose the rows of all silos are, by a column that every table has."""
+    """Return the persons of the rows of all silos, by a column that every table has."""
     for table in tables.values():
         check_present(table.where, [column], list(table.frame.columns))
     return Persons.of([table.frame[column] for table in tables.values()], [t.where for t in tables.values()], keep)
@@ -89,9 +89,9 @@ class PublicFacts:
         schema: Schema | None,
         *,
         is_real: bool,
-        tell: Callable[[AnyTables], None] = lambda tables: None,
+        on_tables: Callable[[AnyTables], None] = lambda tables: None,
     ) -> Self:
-        """Check settings and count rows. tell: is shown tables that were read."""
+        """Check settings and count rows. on_tables: is shown tables that were read."""
         person, split_by = settings.person, settings.split_by
         resolved = ResolvedSettings.of(settings, has_persons=person is not None)
         if (dimension is None) is (schema is None):
@@ -106,7 +106,7 @@ class PublicFacts:
         if data is not None:
             check_person(person, None, resolved.protection, schema, split_by)
             tables = read_tables(data, settings.table, resolved.protection, split_by=split_by, person=person)
-            tell(tables)
+            on_tables(tables)
             sizes = counts_of(tables, person, resolved)
         elif person is not None:
             raise InputError(
@@ -143,10 +143,10 @@ class PublicFacts:
 def counts_of(tables: AnyTables, person: str | None, settings: ResolvedSettings) -> tuple[int, ...]:
     """Return how many records, or persons, each silo counts for a plan; nominal numbers where the true are secret."""
     if person is not None:
-        whose = persons_of(in_memory(tables), person)
-        whose.check_silos(settings.protection.silos_per_person)  # a fit would refuse them
+        people = persons_of(in_memory(tables), person)
+        people.check_silos(settings.protection.silos_per_person)  # a fit would refuse them
         if settings.nominal_records is None:
-            return tuple(own.people.persons for own in whose.rows())
+            return tuple(own.people.persons for own in people.rows())
     if settings.nominal_records is not None:
         return nominal_sizes(settings.nominal_records, len(tables))
     return tuple(table.rows for table in tables.values())
@@ -252,8 +252,8 @@ class TableFit:
             except UnicodeEncodeError:
                 raise_alone(InputError(f"{what} contains characters that are not UTF-8. Nothing was spent. Rename it."))
 
-    def train(self, dataset: Dataset, tell: Callable[[Plan], None]) -> Saved:
-        """Plan, tell, reserve, run and save; refuse a hopeless target unless told otherwise: nothing is spent then."""
+    def train(self, dataset: Dataset, show: Callable[[Plan], None]) -> Saved:
+        """Plan, show the plan, reserve, run and save; a hopeless target is refused unless asked otherwise."""
         files, budgets = self.said.out, list[UtilityPoint]()
 
         def on_plan(plan: Plan) -> tuple[str, ...]:
@@ -261,7 +261,7 @@ class TableFit:
                 raise InputError(
                     f"{' '.join(plan.warnings)} Nothing was spent. To train anyway, add {setting('anyway', True)}."
                 )
-            tell(plan)
+            show(plan)
             if files.report is not None:
                 budgets.extend(self._budgets(plan))
             return ()

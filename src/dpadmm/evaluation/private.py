@@ -458,7 +458,7 @@ def private_confusion(
     """Return the confusion matrix of a classifier on private records, with noise (C10).
 
     A record is one count in two histograms, right or wrong and the matrix, so that no cell's noise grows with the
-    number of classes. For two classes `private_evaluation` tells more.
+    number of classes. For two classes `private_evaluation` says more.
 
     Parameters
     ----------
@@ -615,7 +615,7 @@ def check_two_classes(model: ReleasedModel) -> None:
 
 
 def group_column(model: ReleasedModel, by: str) -> Categorical:
-    """Return the column that tells groups apart; its values must be listed, so that they are public."""
+    """Return the column that defines groups; its values must be listed, so that they are public."""
     listed = [each for each in model.schema.columns if isinstance(each, Categorical)]
     found = next((each for each in listed if each.name == by), None)
     if found is None:

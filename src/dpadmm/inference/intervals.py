@@ -9,7 +9,7 @@ over records, s^2 the variance of the noise in g and E that in H, of tau on the 
 `s^2 I` is the noise of the gradients, M - s^2 I the sampling of the records, the rest is what E does to the Newton step
 and to H^-1 itself. L is H with its eigenvalues lowered, by 5 tau where one only just passes the rule below, and by
 hardly anything from 3 tau above it on: one that only just passes is likely to have been lifted there by noise.
-The rule: nothing is told unless the least eigenvalue of H is at least `tau sqrt(2 (d + 1))`, about the most that noise
+The rule: there are intervals if the least eigenvalue of H is at least `tau sqrt(2 (d + 1))`, about the most that noise
 alone would show. Directions that no record has, since the categories of a column always sum to one, are left out.
 """
 
@@ -59,7 +59,7 @@ def estimate(found: CurvatureFacts, basis: Floats) -> CoefficientEstimate:
     values, vectors = np.linalg.eigh(basis.T @ unpacked(np.array(found.matrix), whole) @ basis)
     edge = tau * math.sqrt(2 * (d + 1))
     ratio = math.inf if edge == 0 else float(values[0] / edge)
-    values = np.maximum(values, edge / 2)  # counts only where nothing is told
+    values = np.maximum(values, edge / 2)  # counts only where there are no intervals
     low = np.maximum(values - _lifted(values - edge, tau), _LOWEST * values)
     inverse, lowered = ((vectors / each) @ vectors.T for each in (values, low))
     gradient = basis.T @ np.array(found.gradient)
@@ -161,7 +161,7 @@ class CoefficientRow:
     def odds_ratio(self) -> tuple[float, float, float] | None:
         """By how much one unit more, or being of the category, multiplies the odds, with its interval.
 
-        None for the intercept, where no interval can be told, and where a number is too large for a float.
+        None for the intercept, without an interval, and where a number is too large for a float.
         """
         if self.name == INTERCEPT or self.low is None or self.high is None or self.high > _LARGEST_LOG:
             return None
@@ -177,7 +177,7 @@ class CoefficientRow:
 class CoefficientTable:
     """Coefficients in the units of the table, with their intervals or the reason why there are none.
 
-    estimand: what the coefficients are of, in words. level: of the intervals. why_not: empty where they are units.
+    estimand: what the coefficients are of, in words. level: of the intervals. why_not: empty where there are intervals.
     """
 
     title: str

@@ -115,7 +115,7 @@ def _range_text(model: ReleasedModel) -> str:
 
 
 def reason(model: ReleasedModel, found: tuple[CoefficientEstimate, Contrasts] | None) -> str:
-    """Say why no intervals can be told; nothing where they can."""
+    """Say why there are no intervals; nothing where there are."""
     if model.aim is not Aim.INFERENCE:
         return (
             f"the model was fitted for {model.aim.value}, and no curvature was bought. To have them, fit with "

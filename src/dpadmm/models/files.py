@@ -24,9 +24,8 @@ from dpadmm.files import parse_json, read_arrays, read_bytes, write_atomic
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import ReleasedLoss
 
-FORMAT = "dpadmm-model"
-VERSION = 6
-"""The only version that is written and read."""
+VERSIONS = {"model": 6, "evaluation": 1}
+"""Of each kind of document, the only one that is written and read."""
 
 SUFFIXES = (".json", ".npz")
 TRIAL_BYTES = 2**20
@@ -160,10 +159,14 @@ def to_bytes(facts: dict[str, Any], suffix: str) -> bytes:
     return buffer.getvalue()
 
 
-def signed(facts: dict[str, Any], coefficients: Floats | None = None) -> bytes:
-    """Return facts as JSON text with their digest."""
-    whole = {"format": FORMAT, "version": VERSION, "digest": digest_of(facts, coefficients), "model": facts}
-    return _utf8(json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1))
+def signed(facts: dict[str, Any], coefficients: Floats | None = None, kind: str = "model") -> bytes:
+    """Return facts as JSON text with their digest.
+
+    What UTF-8 cannot hold becomes JSON's own escape, so that what is paid for is never lost.
+    """
+    digest = digest_of(facts, coefficients)
+    whole = {"format": f"dpadmm-{kind}", "version": VERSIONS[kind], "digest": digest, kind: facts}
+    return json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1).encode(errors="backslashreplace")
 
 
 def digest_of(facts: Any, coefficients: Floats | None = None) -> str:
@@ -172,21 +175,20 @@ def digest_of(facts: Any, coefficients: Floats | None = None) -> str:
     return hashlib.sha256(canonical(facts).encode() + tail).hexdigest()
 
 
-def _utf8(text: str) -> bytes:
-    """Return JSON text as bytes; what UTF-8 cannot hold becomes JSON's own escape, so a paid model is never lost."""
-    return text.encode(errors="backslashreplace")
-
-
 def read_facts(place: Path) -> dict[str, Any]:
     """Return the facts of a model's file; `InputError` for anything else, and nothing in the file is ever executed."""
-    checked_suffix(place)
-    try:
-        content = read_bytes(place)
-    except InputError as problem:
-        raise InputError(f"{place} cannot be read: {problem}. Give a model file.") from problem
+    content = read_document(checked_suffix(place))
     if content[:1] == b"\x80" or content[:2] in (b"cp", b"(d", b"(l"):
         raise InputError(f"{place} looks like a pickle, which can run code when opened. Only model files are read.")
     return _from_npz(place, content) if place.suffix == ".npz" else checked_facts(place, content)
+
+
+def read_document(place: Path, kind: str = "model") -> bytes:
+    """Return the content of a file that should hold a document of this kind."""
+    try:
+        return read_bytes(place)
+    except InputError as problem:
+        raise InputError(f"{place} cannot be read: {problem}. Give a file of a released {kind}.") from problem
 
 
 def checked_suffix(path: Path) -> Path:
@@ -200,27 +202,29 @@ def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
     try:
         found = read_arrays(content, ("document", "coefficients"))
     except InputError as problem:
-        raise InputError(f"{place} is not a model of this package, or it is damaged: {problem}.") from problem
+        raise InputError(f"{place} is no model of this package, or it is damaged: {problem}.") from problem
     document, coefficients = found["document"], found["coefficients"]
     if document.dtype != np.uint8 or coefficients.dtype != np.float64 or not np.isfinite(coefficients).all():
         raise InputError(f"{place} is damaged: its arrays are not those of a model. Restore it from a copy.")
     return checked_facts(place, document.tobytes(), coefficients)
 
 
-def checked_facts(place: Path, content: bytes, coefficients: Floats | None = None) -> dict[str, Any]:
+def checked_facts(
+    place: Path, content: bytes, coefficients: Floats | None = None, kind: str = "model"
+) -> dict[str, Any]:
     """Return the facts of a document whose format, version and digest are right."""
     try:
         whole = parse_json(content)
     except InputError as problem:
-        raise InputError(f"{place} is not a model of this package, or it is damaged: {problem}.") from problem
-    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
-        raise InputError(f"{place} is not a model of this package. Give a model file.")
-    if whole.get("version") != VERSION:
+        raise InputError(f"{place} is no {kind} of this package, or it is damaged: {problem}.") from problem
+    if not isinstance(whole, dict) or whole.get("format") != f"dpadmm-{kind}":
+        raise InputError(f"{place} is no {kind} of this package. Give a file of a released {kind}.")
+    if whole.get("version") != VERSIONS[kind]:
         raise InputError(
-            f"{place} has model version {shown(whole.get('version'))}; this package reads version {VERSION} only. "
-            "Fit the model again, or use the package that wrote it."
+            f"{place} has {kind} version {shown(whole.get('version'))}; this package reads version {VERSIONS[kind]} "
+            f"only. Make the {kind} again, or use the package that wrote it."
         )
-    facts = whole.get("model")
+    facts = whole.get(kind)
     if not isinstance(facts, dict) or whole.get("digest") != digest_of(facts, coefficients):
         raise InputError(f"{place} is damaged or was edited: its digest does not fit. Restore it from a copy.")
     if coefficients is not None:

@@ -73,7 +73,7 @@ RULE_OF_THUMB = 2.0
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 40, 400
 _LEAST_GRADIENTS, _MOST_STEPS, _MOMENTUM = 16, 200, 0.9
-_PURE_ROUNDS = 10  # pure budgets add up, so that every round is dear
+_PURE_ROUNDS = 10  # pure budgets add up, so that every round costs much
 _MOST_GRADIENTS = 4000
 _STEEPEST = 50.0  # largest t L of one round: beyond it silos that differ come to agree too slowly
 _PLENTY = 120.0  # rounds from which on they have time to, so that steps may grow as rounds do
@@ -416,7 +416,7 @@ _BEST_CURVATURE = 0.02  # of a record along a direction, times the number of dir
 
 
 def interval_budget(task: Task) -> tuple[Target | None, Target, tuple[str, ...]]:
-    """Return what intervals cost, and what that leaves to all others; or None, and why none can be told."""
+    """Return what intervals cost, and what that leaves to all others; or None, and why there can be none."""
     own, left = share_out(task.target, CURVATURE_SHARE)
     assert own is not None
     least = least_records(task, own)
@@ -447,5 +447,5 @@ def least_records(task: Task, own: Target) -> int:
 
 
 def directions(task: Task) -> int:
-    """Return how many coefficients there are to tell: the categories of a column always sum to one."""
+    """Return how many coefficients there are: the categories of a column always sum to one."""
     return task.dimension - (0 if task.table is None else len(task.table.categories))

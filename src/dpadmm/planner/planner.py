@@ -129,7 +129,7 @@ class Plan:
 
     @property
     def lacks_intervals(self) -> bool:
-        """Whether intervals were asked for and none are bought, since none could be told; the last warning says so."""
+        """Whether intervals were asked for and none are planned; the last warning says why."""
         return self.task.aim is Aim.INFERENCE and self.curvature is None
 
     @cached_property

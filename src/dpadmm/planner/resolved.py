@@ -54,7 +54,7 @@ def nominal_number(relation: NeighbouringRelation, nominal_records: Any) -> int 
 
 
 def unit_of(unit: Any, *, has_persons: bool) -> Any:
-    """Return the unit that is asked for: a person, where it is known whose each row is."""
+    """Return the unit that is asked for: a person, where the person of each row is known."""
     if not has_persons:
         return unit
     if unit is not None and not (isinstance(unit, str) and unit == Unit.PERSON.value):
@@ -197,7 +197,7 @@ class ResolvedSettings:
     ) -> Self:
         """Check settings against each other; what is not said about people and observers is as `usual`.
 
-        has_persons: it is known whose each row is, so that persons are protected.
+        has_persons: the person of each row is known, so that persons are protected.
         """
         privacy, training = settings.privacy, settings.training
         protection = protection_from(
@@ -307,7 +307,7 @@ class ResolvedSettings:
         return self.task(loss, sizes, schema.dimension, row_norm=schema.row_norm, form=form)
 
     def task_of(self, rows: Dataset, earlier: ReusedProfile | None) -> Task:
-        """Return the task for these rows, told by their public sizes."""
+        """Return the task for these rows, from their public sizes."""
         loss, schema = self.loss(rows.n_classes), rows.schema
         return self.task(loss, rows.sizes, schema.dimension, row_norm=schema.row_norm, form=rows.form, earlier=earlier)
 

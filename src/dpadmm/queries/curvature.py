@@ -1,6 +1,6 @@
-"""The last release of a run that tells intervals: the curvature of the loss where the run has settled (C14).
+"""The last release of a run with intervals: the curvature of the loss where the run has converged (C14).
 
-Gradients tell where the optimum is, the curvature how sharply it is known. It is taken at the mean of the points at
+Gradients show where the optimum is, the curvature how sharply it is known. It is taken at the mean of the points at
 which the last rounds asked for gradients, and released with noise of its own, as one more sum over all silos.
 """
 
