@@ -348,3 +348,24 @@ def test_the_stated_signal_reaches_the_plan_and_the_released_model(make, real_pl
     for wrong in (1.0, float("nan"), "high"):
         with pytest.raises(InputError, match=name):
             build(**{name: wrong}).fit(X, y)
+
+
+@pytest.mark.parametrize(("cell", "message"), [(np.nan, "Fill empty cells"), (np.inf, "Replace such cells")])
+def test_rows_that_cannot_be_used_are_not_to_be_dropped(table, cell, message):
+    """How many rows are left would tell how many were bad."""
+    X, y, _, _ = table
+    model, bad = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1)), X.copy()
+    bad[3, 1] = cell
+    with pytest.raises(InputError, match=f"{message}.* a public constant") as caught:
+        model.fit(bad, y)
+    assert "rop" not in str(caught.value)
+    with pytest.raises(InputError, match="publicly listed categories, or give a DataFrame and its schema="):
+        model.fit([["red"]] * len(y), y)
+
+
+def test_only_what_is_missing_is_asked_for(table):
+    X, y, _, _ = table
+    with pytest.raises(TypeError, match="'delta'"):
+        PrivateLogisticRegression(1.0)
+    with pytest.raises(InputError, match="epsilon must be a finite number, got None"):
+        PrivateLogisticRegression(epsilon=None, delta=1e-5).fit(X, y)

@@ -199,7 +199,6 @@ def _release(
     subject: str,
 ) -> NoisySum:
     """Release the sum (d,) of the exact values of all rows; one silo's own are added up first where only sums leave."""
-    _warn(request, rows)
     target, protection = request.target, request.protection
     delta = 0.0 if isinstance(target, PureTarget) else target.delta
     silos = rows.of_silos(protection)
@@ -232,20 +231,20 @@ def _release(
     return NoisySum(noisy[0, :, 0], width * plan.noise_in_sum(_KIND, 1, len(parts)), privacy)
 
 
-def _warn(request: FigureRequest, rows: CountedRows) -> None:
-    """Say what the caller of a figure, five frames above, should know."""
+def warn_of_figure(request: FigureRequest, rows: CountedRows) -> None:
+    """Say what the caller of a figure should know; called by the function that they called, before it releases."""
     target = request.target
     delta = None if isinstance(target, PureTarget) else target.delta
     if request.seed is not None:
         text = "random_state is set, so the noise is simulated: the figure is NOT a private release."
-        warnings.warn(text, SimulatedNoiseWarning, stacklevel=6)
+        warnings.warn(text, SimulatedNoiseWarning, stacklevel=3)
     elif not request.ledger.is_wanted:
         text = figure_without_ledger_notice(
             target.epsilon, delta, request.protection, has_groups=rows.silos is not None
         )
-        warn_once(text, NoLedgerWarning, stacklevel=7)
+        warn_once(text, NoLedgerWarning, stacklevel=4)
     if delta is not None and delta * rows.n > 1:
-        warnings.warn(large_delta_text(delta, rows.n), LargeDeltaWarning, stacklevel=6)
+        warnings.warn(large_delta_text(delta, rows.n), LargeDeltaWarning, stacklevel=3)
 
 
 def _check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> None:
@@ -369,6 +368,7 @@ def private_score(
     request = FigureRequest.of(model, target, view, privacy, ledger, random_state, scores_rows_alone=scores_rows_alone)
     found, wanted = predictions_and_labels(model, X, labels)
     rows = CountedRows(len(labels), groups, silo_columns(X, labels, groups))
+    warn_of_figure(request, rows)
     if most is None:
         return release_mean((found == wanted).astype(np.float64), 1.0, request, rows, "the accuracy")
     with hide_cells(model):
@@ -483,6 +483,7 @@ def private_confusion(
     request = FigureRequest.of(model, target, view, privacy, ledger, random_state, has_persons=persons is not None)
     found, wanted = predictions_and_labels(model, X, labels)
     rows, kept = first_rows(X, labels, groups, persons, request.protection)
+    warn_of_figure(request, rows)
     # Where the labels are a column of a table, predictions and labels are encoded; else they are the classes.
     known = classes if schema.is_array else encoded_classes(classes)
     return release_confusion(found[kept], wanted[kept], known, classes, request, rows)
@@ -664,6 +665,7 @@ def private_evaluation(
     request = FigureRequest.of(model, target, view, privacy, ledger, random_state, has_persons=persons is not None)
     scored, labels = _scored(model, X, y, by), labels_of(model, X, y)
     rows, kept = first_rows(X, labels, groups, persons, request.protection)
+    warn_of_figure(request, rows)
     return release_evaluation(scored.take(kept), request, rows)
 
 
