@@ -384,7 +384,7 @@ def test_a_ledger_that_another_fit_has_used_up_meanwhile_refuses(tmp_path, is_se
 
 
 def test_no_noise_is_drawn_without_the_ledger_that_was_asked_for(tmp_path, no_noise, monkeypatch):
-    monkeypatch.setattr("dpadmm.core.budget.opened", lambda *_: nullcontext())
+    monkeypatch.setattr("dpadmm.core.budget.LedgerFile.open", lambda *_: nullcontext())
     path = tmp_path / "a.ledger"
     Ledger.create(path, ledger_data(*ROWS), Budget(epsilon=3.0, delta=1e-5)).close()
     with pytest.raises(LedgerError, match=r"none is open\. Nothing was spent"):

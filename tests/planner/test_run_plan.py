@@ -114,7 +114,7 @@ def test_the_history_is_computed_from_released_messages_alone(make_silos, facts)
     histories = []
     for seed in (0, 1):
         done = run_plan(made(**facts), make_silos(SIZES, seed=seed), Forget(5), progress=False)
-        histories.append(done.histories[0])
+        histories.append(done.runs()[0].history)
     assert histories[0] == histories[1]
     assert [row.round for row in histories[0]] == list(range(1, 7))
     assert all(row.noise_norm > 0 for row in histories[0])
@@ -136,7 +136,7 @@ def test_noise_inside_an_objective_leaves_no_trace(make_silos, method):
             return found
 
     done = run_plan(plan(task, method=method), make_silos((80, 50), dimension=1), Overheard(5), progress=False)
-    shown = [figure for row in done.histories[0] for figure in (*row.norms, row.movement, row.disagreement)]
+    shown = [figure for row in done.runs()[0].history for figure in (*row.norms, row.movement, row.disagreement)]
     assert drawn
     assert not set(np.round(shown, 12)) & set(np.round(drawn, 12))
 
