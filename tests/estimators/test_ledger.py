@@ -58,7 +58,13 @@ def test_fits_are_recorded_until_the_budget_is_spent(make, tmp_path, monkeypatch
     np.testing.assert_array_equal(model.coef_, before)
 
 
-@pytest.mark.parametrize("way", ["clone", "copy", "deepcopy", "pickle", "joblib", "clone of a pickle"])
+def test_an_open_ledger_survives_cloning(make, tmp_path):
+    build, X, y = make
+    with Ledger.create(tmp_path / "b", ledger_data(X, y), Budget(epsilon=9.0, delta=1e-5)) as held:
+        assert clone(build(ledger=held)).fit(X, y).ledger is held
+
+
+@pytest.mark.parametrize("way", ["copy", "deepcopy", "pickle", "joblib", "clone of a pickle"])
 def test_no_copy_loses_its_ledger(make, tmp_path, way):
     """Copies used to forget an open ledger, and went on without one."""
     build, X, y = make
@@ -68,7 +74,6 @@ def test_no_copy_loses_its_ledger(make, tmp_path, way):
         return joblib.load(tmp_path / "model")
 
     copied_by = {
-        "clone": clone,
         "copy": copy.copy,
         "deepcopy": copy.deepcopy,
         "pickle": lambda model: pickle.loads(pickle.dumps(model)),
@@ -327,8 +332,8 @@ def test_a_ledger_knows_its_targets_however_they_are_held(table, tmp_path, held)
         path = tmp_path / kind.__name__
         Ledger.create(path, ledger_data(X, held(y)), Budget(epsilon=1.0, delta=1e-5)).close()
         kind(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), ledger=path, **public).fit(X, held(y))
-        with Ledger.open(path) as held, pytest.raises(LedgerError, match="other data"):
-            held.confirm(ledger_data(X, held(1 - y)))
+        with Ledger.open(path) as ledger, pytest.raises(LedgerError, match="other data"):
+            ledger.confirm(ledger_data(X, held(1 - y)))
 
 
 def test_a_ledger_that_adds_up_silos_says_how_to_keep_them_apart(make, table, tmp_path):

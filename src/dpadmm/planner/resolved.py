@@ -211,7 +211,7 @@ class ResolvedSettings:
         )
         aim, method = checks.member("aim", settings.aim, Aim), method_name(settings.method)
         if isinstance(training.topology, str):
-            network_of(training.topology, 2)  # refuses what is no topology
+            checks.one_of("topology", training.topology, [_AUTO, *_TOPOLOGIES])
         if settings.class_weight is not None:
             _check_class_weight(aim, method)
         made = cls(
