@@ -12,7 +12,6 @@ _NAMES = {
     "dataset": "ArrayRows Dataset SiloRows",
     "task": "Aim ProfileRule TableShape Task",
     "spec": "FinalModel ReleaseFacts RunSpec SumQuery TrainingSpec plan_sum",
-    "budget": "LedgerFile ReusedProfile",
     "release": "OpenRelease open_release",
     "loop": "Outcome Round Run rounds run_rounds simulate",
     "model": "Guarantee NoiseSummary ReleasedModel",

@@ -213,18 +213,25 @@ class LedgerFile:
             )
 
     @contextmanager
-    def open(self, data: LedgerData, delta: float, protection: Protection) -> Iterator[ConfirmedLedger | None]:
-        """Yield the ledger, found to be that of these very data; a new one is created first. None without one."""
+    def open(
+        self, data: LedgerData, delta: float = 0.0, protection: Protection | None = None
+    ) -> Iterator[ConfirmedLedger | None]:
+        """Yield the ledger, found to be that of these very data; a new one is created first. None without one.
+
+        protection: of the run, which is compared with the ledger's before anything is planned; None leaves that to
+        what is reserved. delta: of a new ledger.
+        """
         if not self.is_wanted:
             yield None
             return
         if self.path is not None and self.is_new:  # one that another process has made since is opened as any other
             budget = Budget(epsilon=self.budget or 0.0, delta=delta)
-            Ledger.create(self.path, data(False), budget, protection=protection).close()
+            Ledger.create(self.path, data(False), budget, protection=protection or ONE_RECORD).close()
         ledger = Ledger.open(self.path or "") if self.held is None else self.held.here()
         try:
             confirmed = ledger.confirm(data(len(ledger.silos) == 1))
-            confirmed.check_protection(protection)
+            if protection is not None:
+                confirmed.check_protection(protection)
             yield confirmed
         finally:
             if ledger is not self.held:

@@ -124,9 +124,9 @@ def run_training(
                 if step.name not in ready:  # rows are encoded here, by what was released before
                     ready[step.name] = source.problems(step, released)
                     step.check(ready[step.name])
-                problems = ready.pop(step.name)
+                problems, keeps_sums = ready.pop(step.name), bool(spec.sums) or step.keeps_sums
                 hooks = (
-                    release.noise(part, number=next(number), prefix=step.prefix, keeps_sums=bool(spec.sums))
+                    release.noise(part, number=next(number), prefix=step.prefix, keeps_sums=keeps_sums)
                     for _ in problems
                 )
                 released[step.name] = [
@@ -182,8 +182,7 @@ def train(
     """
     first = candidates[0]
     rows, sampler, delta = first.public_rows(dataset), first.sampler, first.target.delta
-    schema, known, run = rows.schema, rows.ledger_columns, None
-    search, chosen, cost, unread, spending = None, 0, None, None, None
+    known, run, search, chosen, cost, unread, spending = rows.ledger_columns, None, None, 0, None, None, None
     with ExitStack() as stack:
         is_new = ledger_file.is_new  # asked once: another process may make the file while this one plans
         ledger = None if is_new else stack.enter_context(ledger_file.open(known, delta, first.protection))
@@ -218,8 +217,8 @@ def train(
         except LedgerError as problem:  # whatever keeps it from being read, the paid model must be kept
             unread = problem
     silos = rows.names or [f"silo {i}" for i in range(1, len(rows.rows) + 1)]  # those of groups may be people's
-    title = f"{schema.label.name} from {plural(len(silos), 'silo')}" if title is None else title
-    model = released_model(plan, outcome, schema, silos, title, spending, notes, cost)
+    title = f"{rows.schema.label.name} from {plural(len(silos), 'silo')}" if title is None else title
+    model = released_model(plan, outcome, rows.schema, silos, title, spending, notes, cost)
     return Trained(model, plan, outcome, search, chosen, unread)
 
 
