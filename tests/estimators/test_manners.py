@@ -309,7 +309,7 @@ def test_a_user_is_more_than_one_record(table):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "fp-walk"}, "'fp-walk' cannot be planned"),
+        ({"method": "fp-lasso"}, "'fp-lasso' cannot be planned"),
         ({"method": "output-perturbation", "alpha": 0.0}, "needs a ridge, a weight alpha above 0"),
     ],
 )

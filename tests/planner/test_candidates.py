@@ -14,7 +14,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.output_perturbation import OutputPerturbation
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
-from dpadmm.noise.mechanisms import Constant
+from dpadmm.noise.mechanisms import Constant, Family
 from dpadmm.planner import Task
 from dpadmm.planner.candidates import (
     NOISE_RATIOS,
@@ -210,8 +210,23 @@ def test_the_solver_is_far_more_exact_than_one_record_matters():
         assert run_of(candidate_at(task, PADMM, 2.0)).setting.tolerance <= 1e-4 * 2 / task.n_records
 
 
+def test_batches_of_records_and_the_general_form_are_planned_for_what_they_hide():
+    people = task_of(records_per_person=3, regulariser=ElasticNet(l2=0.1))
+    refused = {name for name, method in plannable().items() if why_not(people, method) is not None}
+    assert refused == {"dp-sgd", "dp-prox-sgd", "ps-admm", "fp-general"} | {
+        name for name, method in plannable().items() if View.EAVESDROPPER not in method.about.views(3)
+    }
+
+
+_OF_ROWS = {
+    name: method
+    for name, method in plannable().items()
+    if Family.SAMPLED not in method.about.noise and method.about.most_silos > 1
+}
+
+
 @pytest.mark.parametrize("silos", [1, 2])
-@pytest.mark.parametrize("method", plannable().values(), ids=plannable())
+@pytest.mark.parametrize("method", _OF_ROWS.values(), ids=_OF_ROWS)
 def test_certificates_say_in_words_what_they_say_in_numbers(method, silos):
     task = task_of(view=View.PUBLIC, records_per_person=3, silos_per_person=silos, regulariser=ElasticNet(l2=0.1))
     rounds = 1 if method is OutputPerturbation else 3

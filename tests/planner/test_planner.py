@@ -87,7 +87,8 @@ def test_output_perturbation_gets_a_ridge_that_its_noise_needs():
     ("method", "facts", "message"),
     [
         ("no-such", {}, "choose one of"),
-        ("consensus", {}, "choose one of"),
+        ("fp-lasso", {}, "choose one of"),
+        ("fp-general", {}, "needs all records in one silo"),
         ("p-admm", {"sizes": (350,)}, "at least 2 silos"),
         ("p-admm", {"regulariser": ElasticNet(l1=0.1)}, r"planned with a ridge only, not with ElasticNet\(l1=0.1, "),
         ("p-admm", {"protection": Protection(unit=Unit.USER)}, "not certified for the unit user"),

@@ -105,13 +105,8 @@ class RunSpec:
         check_fit(self.method, setting.problem, setting.network)
         mechanisms = mechanisms_of(self.method, setting)
         families = {mechanism.family for mechanism in mechanisms}
-        if is_secure and Family.COORDINATE in families:
-            raise InputError(
-                f"{type(self.method).__name__} adds Laplace noise to every coordinate, for which no grid is planned "
-                "(C8): it can be simulated, but not released. Nothing was spent; choose another method."
-            )
         # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
-        has_grid = facts.shares is not None or (is_secure and families <= {Family.GAUSSIAN, Family.SAMPLED})
+        has_grid = facts.shares is not None or (is_secure and not families & {Family.SPHERICAL, Family.OBJECTIVE})
         planned = calibrate(
             mechanisms,
             self.target,
@@ -158,11 +153,13 @@ class RunSpec:
 def mechanisms_of(method: Method, setting: Setting) -> tuple[MechanismSpec, ...]:
     """Return what the method will release; refuse a method that does not say so, or not for these neighbours."""
     hidden = setting.protection
-    if not hidden.relation.has_public_sizes or hidden.unit is Unit.PERSON:
+    if not hidden.relation.has_public_sizes or hidden.unit is not Unit.RECORD:
         problem = method.about.why_not(hidden)
         if problem is not None:
-            other = "replace-one neighbours" if not hidden.relation.has_public_sizes else "one record per person"
-            raise InputError(f"{problem}. Use noisy-gradients, or {other}. Nothing was spent.")
+            other = "replace-one neighbours" if not hidden.relation.has_public_sizes else "the unit 'record'"
+            raise InputError(
+                f"{problem}. Use noisy-gradients, or {other}. Nothing was spent.", setting="unit", code="combination"
+            )
     found = method.mechanisms(setting)
     if not found:
         raise InputError(

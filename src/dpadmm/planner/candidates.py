@@ -10,7 +10,7 @@ Gaussian noise K rounds multiply it by sqrt(K), and after a total time `T = K t`
     noise at every silo          tau = 2 G q sqrt(N s)/m          q = r/n (records), max w_i (users)
     noise at the coordinator     tau = 2 G q s f/m                f = sqrt(1 + t L/2) (C6; users: 1; gradients: 1)
     shares of it under masks     the same times sqrt(N/(N - t))   t colluders (C12)
-    spherical noise (pure)       tau = 2 G q sqrt(N) s sqrt(K d)/epsilon
+    pure noise at every silo     tau = 2 G q sqrt(N) s sqrt(K d)/epsilon       at the coordinator: without sqrt(N)
 
 r records and s silos per person (persons with all their rows: n counts them, r is 1); where records are added or
 removed, 2 G is G and n is nominal. A prediction then carries `R tau T`, R the row norm, whatever the dimension.
@@ -37,7 +37,7 @@ from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, Federat
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks.graph import complete
-from dpadmm.noise.mechanisms import Constant, Tail
+from dpadmm.noise.mechanisms import Constant, Family, Tail
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
@@ -186,7 +186,7 @@ def candidate_at(task: Task, method: type[Method], ratio: float, form: RowForm =
     smoothness = task.functions(mu).constants.smoothness
     rounds = _PURE_ROUNDS if method.about.is_pure else _LEAST_ROUNDS
     time = aim / unit_noise(task, method, rounds)
-    if method.about.trusts_coordinator and task.protection.unit is not Unit.USER:
+    if method.about.trusts_coordinator and task.protection.unit is not Unit.USER and not method.about.is_pure:
         # tau grows with the step: more rounds, shorter steps, and T from T sqrt(1 + T L/(2 K)) = aim/tau_0.
         rounds = _MOST_ROUNDS
         time = _coordinator_time(time, smoothness / (2.0 * rounds))
@@ -206,6 +206,8 @@ def candidate_at(task: Task, method: type[Method], ratio: float, form: RowForm =
         rounds = max(rounds, min(math.ceil(needed), _MOST_ROUNDS))
     rounds = max(rounds, min(math.ceil(time * smoothness / method.about.longest_step), _MOST_GRADIENTS))
     rounds += rounds % 2  # so that the tail average has exactly the second half
+    if method.about.topology is Topology.WALK:
+        rounds *= task.n_silos  # the token is with one silo at a time
     return Candidate(task, method, rounds, time / rounds, mu, form, ratio)
 
 
@@ -264,7 +266,8 @@ def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
     slope = moved * task.loss.slope_bound * task.row_norm * share
     silos = task.protection.silos_per_person
     if method.about.is_pure:
-        reach = silos * math.sqrt(task.n_silos * rounds * task.dimension)
+        sources = 1 if method.about.trusts_coordinator else task.n_silos
+        reach = silos * math.sqrt(sources * rounds * task.dimension)
         return slope * reach / task.target.epsilon
     m = m_of(task.target.epsilon, task.target.delta)
     if not method.about.trusts_coordinator:
@@ -285,6 +288,11 @@ def why_not(task: Task, method: type[Method]) -> str | None:
         return f"intervals follow from the sums of gradients that noisy-gradients releases (C14), not from {about.name}"
     if task.n_silos < about.least_silos:
         return f"{about.name} needs at least {about.least_silos} silos, got {task.n_silos}"
+    if task.n_silos > about.most_silos:
+        return f"{about.name} needs all records in one silo, got {task.n_silos} silos"
+    people = task.protection
+    if Family.SAMPLED in about.noise and max(people.records_per_person, people.silos_per_person) > 1:
+        return f"{about.name} draws records one by one, which hides one record of a person, in one silo (C4)"
     if task.protection.view not in about.views(task.n_silos):
         return f"{about.name} is not certified against {task.protection.observer}"
     if task.n_classes > 1 and not about.takes_softmax:
