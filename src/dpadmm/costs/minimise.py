@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.api import run
 from dpadmm.checks import shown
 from dpadmm.core.budget import opened
 from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec
@@ -20,6 +19,7 @@ from dpadmm.costs.protection import Person, Protect, Record
 from dpadmm.costs.setup import TRUST, Setup
 from dpadmm.costs.sums import LinearTerms, minimise_total
 from dpadmm.errors import InputError
+from dpadmm.method_run import run
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.privacy.accounting import Account, Target
 from dpadmm.privacy.ledger import SiloColumns
