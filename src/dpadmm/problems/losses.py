@@ -627,26 +627,37 @@ def released_loss(loss: AnyLoss) -> ReleasedLoss:
     return cast(ReleasedLoss, loss)
 
 
+def loss_kind(loss: AnyLoss) -> str:
+    """Return what kind of model a loss makes, in a few words."""
+    match loss:
+        case Softmax():
+            return f"softmax regression of {loss.n_classes} classes"
+        case Logistic():
+            return "logistic regression"
+        case SmoothedHinge():
+            return "linear support vector machine"
+        case Huber():
+            return "linear regression (Huber loss)"
+        case Quantile():
+            return f"linear regression of the {loss.level:g} quantile"
+        case EpsilonInsensitive():
+            return "linear support vector regression"
+    return repr(loss)
+
+
 def loss_description(loss: ReleasedLoss) -> str:
-    """Return what kind of model a loss makes, for readers.
+    """Return what kind of model a loss makes, with its parameters, for readers.
 
     >>> loss_description(Logistic(0.7))
     'logistic regression (per-record loss slope capped at 0.7)'
     """
     match loss:
-        case Softmax():
-            return f"softmax regression of {loss.n_classes} classes{_cap(loss.cap)}"
-        case Logistic():
-            return f"logistic regression{_cap(loss.cap)}"
         case SmoothedHinge():
-            return f"linear support vector machine (smoothed hinge, width {loss.width:g})"
+            return f"{loss_kind(loss)} (smoothed hinge, width {loss.width:g})"
         case Huber():
             return f"linear regression (Huber loss, threshold {loss.threshold:g})"
         case Quantile():
-            return f"linear regression of the {loss.level:g} quantile (pinball loss, width {loss.width:g})"
+            return f"{loss_kind(loss)} (pinball loss, width {loss.width:g})"
         case EpsilonInsensitive():
-            return f"linear support vector regression (margin {loss.margin:g}, width {loss.width:g})"
-
-
-def _cap(cap: float) -> str:
-    return f" (per-record loss slope capped at {cap:g})" if cap < 1 else ""
+            return f"{loss_kind(loss)} (margin {loss.margin:g}, width {loss.width:g})"
+    return loss_kind(loss) + (f" (per-record loss slope capped at {loss.cap:g})" if loss.cap < 1 else "")
