@@ -41,6 +41,7 @@ _HOMES = {
     "fit": "api",
     "load": "api",
     "plan": "api",
+    "minimise": "costs",
     "run": "api",
 }
 """Where each public name lives; it is imported when it is first asked for, so that `import dpadmm` stays light."""

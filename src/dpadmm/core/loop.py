@@ -49,7 +49,7 @@ class Run:
 
     models: of the agents, (N, d, R). last: the model (d, R) that stands for the run; tail_average: the mean of those
     of the last rounds, far less noisy. plan: of its noise. history: what the noisy messages show. sums: the noisy sums,
-    where kept.
+    where kept. kept: (N, d', R) what every agent keeps for itself, which nothing protects; None of most methods.
     """
 
     models: Floats = field(repr=False)
@@ -58,6 +58,7 @@ class Run:
     plan: NoisePlan = field(repr=False)
     history: tuple[PublicRound, ...] = field(default=(), repr=False)
     sums: tuple[Floats, ...] = field(default=(), repr=False)
+    kept: Floats | None = field(default=None, repr=False)
 
     def model(self, which: FinalModel) -> Floats:
         """Return the models (d, R) that the run ends with."""
@@ -111,7 +112,7 @@ def run_rounds(
         agents = Agents.of(
             problem, setting.network, setting.tolerance, threads or available_threads(), is_release=is_release
         )
-        tail = np.zeros((agents.dimension, replicas))
+        tail = np.zeros((1, replicas))  # of the estimates' own shape
         for k, state, inbox in rounds(method, agents, problem, setting.network, noise, setting.rounds, replicas):
             last = method.estimate(state, inbox)
             if k >= first:
@@ -125,6 +126,7 @@ def run_rounds(
         plan=noise.plan,
         history=tuple(noise.history),
         sums=tuple(noise.sums),
+        kept=method.kept(state, setting.rounds),
     )
 
 

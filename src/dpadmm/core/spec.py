@@ -67,6 +67,7 @@ class RunSpec:
     declared: the user's own parts, on whose declared constants the certificates rest.
     n_models: how many problems on the same rows are run, each with fresh noise.
     name: of the step; prefix: of its messages' kinds in the reservation, where several runs share it.
+    keeps_sums: whether the noisy sums of all rounds are part of the result.
     """
 
     method: Method
@@ -77,6 +78,7 @@ class RunSpec:
     n_models: int = 1
     name: str = "run"
     prefix: str = ""
+    keeps_sums: bool = False
     facts: ReleaseFacts = field(init=False, repr=False)
     constraint: object = field(init=False, repr=False)
     declared: tuple[str, ...] = field(init=False, repr=False)

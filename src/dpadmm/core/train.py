@@ -175,9 +175,9 @@ def run_training(
                 if step.name not in ready:  # rows are encoded here, by what was released before
                     ready[step.name] = source.problems(step, released)
                     step.check(ready[step.name])
-                problems = ready.pop(step.name)
+                problems, keeps_sums = ready.pop(step.name), bool(spec.sums) or step.keeps_sums
                 hooks = (
-                    release.noise(part, number=next(number), prefix=step.prefix, keeps_sums=bool(spec.sums))
+                    release.noise(part, number=next(number), prefix=step.prefix, keeps_sums=keeps_sums)
                     for _ in problems
                 )
                 released[step.name] = [

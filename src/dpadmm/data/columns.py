@@ -45,6 +45,7 @@ class _Named:
     name: str
     allowed: ClassVar[Any] = ""
     """What cells may be, as text."""
+    is_real: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse what is no name."""
@@ -244,7 +245,6 @@ class BinaryLabel(_Named):
     positive: tuple[Category, ...]
     negative: tuple[Category, ...]
     kind: ClassVar[str] = "binary"
-    is_real: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse empty or overlapping classes."""
@@ -276,37 +276,6 @@ class BinaryLabel(_Named):
 
 
 @dataclass(frozen=True)
-class ClassLabel(_Named):
-    """One of three classes or more, listed in public: the number of the class, from 0.
-
-    >>> import pandas as pd
-    >>> ClassLabel("ward", ("A", "B", "C")).read(pd.Series(["C", "A"])).values.tolist()
-    [2.0, 0.0]
-    """
-
-    classes: tuple[Category, ...]
-    kind: ClassVar[str] = "classes"
-    is_real: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        """Refuse fewer than three classes, or equal ones."""
-        super().__post_init__()
-        object.__setattr__(self, "classes", _checked_categories(self.name, self.classes))
-        if len(self.classes) < 3:
-            raise InputError(f"{self.name!r}: list three classes or more; for two there is the kind 'binary'.")
-
-    @property
-    def allowed(self) -> str:
-        """The classes."""
-        return ", ".join(map(repr, self.classes))
-
-    def read(self, cells: "pd.Series") -> Cells:
-        """Return the number of the class per row."""
-        found = listed_cells(cells, self.classes)
-        return replace(found, values=np.maximum(found.codes, 0).astype(np.float64))
-
-
-@dataclass(frozen=True)
 class ArrayLabel(_Named):
     """The classes of an array, two or more: texts, numbers or truth values, which predictions give back as they are.
 
@@ -317,7 +286,6 @@ class ArrayLabel(_Named):
 
     classes: tuple[str | bool | int | float, ...]
     kind: ClassVar[str] = "array classes"
-    is_real: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse what is no list of classes."""
@@ -339,6 +307,26 @@ class ArrayLabel(_Named):
 
 
 @dataclass(frozen=True)
+class ClassLabel(ArrayLabel):
+    """One of three classes or more, listed in public: the number of the class, from 0.
+
+    >>> import pandas as pd
+    >>> ClassLabel("ward", ("A", "B", "C")).read(pd.Series(["C", "A"])).values.tolist()
+    [2.0, 0.0]
+    """
+
+    classes: tuple[Category, ...]
+    kind: ClassVar[str] = "classes"
+
+    def __post_init__(self) -> None:
+        """Refuse fewer than three classes, or equal ones."""
+        _Named.__post_init__(self)
+        object.__setattr__(self, "classes", _checked_categories(self.name, self.classes))
+        if len(self.classes) < 3:
+            raise InputError(f"{self.name!r}: list three classes or more; for two there is the kind 'binary'.")
+
+
+@dataclass(frozen=True)
 class ThresholdLabel(_Named):
     """Two classes by a public threshold: +1 above it, -1 at or below.
 
@@ -350,7 +338,6 @@ class ThresholdLabel(_Named):
     threshold: float
     kind: ClassVar[str] = "threshold"
     allowed: ClassVar[str] = "a number"
-    is_real: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse thresholds that are no numbers."""

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpadmm.checks import nearest, plural
+from dpadmm.checks import nearest
 from dpadmm.data.cells import is_empty, numbers_of, written
 from dpadmm.data.columns import record_of
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.reading import UNNAMED, may_lack_header, name_columns, no_header, read_file
-from dpadmm.data.schema import ASKED, FORMAT, MARK, VERSION, Schema, column_of, unfilled
+from dpadmm.data.schema import ASKED, FORMAT, MARK, VERSION, Schema, column_of, label_of, unfilled
 from dpadmm.data.tables import check_present, names_remedy
 from dpadmm.errors import InputError
 from dpadmm.settings import TableFormat
@@ -106,29 +106,13 @@ class SchemaDraft:
         parts = {part["name"]: part for part in (*self.record["columns"], self.record["label"])}
         strange = [name for name in known if name not in parts]
         if strange:
-            raise InputError(
-                f"The draft has no column {', '.join(map(repr, strange))}. Name those that it "
-                f"has.{nearest(strange[0], parts)}"
-            )
+            raise InputError(f"The draft has no column {', '.join(map(repr, strange))}.{nearest(strange[0], parts)}")
         label = self.record["label"]
-        columns = [record_of(column_of(name, known[name])) for name in parts if name in known and name != label["name"]]
-        label = _filled_label(label, known[label["name"]]) if label["name"] in known else label
+        target = label["name"]
+        if target in known:
+            label = record_of(label_of(target, known[target], is_real=label["kind"] == "real"))
+        columns = [record_of(column_of(name, known[name])) for name in parts if name in known and name != target]
         return Schema.from_json(json.dumps({**self.record, "label": label, "columns": columns}))
-
-
-def _filled_label(part: Mapping[str, Any], known: Any) -> dict[str, Any]:
-    """Return the record of the label with what is known about it."""
-    values = list(known) if isinstance(known, Sequence) and not isinstance(known, str) else [known]
-    if part["kind"] == "classes":
-        return {**part, "classes": values}
-    if part["kind"] == "binary" and len(values) > 2:
-        return {"kind": "classes", "name": part["name"], "classes": values}
-    keys = ("positive", "negative") if part["kind"] == "binary" else ("lower", "upper")
-    if len(values) != 2:
-        raise InputError(f"{part['name']!r} needs a pair ({', '.join(keys)}), got {plural(len(values), 'value')}.")
-    if part["kind"] == "binary":
-        values = [list(each) if isinstance(each, list | tuple) else [each] for each in values]
-    return {**part, **dict(zip(keys, values, strict=True))}
 
 
 def _check_header(where: str, frame: pd.DataFrame) -> None:

@@ -10,10 +10,9 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from dpadmm.checks import nearest, setting, shown
-from dpadmm.data.columns import BinaryLabel, ClassLabel, Label, RealLabel
 from dpadmm.data.parquet import ParquetTable, StreamedTable, ThreadWorkers, Workers
 from dpadmm.data.reading import check_stored, is_parquet
-from dpadmm.data.schema import Schema, column_of
+from dpadmm.data.schema import Schema, column_of, label_of
 from dpadmm.data.tables import SiloTable, arrange_silos, check_no_copies, read_silos, silo_names
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection
@@ -111,10 +110,7 @@ def _is_streaming_wanted(table: TableOptions, workers: Workers | None) -> bool |
     if workers is None:
         return table.stream
     if table.stream is False:
-        raise InputError(
-            f"{setting('cluster')} reads tables in passes, so it does not go with {setting('stream', False)}. Leave "
-            "one of them out."
-        )
+        raise InputError(f"{setting('cluster')} reads tables in passes. Leave it out, or {setting('stream', False)}.")
     return True
 
 
@@ -167,20 +163,7 @@ def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
             f"target must name a column of schema=, got {shown(target)}.{nearest(target, map(str, given))}"
         )
     columns = tuple(column_of(str(name), known) for name, known in given.items() if name != target)
-    return Schema(columns, _label(target, given[target], is_real=is_real))
-
-
-def _label(name: str, known: Any, *, is_real: bool) -> Label:
-    sides = "a pair (low, high)" if is_real else "a pair (yes, no), or a list of all classes"
-    several = not is_real and isinstance(known, list | tuple) and len(known) > 2
-    if not several and not (isinstance(known, list | tuple) and len(known) == 2):
-        raise InputError(f"The schema of the target {name!r} must be {sides}, got {shown(known)}.")
-    if several:
-        return ClassLabel(name, tuple(known))
-    if is_real:
-        return RealLabel(name, *known)
-    yes, no = (tuple(each) if isinstance(each, list | tuple) else (each,) for each in known)
-    return BinaryLabel(name, positive=yes, negative=no)
+    return Schema(columns, label_of(target, given[target], is_real=is_real))
 
 
 @contextmanager
