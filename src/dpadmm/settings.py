@@ -161,7 +161,9 @@ class Privacy(SettingsRecord):
         "Neighbouring data sets: one record replaced (sizes are public), or one added or removed (sizes are "
         "secret). Default: the ledger's, else replace-one.",
     )
-    nominal_records: int | None = setting(None, "With add-remove: a public number of records.", check=checks.count)
+    nominal_records: int | None = setting(
+        None, "With add-remove: a public number in place of the secret one of records.", check=checks.count
+    )
     records_per_person: int | None = setting(
         None, "Most records that one person has in a silo. Default: the ledger's, else 1.", check=checks.count
     )
@@ -169,10 +171,12 @@ class Privacy(SettingsRecord):
         None, "Most silos in which one person has records. Default: the ledger's, else 1.", check=checks.count
     )
     keep: int | None = setting(
-        None, "With --person: use only the first rows of a person, so many in each silo.", check=checks.count
+        None,
+        "With --person: use at most so many rows of a person in each silo, the first. The guarantee is the same.",
+        check=checks.count,
     )
     colluders: int | None = setting(
-        None, "With --view aggregate: silos that may collude. Default: the ledger's, else 1.", check=_count(0)
+        None, "With --view aggregate: how many silos may collude with the coordinator. Default: 1.", check=_count(0)
     )
 
 
@@ -213,7 +217,9 @@ class TableFormat(SettingsRecord):
 
     panel = TABLES
 
-    sep: str | None = setting(None, "Separator of text files: , ; | or tab. Default: see header.", check=_separator)
+    sep: str | None = setting(
+        None, "Separator of text files: , ; | or tab. Default: that of the header.", check=_separator
+    )
     decimal: str | None = setting(
         None,
         "Decimal mark of text files, . or , (1.234,5). Default: a point; between semicolons, the mark of each cell, "
@@ -260,7 +266,8 @@ class TableOptions(TableFormat):
     )
     cluster: Any = setting(
         None,
-        "Let the workers of a Dask cluster read Parquet files: address of its scheduler, in Python also a Client.",
+        "Let the workers of a Dask cluster read the Parquet files: tcp:// or tls://HOST:PORT of its scheduler, in "
+        "Python also a Client. They must see the same files.",
         metavar="ADDRESS",
         typed=str | None,
     )
@@ -281,11 +288,16 @@ class CellRules(SettingsRecord):
 
     panel = CELLS
 
-    missing: Missing = setting("error", "Missing value: refuse it, fill in the column's centre, or blank the row.")
-    unlisted: Unlisted = setting(
-        "error", "Unlisted category: refuse it, encode it as no category (zero), or blank the row."
+    missing: Missing = setting(
+        "error", "Missing value: refuse it (error), fill in the column's centre, or blank the row."
     )
-    out_of_range: OutOfRange = setting("clip", "Number out of bounds: move it to the nearest bound, or refuse it.")
+    unlisted: Unlisted = setting(
+        "error",
+        "Category that the schema does not list: refuse it (error), encode it as none (zero), or blank the row.",
+    )
+    out_of_range: OutOfRange = setting(
+        "clip", "Number outside its bounds: move it to the nearest (clip), or refuse it (error)."
+    )
 
 
 @_documented
@@ -297,7 +309,9 @@ class TrainingOptions(SettingsRecord):
 
     l1_ratio: float = setting(0.0, "Share of the L1 norm in the penalty: 0 is ridge, 1 is lasso.", check=_ratio)
     fit_intercept: bool = setting(
-        True, "Whether the model has an intercept, penalised like the rest.", option="--intercept/--no-intercept"
+        True,
+        "Whether the model has an intercept: a constant feature, penalised like the rest.",
+        option="--intercept/--no-intercept",
     )
     loss: Literal["auto", "logistic", "svm", "huber"] = setting("auto", "Loss. auto: logistic, or huber for a number.")
     slope_cap: float | None = setting(
@@ -311,20 +325,27 @@ class TrainingOptions(SettingsRecord):
     )
     topology: Any = setting(
         "auto",
-        "Which silos talk to each other, without a coordinator; in Python also a graph.",
+        "Which silos talk to each other, for methods without a coordinator; in Python also a graph.",
         typed=Literal["auto", "complete", "ring", "path", "star"],
     )
     profile: Literal["auto", "off"] = setting(
-        "auto", "Column profile (noisy counts, for a part of the budget): where it pays, or never. A kept one is free."
+        "auto",
+        "Noisy counts of the columns, for a part of the budget: where they pay, or never.",
     )
     profile_share: float | None = setting(
-        None, "Share of m^2 for the column profile, in (0, 1). Default: planned.", check=checks.open_unit
+        None,
+        "Share of the squared budget m^2 for the column profile, in (0, 1). Default: chosen by the planner.",
+        check=checks.open_unit,
     )
-    prevalence: float | None = setting(None, "Share of the positive class, if it is public.", check=checks.open_unit)
+    prevalence: float | None = setting(
+        None, "Share of the positive class, if it is public; plans are then for it.", check=checks.open_unit
+    )
     expected_auc: float | None = setting(
-        None, "AUC of a model without privacy, if known from elsewhere; the forecast is for it.", check=_auc
+        None, "AUC that a model without privacy reaches, if known from elsewhere, never from these records.", check=_auc
     )
-    expected_r2: float | None = setting(None, "R^2 likewise, if the target is a number.", check=checks.open_unit)
+    expected_r2: float | None = setting(
+        None, "As --expected-auc, if the target is a number: its R^2.", check=checks.open_unit
+    )
     row_norm: float | None = setting(
         None,
         "For arrays: public bound on the norm of a row; longer rows are shortened. With feature_bounds, features "
@@ -335,7 +356,7 @@ class TrainingOptions(SettingsRecord):
     threshold: float | None = setting(
         None, "For estimators: predict the second of two classes above this probability.", on_command_line=False
     )
-    anyway: bool = setting(False, "Train even if no useful model is expected. Estimators do, with a warning.")
+    anyway: bool = setting(False, "Train even if no useful model is expected. Estimators always do, with a warning.")
 
 
 @_documented
@@ -361,36 +382,53 @@ class FitSettings(SettingsRecord):
 
     epsilon: float = setting(MISSING, "Privacy budget of this run, > 0.", check=checks.positive)
     delta: float = setting(
-        MISSING, "Probability that the epsilon bound fails, well below 1 / records.", check=checks.open_unit
+        MISSING, "Probability that the epsilon bound fails, in (0, 1), well below 1 / records.", check=checks.open_unit
     )
-    schema: Any = setting(None, "Schema file; draft one with `dpadmm schema init`.", panel="", typed=Path | None)
+    schema: Any = setting(
+        None, "Schema: public bounds and categories. Draft one with `dpadmm schema init`.", panel="", typed=Path | None
+    )
     target: str | None = setting(None, "Column to predict; must be the label of the schema.", panel="")
     split_by: str | None = setting(None, "Column whose values split one file into silos.", panel="", metavar="COLUMN")
-    person: str | None = setting(None, "Person ID of each row; all rows of a person count as one.", metavar="COLUMN")
+    person: str | None = setting(
+        None,
+        "Person ID of each row. A person is protected with all their rows, which together count as one record.",
+        metavar="COLUMN",
+    )
     view: Literal["eavesdropper", "coordinator", "peer", "public", "aggregate"] | None = setting(
         None,
         "Whom it is protected from: eavesdropper sees every message, aggregate sums of masked messages. Default: the "
         "ledger's, else eavesdropper.",
     )
     aim: Literal["prediction", "inference"] = setting(
-        "prediction", "inference: coefficients with confidence intervals, for a part of the budget.", panel=MODEL
+        "prediction",
+        "inference: ordinary logistic coefficients with confidence intervals, for a part of the budget.",
+        panel=MODEL,
     )
     method: str = setting("auto", "Method: auto, or a name from `dpadmm methods`.", panel=MODEL)
     alpha: float | None = setting(
-        None, "Weight of the penalty, >= 0. Default: a small, planned ridge.", panel=MODEL, check=checks.non_negative
+        None,
+        "Weight of the penalty, >= 0. Default: a small ridge, chosen by the planner.",
+        panel=MODEL,
+        check=checks.non_negative,
     )
     class_weight: Mapping[Any, float] | None = setting(
         None,
-        "Public weight of a class, else 1; may be repeated.",
+        "Public weight of the records of a class, 1 if not named; may be repeated.",
         panel=MODEL,
         check=_weights,
         metavar="CLASS=WEIGHT",
         typed=list[str] | None,
     )
-    ledger: Any = setting(None, "Ledger that records and limits what is spent on these data.", typed=Path | None)
+    ledger: Any = setting(
+        None, "Ledger that records what is spent on these data, and enforces their budget.", typed=Path | None
+    )
     budget: float | None = setting(None, "For a new ledger: the most epsilon these data may ever spend.")
     seed: int | None = setting(
-        None, "Seeded noise: NOT a private release.", option="--simulate", metavar="SEED", check=_count(0)
+        None,
+        "Use seeded noise. The result is not a private release.",
+        option="--simulate",
+        metavar="SEED",
+        check=_count(0),
     )
     out: OutputFiles = setting(None, "Model file to write, .json or .npz, or an `OutputFiles`.")
     privacy: Privacy = setting(None, "Who is protected, and what is assumed about people.")
@@ -438,23 +476,39 @@ class EvaluationSettings(SettingsRecord):
         None, "Declare these data public, and say why. The figures are then exact and cost nothing.", metavar="WHY"
     )
     declare: Literal["held-out", "published"] | None = setting(
-        None, "With --public: no row was used for training, or all rows are published. Recorded in the model file."
+        None,
+        "With --public: no row was used for training (held-out), or all rows are public. Recorded in the model file.",
     )
-    epsilon: float | None = setting(None, "For private data: what all figures may spend.", check=checks.positive)
-    delta: float | None = setting(None, "With --epsilon: that its bound fails, in (0, 1).", check=checks.open_unit)
+    epsilon: float | None = setting(
+        None, "For private data: what all figures together may spend, > 0.", check=checks.positive
+    )
+    delta: float | None = setting(
+        None, "With --epsilon: probability that the epsilon bound fails, in (0, 1).", check=checks.open_unit
+    )
     ledger: Path | None = setting(None, "Ledger of these data; with --public: of the training data.")
     budget: float | None = setting(None, "For a new ledger: the most epsilon these data may ever spend.")
     person: str | None = like(FitSettings, "person")
     view: Literal["eavesdropper", "aggregate"] = setting(
-        "eavesdropper", "With --epsilon: whom it is protected from. aggregate sees sums of masked counts."
+        "eavesdropper",
+        "With --epsilon: whom it is protected from. aggregate sees only sums of masked counts (one file per silo).",
     )
     split_by: str | None = like(FitSettings, "split_by")
-    threshold: float | None = setting(None, "Predict the positive class above it. Default: 0.5.", panel=MODEL)
-    by: str | None = setting(None, "Column to show figures by.", panel=OUTPUT, metavar="COLUMN")
+    threshold: float | None = setting(
+        None, "Two classes: predict the positive class above this probability. Default: 0.5.", panel=MODEL
+    )
+    by: str | None = setting(
+        None, "Also show figures by group: a column whose categories the schema lists.", panel=OUTPUT, metavar="COLUMN"
+    )
     plot: Path | None = setting(None, "Draw ROC and calibration curves, .svg or .png.", panel=OUTPUT)
-    out: Path | None = setting(None, "File for private figures. Default: beside the model.", panel=OUTPUT)
+    out: Path | None = setting(
+        None, "File for the private evaluation, .json. Default: a new file beside the model.", panel=OUTPUT
+    )
     earlier: Path | None = setting(
-        None, "Show figures released earlier, at no cost.", panel="", option="--from", metavar="FILE"
+        None,
+        "Show figures of an earlier private evaluation: reads no data, costs nothing.",
+        panel="",
+        option="--from",
+        metavar="FILE",
     )
     record: bool = setting(True, "Record the figures in the model file.", panel=OUTPUT, option="--record/--no-record")
     force: bool = like(OutputFiles, "force")
@@ -464,23 +518,43 @@ class EvaluationSettings(SettingsRecord):
         super().__post_init__()
         called, basis = checks.setting, next(iter(self.stated("public", "epsilon", "earlier")), "")
         public, strange = str(self.public), next(iter(self.stated(*_NOT_WITH[basis].split())), "")
-        wrong = {
-            ("epsilon", "missing"): not basis
-            and f"Add {called('public', 'WHY')} if the data are not private, or {called('epsilon')} and "
-            f"{called('delta')} for noisy figures of private data.",
-            (strange, "combination"): strange and f"{called(strange)} does not go with {called(basis)}. Leave it out.",
-            ("delta", "missing"): (basis, self.delta) == ("epsilon", None)
-            and f"{called('epsilon')} needs {called('delta')} as well, for instance 1e-6.",
-            ("public", "value"): not public.strip()
-            and f"{called('public')} needs a reason, such as 'published by the registry in 2020'.",
-            ("declare", "missing"): (basis, self.declare) == ("public", None)
-            and "Exact figures of training records would reveal something about them. Add "
-            f"{called('declare', 'held-out')} (no row was used for training) or {called('declare', 'published')} (all "
-            "rows are published). The declaration is recorded.",
-            ("ledger", "combination"): (self.declare, self.ledger is None) == ("published", False)
-            and f"Published rows need no ledger. Leave out {called('ledger')}, or declare them held-out.",
-        }
-        for (name, code), text in wrong.items():
+        wrong = [
+            (
+                "epsilon",
+                "missing",
+                not basis
+                and f"Add {called('public', 'WHY')} if the data are not private, or {called('epsilon')} and "
+                f"{called('delta')} for noisy figures of private data.",
+            ),
+            (strange, "combination", strange and f"{called(strange)} does not go with {called(basis)}. Leave it out."),
+            (
+                "delta",
+                "missing",
+                (basis, self.delta) == ("epsilon", None)
+                and f"{called('epsilon')} needs {called('delta')} as well, for instance 1e-6.",
+            ),
+            (
+                "public",
+                "value",
+                not public.strip()
+                and f"{called('public')} needs a reason, such as 'published by the registry in 2020'.",
+            ),
+            (
+                "declare",
+                "missing",
+                (basis, self.declare) == ("public", None)
+                and "Exact figures of training records would reveal something about them. Add "
+                f"{called('declare', 'held-out')} (no row was used for training) or {called('declare', 'published')} "
+                "(all rows are published). The declaration is recorded.",
+            ),
+            (
+                "ledger",
+                "combination",
+                (self.declare, self.ledger is None) == ("published", False)
+                and f"Published rows need no ledger. Leave out {called('ledger')}, or declare them held-out.",
+            ),
+        ]
+        for name, code, text in wrong:
             if text:
                 raise InputError(text, setting=name, code=code)
         for name, suffixes in (("plot", (".svg", ".png")), ("out", (".json",))):

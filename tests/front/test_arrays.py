@@ -28,7 +28,9 @@ _STATED = {"epsilon": 1.0, "delta": 1e-5, "rounds": 5, "eta": 0.05, "mu": 0.01}
 def test_the_front_door_offers_exactly_what_it_promises() -> None:
     estimators = {"PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "PrivateSearchCV"}
     records = {"CellRules", "OutputFiles", "Privacy", "TableOptions", "TrainingOptions"}
-    assert dir(dpadmm) == sorted({"Ledger", "Schema", "data", "fit", "load", "plan", "run"} | estimators | records)
+    assert dir(dpadmm) == sorted(
+        {"Ledger", "Schema", "data", "fit", "load", "minimise", "plan", "run"} | estimators | records
+    )
     for name in dir(dpadmm):
         assert getattr(dpadmm, name).__doc__
     with pytest.raises(AttributeError, match="Did you mean 'plan'"):

@@ -28,7 +28,7 @@ _BAR = 10  # so that the table is whole on a terminal of 80 columns
 @takes(settings=(FitSettings, _SETTINGS))
 def plan(
     settings: FitSettings,
-    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="Tables; only counted.")] = None,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="Tables, to be counted.")] = None,
     sizes: Annotated[str | None, typer.Option(help="Instead of tables: records of each silo, as 228,171,57.")] = None,
     dimension: Annotated[int | None, typer.Option(help="Number of encoded features, instead of --schema.")] = None,
     predict: Annotated[Literal["classes", "number"], typer.Option(help="Without a schema: the target.")] = "classes",

@@ -167,7 +167,7 @@ def join(
     written: TableFormat,
     cells: CellRules,
     invitation: Annotated[Path, typer.Argument(metavar="INVITE", help="The invitation that the coordinator sent.")],
-    directory: Annotated[Path | None, typer.Argument(metavar="DIR", help="Default: the silo's name, here.")] = None,
+    directory: Annotated[Path | None, typer.Argument(metavar="DIR", help="Default: the silo's name.")] = None,
     data: Annotated[Path | None, typer.Option(help="For a new silo: the private table.")] = None,
     budget_epsilon: Annotated[float | None, typer.Option(help="Most epsilon ever. Default: the command asks.")] = None,
     least_noise: admin.LeastNoise = 0.0,
@@ -378,7 +378,7 @@ def status(
 @app.command()
 def doctor(
     directory: admin.SiloDirectory,
-    coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Default: the last one.")] = None,
+    coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Default: the last coordinator.")] = None,
     json: options.Json = False,
 ) -> None:
     """Find out why this silo does not work: files, table, ledger, disk, clock, and the connection to the coordinator.
