@@ -42,7 +42,7 @@ _HOMES = {
     "load": "api",
     "plan": "api",
     "minimise": "costs",
-    "run": "api",
+    "run": "method_run",
 }
 """Where each public name lives; it is imported when it is first asked for, so that `import dpadmm` stays light."""
 

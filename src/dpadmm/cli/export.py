@@ -30,6 +30,7 @@ def export(
     from dpadmm.cli.terminal import print_json, print_line
     from dpadmm.core.model import ReleasedModel
     from dpadmm.models.files import check_apart, check_writable, write_file
+    from dpadmm.settings import CellRules
 
     if to.suffix not in (".joblib", ".json"):
         raise InputError(f"--to must end in .joblib (a scikit-learn pipeline) or .json, got {str(to)!r}.")
@@ -44,7 +45,7 @@ def export(
         import joblib
 
         buffer = io.BytesIO()
-        joblib.dump(released.to_sklearn(missing=missing, unlisted=unlisted), buffer)
+        joblib.dump(released.to_sklearn(cells=CellRules(missing=missing, unlisted=unlisted)), buffer)
         content = buffer.getvalue()
     write_file(to, content)
     if json:

@@ -59,7 +59,9 @@ def plan(
         dimension,
         None if settings.schema is None else Schema.load(settings.schema),
         is_real=predict == "number",
-        tell=lambda tables: None if json else print_reading({each.where: each.written for each in tables.values()}),
+        on_tables=lambda tables: (
+            None if json else print_reading({each.where: each.written for each in tables.values()})
+        ),
     )
     made, epsilon = facts.plan(), settings.epsilon
     points: Sequence[UtilityPoint] = ()

@@ -357,6 +357,7 @@ class About:
     certificate: which theorem of docs/proofs protects it, "none" if nothing does.
     noise: the families of its noise, as it comes by default.
     trusts_coordinator: whether silos send messages without noise and only the coordinator adds noise.
+    most_silos: how many it takes.
     is_sum: whether the coordinator reads the silos' messages through their sum alone, so that masks can hide the rest.
     hides_alone: whether one silo by itself adds the coordinator's noise, before anything leaves.
     is_curator: whether all data lie with one party, and only the last model leaves.
@@ -390,6 +391,7 @@ class About:
     takes_softmax: bool = False
     takes_any_regulariser: bool = False
     needs_ridge: bool = False
+    most_silos: float = math.inf
     longest_step: float = math.inf
     why: str = "the best method in simulations"
     noised: str = "what is sent"
@@ -429,7 +431,8 @@ class About:
         if protection.relation not in self.relations:
             return f"{self.name} is not certified for {protection.relation.value} neighbours"
         if protection.unit not in self.units:
-            return f"{self.name} is not certified for the unit {protection.unit.value}"
+            proved = " and ".join(sorted(unit.value for unit in self.units))
+            return f"{self.name} is not certified for the unit {protection.unit.value} ({self.certificate}: {proved})"
         if protection.unit is Unit.USER and not protection.relation.has_public_sizes:
             return f"{self.name} is not certified for adding or removing users"
         return None

@@ -538,22 +538,29 @@ def released_loss(loss: AnyLoss) -> ReleasedLoss:
     return cast(ReleasedLoss, loss)
 
 
+def loss_kind(loss: AnyLoss) -> str:
+    """Return what kind of model a loss makes, in a few words."""
+    match loss:
+        case Softmax():
+            return f"softmax regression of {loss.n_classes} classes"
+        case Logistic():
+            return "logistic regression"
+        case SmoothedHinge():
+            return "linear support vector machine"
+        case Huber():
+            return "linear regression (Huber loss)"
+    return repr(loss)
+
+
 def loss_description(loss: ReleasedLoss) -> str:
-    """Return what kind of model a loss makes, for readers.
+    """Return what kind of model a loss makes, with its parameters, for readers.
 
     >>> loss_description(Logistic(0.7))
     'logistic regression (per-record loss slope capped at 0.7)'
     """
     match loss:
-        case Softmax():
-            return f"softmax regression of {loss.n_classes} classes{_cap(loss.cap)}"
-        case Logistic():
-            return f"logistic regression{_cap(loss.cap)}"
         case SmoothedHinge():
-            return f"linear support vector machine (smoothed hinge, width {loss.width:g})"
+            return f"{loss_kind(loss)} (smoothed hinge, width {loss.width:g})"
         case Huber():
             return f"linear regression (Huber loss, threshold {loss.threshold:g})"
-
-
-def _cap(cap: float) -> str:
-    return f" (per-record loss slope capped at {cap:g})" if cap < 1 else ""
+    return loss_kind(loss) + (f" (per-record loss slope capped at {loss.cap:g})" if loss.cap < 1 else "")
