@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpadmm import checks
 from dpadmm.checks import nearest
-from dpadmm.core.budget import opened, protection_of
+from dpadmm.core.budget import LedgerFile
 from dpadmm.core.release import PublicRound
 from dpadmm.core.spec import RunSpec, TrainingSpec, mechanisms_of
 from dpadmm.core.task import Task
@@ -135,7 +135,7 @@ def run(
     delta : float, optional
         Probability that the epsilon bound fails. Methods of pure epsilon need none.
     loss : str or Loss
-        logistic, smoothed-hinge, huber, squared, or a loss.
+        logistic, smoothed-hinge, huber, quantile (the median), epsilon-insensitive, squared, or a loss.
     rounds : int, optional
         Without rounds and numbers the planner chooses all of them from public facts, the loss's cap and a ridge
         included.
@@ -186,7 +186,8 @@ def run(
             code="combination",
         )
     chosen, sampler = _method(method), SecureSampler() if seed is None else SimulatedSampler(seed)
-    usual = protection_of(ledger)
+    kept = LedgerFile.of(ledger)
+    usual = kept.protection
     function = _named("loss", loss, _LOSSES)
     held, persons = _silos(silos, row_norm, usual.silos_per_person)
     protection = protection_from(usual, "person" if held.people and unit is None else unit, view, None, None)
@@ -211,9 +212,9 @@ def run(
     drawn = getattr(spec.method, "batches", None)
     if seed is not None and isinstance(drawn, Batches) and drawn.is_secret:  # so that the run can be repeated
         spec = replace(spec, method=replace(cast(Any, spec.method), batches=replace(drawn, seed=seed)))
-    with opened(ledger, partial(_known, held, persons)) as book:
+    with kept.open(partial(_known, held, persons)) as opened:
         source = Problems([problem])
-        done = run_training(TrainingSpec.of(spec), source, sampler, book, label=method, progress=True)
+        done = run_training(TrainingSpec.of(spec), source, sampler, opened, label=method, progress=True)
     (ran,) = done.runs(spec)
     return RunResult(
         model=ran.model(spec.output)[:, 0],

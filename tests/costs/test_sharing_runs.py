@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import dpadmm
-from dpadmm.core.spec import TrainingSpec
 from dpadmm.costs import Allocations, Amount, Ball, Gap, Limits, Quadratics, Sharing, Whole, plan
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.methods.base import Agents, Silence
@@ -118,7 +117,7 @@ def test_a_plan_reads_no_private_number():
     )
     assert (one.rounds, one.numbers, one.forecast) == (other.rounds, other.numbers, other.forecast)
     assert str(one) == str(other)
-    assert TrainingSpec.of(one.run).noise_plan().releases == TrainingSpec.of(other.run).noise_plan().releases
+    assert one.spec.noise_plan().releases == other.spec.noise_plan().releases
 
 
 def test_few_agents_are_told_not_to_spend():

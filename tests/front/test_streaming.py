@@ -126,7 +126,7 @@ def test_a_folder_is_the_silo_that_its_rows_are_in_one_file():
 def test_size_decides_where_nothing_is_said(monkeypatch):
     def is_streamed(stream: bool | None = None, **words) -> bool:
         options, paths = sources.TableOptions(stream=stream), [Path(name) for name in FILES]
-        return bool(sources.in_files(sources.read_files(paths, options, sources.Protection(), **words)))
+        return bool(sources.in_files(sources.read_tables(paths, options, sources.Protection(), **words)))
 
     assert not is_streamed()
     assert is_streamed(True)

@@ -2,8 +2,9 @@
 
 from dpadmm.costs.agents import Agents, Allocations, Quadratics
 from dpadmm.costs.couplings import Consensus, General, Graph, Sharing
+from dpadmm.costs.families import Family, Prox, from_cvxpy
 from dpadmm.costs.forecast import Forecast
-from dpadmm.costs.minimise import CostPlan, Result, minimise, plan
+from dpadmm.costs.minimise import CostPlan, Result, Rows, minimise, plan
 from dpadmm.costs.protection import Amount, Ball, Gap, Limits, Linear, Person, Record, Region, Whole
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Ball",
     "Consensus",
     "CostPlan",
+    "Family",
     "Forecast",
     "Gap",
     "General",
@@ -20,12 +22,15 @@ __all__ = [
     "Limits",
     "Linear",
     "Person",
+    "Prox",
     "Quadratics",
     "Record",
     "Region",
     "Result",
+    "Rows",
     "Sharing",
     "Whole",
+    "from_cvxpy",
     "minimise",
     "plan",
 ]

@@ -10,9 +10,9 @@ from dpadmm.core.loop import rounds as run_loop
 from dpadmm.core.loop import run_rounds
 from dpadmm.core.release import PlannedNoise
 from dpadmm.costs.agents import Agents, Quadratics, on_subset
-from dpadmm.costs.couplings import Consensus, Rescaled, Sharing
-from dpadmm.costs.protection import Linear
+from dpadmm.costs.couplings import Rescaled, Sharing
 from dpadmm.costs.setup import Setup
+from dpadmm.costs.sums import minimise_total
 from dpadmm.errors import SolverError
 from dpadmm.methods.base import Agents as LoopAgents
 from dpadmm.methods.base import Silence
@@ -34,13 +34,14 @@ class Forecast:
     """Gaps to the optimum that runs on a public guess of the agents reach, relative to the optimum's value.
 
     private: this run. nothing: what is broadcast comes from a guess that is off by `guess_error`, and nothing is
-    spent. sums: one noisy sum of the agents' linear terms, where that tells everything. alone: everybody by itself.
+    spent. sums: one noisy sum of the agents' linear terms, where that tells everything. alone: of a shared resource,
+    everybody by itself.
     margin_cost: what a margin of hard limits costs; limits_kept: how often their total kept them.
     """
 
     private: float
     nothing: float
-    alone: float
+    alone: float | None = None
     sums: float | None = None
     margin_cost: float | None = None
     limits_kept: float | None = None
@@ -48,31 +49,37 @@ class Forecast:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether the run is expected to do better than what costs less."""
-        return self.private < min(self.nothing, np.inf if self.sums is None else self.sums)
+        """Whether spending the budget is expected to do better than spending nothing."""
+        return min(self.private, np.inf if self.sums is None else self.sums) < self.nothing
+
+    @property
+    def is_sum_better(self) -> bool:
+        """Whether one release of sums is expected to do better than the rounds."""
+        return self.sums is not None and self.sums < self.private
 
     @property
     def share_of_saving(self) -> float:
         """Which part of what agents could save together the run is expected to reach."""
-        return 1 - self.private / self.alone if self.alone > 0 else 0.0
+        return 1 - self.private / self.alone if self.alone is not None and self.alone > 0 else 0.0
 
     @property
     def advice(self) -> str:
         """What to do, in a sentence."""
-        if self.is_worthwhile:
-            return "Worth its budget, if the guess is as far off as assumed."
-        if self.sums is not None and self.sums <= min(self.private, self.nothing):
-            return "Use method='sums': one noisy sum is expected to do better than the rounds."
-        return "Do not spend: broadcasts made from a public guess are expected to do as well."
+        if not self.is_worthwhile:
+            return "Do not spend: what is made from a public guess is expected to do as well."
+        if self.is_sum_better:
+            return "One noisy sum is expected to do better than the rounds."
+        return "Worth its budget, if the guess is as far off as assumed."
 
     def __str__(self) -> str:
         """List the gaps."""
         sums = "" if self.sums is None else f", one release of sums {self.sums:.2%}"
+        alone = "" if self.alone is None else f", everybody alone {self.alone:.2%}"
         margin = "" if self.margin_cost is None else f"; the margin costs {self.margin_cost:.2%}"
         margin += "" if self.limits_kept is None else f", and limits hold in {self.limits_kept:.0%} of the runs"
         return (
             f"expected gap to the optimum: this run {self.private:.2%}, spending nothing {self.nothing:.2%} (a guess "
-            f"that is {self.guess_error:.0%} off){sums}, everybody alone {self.alone:.2%}{margin}. {self.advice}"
+            f"that is {self.guess_error:.0%} off){sums}{alone}{margin}. {self.advice}"
         )
 
 
@@ -138,8 +145,10 @@ class Simulation:
                 found.append(self._gaps((z, np.broadcast_to(z, (truth.n_agents, *z.shape))), place))
         return float(np.mean(found))
 
-    def alone(self) -> float:
-        """Return the mean gap where everybody minimises its own cost."""
+    def alone(self) -> float | None:
+        """Return the mean gap where everybody minimises its own cost; None where they must agree on one x."""
+        if not isinstance(self.setup.coupling, Sharing):
+            return None
         found = []
         for place, truth in enumerate(self.truths):
             x = self._alone(truth)
@@ -149,19 +158,12 @@ class Simulation:
     def sums(self, target: Target) -> float | None:
         """Return the gap of one noisy sum of linear terms, where the rest is public; None where that is not enough."""
         setup, agents = self.setup, self.truths[0]
-        if not (isinstance(agents, Quadratics) and isinstance(setup.coupling, Consensus)) or agents.box is not None:
+        if not setup.has_sums or not isinstance(agents, Quadratics):
             return None
-        if not isinstance(setup.protect, Linear):
-            return None
-        noise = setup.protect.distance / m_of(target.epsilon, target.delta) / self.ratio
-        rng = np.random.default_rng(_SEED)
-        moved = noise * rng.standard_normal((8, agents.dimension)) / agents.n_agents
-        found = []
-        for shift in moved:
-            tilted = Quadratics(agents.P, agents.q + shift, agents.curvature)
-            z = self._optimum(tilted)[0]
-            found.append(self._gaps((z, np.broadcast_to(z, (agents.n_agents, *z.shape))), 0))
-        return float(np.mean(found))
+        noise = setup.protect.distance / m_of(target.epsilon, target.delta) / self.ratio  # type: ignore[union-attr]
+        drawn = noise * np.random.default_rng(_SEED).standard_normal((8, agents.dimension))
+        z = np.stack([minimise_total(agents, agents.q.sum(axis=0) + each, self.small.g) for each in drawn], axis=1)
+        return float(np.mean(self._gaps((z, np.broadcast_to(z, (agents.n_agents, *z.shape))), 0)))
 
     def objective(self, agents: Agents, public: Floats, kept: Floats) -> Floats:
         """Return what the run is judged by: of a shared resource the agents' own x, else the common model."""

@@ -11,6 +11,7 @@ from dpadmm.checks import nearest, shown
 from dpadmm.core.spec import FinalModel, RunSpec
 from dpadmm.costs.agents import Agents, Allocations, Quadratics, numbers
 from dpadmm.costs.couplings import Consensus, Coupling, General, Graph, Maps, Sharing
+from dpadmm.costs.families import Prox
 from dpadmm.costs.protection import Amount, Gap, Linear, Protect, Whole
 from dpadmm.costs.sharing import CoupledCosts, LocalSharingADMM, SharingADMM
 from dpadmm.costs.splitting import GraphADMM, SplittingADMM
@@ -81,11 +82,20 @@ class Setup:
             why = "for consensus and general constraints noise goes on a sum; trust 'sum' or 'masks', or use a Graph"
         if not why and isinstance(coupling, Graph) and isinstance(protect, Whole):
             why = "on a graph Gap and Linear are proved (C1); use Consensus for Whole"
+        if not why and isinstance(agents, Prox) and (isinstance(coupling, General) or _has_maps(coupling)):
+            why = "black boxes take no maps or metric; let each function include its own"
         if why:
             raise InputError(f"Nothing is proved for this: {why}. Nothing was spent.")
         made = _coupled(cls, agents, coupling, protect, trust)
         made.certificates(1, {})  # refuses infinite bounds
         return made
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether one noisy sum of linear terms tells everything."""
+        is_free = isinstance(self.agents, Quadratics) and self.agents.box is None
+        is_common = isinstance(self.coupling, Consensus) and isinstance(self.protect, Linear)
+        return is_free and is_common and self.agents.curvature[0] > 0
 
     def functions(self) -> PublicFunctions:
         """Return what is public of the agents."""
@@ -128,6 +138,10 @@ class Setup:
         method = self.method(rounds, given)
         setting = Setting(self.problem(), rounds, self.tolerance, self.network, self.protection)
         return tuple(each for mechanism in method.mechanisms(setting) for each in mechanism.rows[0].certificates)
+
+
+def _has_maps(coupling: Coupling) -> bool:
+    return getattr(coupling, "maps", None) is not None or getattr(coupling, "metric", None) is not None
 
 
 def _coupled(cls: type[Setup], agents: Agents, coupling: Coupling, protect: Any, trust: str) -> Setup:

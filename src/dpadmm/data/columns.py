@@ -20,6 +20,7 @@ from dpadmm.problems.arrays import Floats
 if TYPE_CHECKING:
     import pandas as pd
 
+_FEW_CLASSES = 12  # are named in a message
 _USUAL_CENTRE, _USUAL_SCALE = 0.3, 0.15  # of the public range
 
 
@@ -432,16 +433,20 @@ def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category,
 
 
 def name_classes(label: Label, weights: Mapping[Any, float]) -> dict[Any, float]:
-    """Return weights by the classes of a schema's label, which the user may have named by their text."""
-    known = {str(each): each for each in label.classes}
-    for name in weights:
-        if str(name) not in known:
-            listed = ", ".join(known) or "none, since the label is a number"
+    """Return weights by the classes of a label, which the user may have named by their text."""
+    known = {str(each): each for each in label.classes} | {each: each for each in label.classes}
+    named = {name: name if name in known else str(name) for name in weights}
+    for name, key in named.items():
+        if key not in known:
+            texts = [str(each) for each in label.classes]
+            listed = ", ".join(texts) if len(texts) <= _FEW_CLASSES else shown(texts)
             raise InputError(
-                f"{setting('class_weight')} names {shown(name)}, which is no class of the schema: these are "
-                f"{listed}.{nearest(str(name), known)}"
+                f"{setting('class_weight')} names {shown(name)}, which is no class: the classes are "
+                f"{listed or 'none, since the label is a number'}.{nearest(key, texts)}",
+                setting="class_weight",
+                code="value",
             )
-    return {known[str(name)]: weight for name, weight in weights.items()}
+    return {known[key]: weights[name] for name, key in named.items()}
 
 
 def label_shares(label: Label, weights: Mapping[Any, float] | None) -> tuple[float, ...]:

@@ -269,6 +269,19 @@ def enforced(*, diameter: float, sent: float = 1.0) -> Certificate:
     return _certify(bound, Unit.USER, "C19", *words)
 
 
+def linear_sum(*, distance: float) -> Certificate:
+    """C18 (one sum): bound `sum q_i`, of linear terms of which one moves by at most d; released once.
+
+    >>> linear_sum(distance=2.0).bound
+    2.0
+    """
+    words = (
+        f"neighbours differ in the linear term of one agent's quadratic, by at most {distance:g}; curvatures are "
+        "public, and are not protected",
+    )
+    return _certify(check_bounded("distance", distance), Unit.FUNCTION, "C18 (one sum)", *words)
+
+
 def graph_gap(
     *,
     gradient_distance: float,
