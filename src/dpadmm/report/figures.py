@@ -60,7 +60,7 @@ def draw_privacy(spent: Mapping[str, ArrayLike], epsilon: float, delta: float, p
     figure, (axes,) = blank(1, 6.4, 4.2)
     alike: dict[bytes, list[str]] = {}
     for name, each in spent.items():
-        alike.setdefault(np.round(each, 12).tobytes(), []).append(name)
+        alike.setdefault(np.asarray(each).round(12).tobytes(), []).append(name)
     for names in list(alike.values())[:_MOST_CURVES]:
         row = np.asarray(spent[names[0]])
         label = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

@@ -317,7 +317,7 @@ class Ledger(OpenHistory):
         """Return the running rho of zCDP of each agent of a run, round by round, as recorded; -1 reaches everybody."""
         from dpadmm.privacy.accounting import dynamic_zcdp  # late: opening a ledger needs no accountant
 
-        with store.clear_errors(self._path):
+        with store.clear_errors(self.path):
             bodies = [entry.content() for entry in store.read_entries(self._connection)]
         own = [body for body in bodies if body["event"] == Kind.RELEASE.value and body["run"] == run]
         spent = dynamic_zcdp(read_record(Reservation, body).release for body in own)
