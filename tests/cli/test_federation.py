@@ -66,13 +66,12 @@ def test_init_approve_show(cli, place):
     assert people[0].records == 40
     for secret in (
         "north/silo.key",
-        "north/ledger.key",
-        "north/ledger",
-        "north/state.db",
+        "north/silo.db.key",
+        "north/silo.db",
         "coordinator/coordinator.key",
     ):
         assert stat.S_IMODE((place / secret).stat().st_mode) == 0o600, secret
-    assert not (place / "north" / "rehearsal.ledger").exists()
+    assert not (place / "north" / "rehearsal.db").exists()
     write_federation(place / "federation.toml", terms(key, *people))
     approved = cli.run("silo", "approve", "north", "federation.toml", "--yes")
     assert approved.exit_code == 0, approved.output

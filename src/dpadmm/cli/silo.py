@@ -133,12 +133,10 @@ def show(
     """
     with clear_federation_failures():
         from dpadmm.federation.silo import Silo
-        from dpadmm.privacy.ledger import open_for_reading
 
         with closing(Silo(directory)) as silo:
             _print_participant(silo)
-            with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
-                typer.echo(f"\n{ledger.statement()}")
+            typer.echo(f"\n{silo.ledger.statement()}")
             for entry in silo.store.log() if log else ():
                 typer.echo(f"{entry.time}  {entry.event}: {entry.detail}")
 

@@ -156,8 +156,6 @@ def time_text(time: str, now: datetime | None = None) -> str:
 
 
 def _budget_text(budget: BudgetStatus) -> str:
-    if budget.problem is not None:
-        return f"UNKNOWN: {budget.problem}"
     return (
         f"epsilon {budget.spent_epsilon:.4g} spent of {budget.epsilon:.4g}, {budget.left_epsilon:.4g} left, at delta "
         f"{budget.delta:.3g}, against {budget.against}"

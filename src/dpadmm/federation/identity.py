@@ -6,16 +6,12 @@ silos could not tell, because they know a silo by its key.
 """
 
 import os
-import re
-import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
 from dpadmm.errors import ResumeError
 from dpadmm.federation.keys import SigningKey, fingerprint
 from dpadmm.files import sync_directory
-
-_KEY = re.compile("[0-9a-f]{64}")
 
 
 def next_place(path: Path) -> Path:
@@ -53,23 +49,8 @@ def _short(path: Path) -> str:
     return fingerprint(SigningKey.load(path).public)[:8]
 
 
-def known_key(connection: sqlite3.Connection) -> str:
-    """Return the key that a state file belongs to."""
-    row = connection.execute("SELECT key FROM identity").fetchone()
-    if row is None or not _KEY.fullmatch(str(row[0])):
-        raise ResumeError("What the state file keeps of its key is damaged. Restore it from a backup.")
-    return str(row[0])
-
-
-def set_key(connection: sqlite3.Connection, public: str) -> None:
-    """Let a state file belong to this key; who calls holds the file."""
-    connection.execute("DELETE FROM identity")
-    connection.execute("INSERT INTO identity VALUES (?)", (public,))
-
-
-def check_key(connection: sqlite3.Connection, state: Path, path: Path, key: SigningKey) -> None:
-    """Refuse a key that the state file does not belong to."""
-    known = known_key(connection)
+def check_key(known: str, file: Path, path: Path, key: SigningKey) -> None:
+    """Refuse the key in `path` where the silo's file belongs to another one, `known`."""
     if known != key.public:
         place = next_place(path)
         if place.exists() and SigningKey.load(place).public == known:
@@ -78,6 +59,6 @@ def check_key(connection: sqlite3.Connection, state: Path, path: Path, key: Sign
                 f"silo rotate-key {path.parent}`."
             )
         raise ResumeError(
-            f"{state} belongs to the key {fingerprint(known)}, but {path} is {fingerprint(key.public)}: one of them is "
+            f"{file} belongs to the key {fingerprint(known)}, but {path} is {fingerprint(key.public)}: one of them is "
             "an older copy. Restore the newest copy of all of them."
         )

@@ -597,7 +597,6 @@ def test_a_silo_whose_making_was_interrupted_can_be_made_again(world, monkeypatc
     assert sorted(os.listdir(world.place)) == ["coordinator", "north.csv"]
     silo = world.silo("north")
     assert stat.S_IMODE(silo.files.directory.stat().st_mode) == 0o700
-    silo.check_ledger()
 
 
 def test_of_two_who_make_the_same_silo_one_does(world, monkeypatch):

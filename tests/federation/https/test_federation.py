@@ -217,7 +217,7 @@ def _is_joining(rehearsal: Rehearsal) -> bool:
         return any(entry.event == "joined" for entry in silo.store.log())
 
 
-@pytest.mark.parametrize("whose", ["s0/state.db", "s0/rehearsal.ledger", "coordinator.db"])
+@pytest.mark.parametrize("whose", ["s0/rehearsal.db", "coordinator.db"])
 def test_a_disk_that_is_full_is_waited_for(worlds, tmp_path, threads, monkeypatch, caplog, whose):
     """SQLite itself finds no room for a while; then the run goes on, and nothing was paid for or drawn twice."""
     from dpadmm.federation import sqlite_file

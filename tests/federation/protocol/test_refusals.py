@@ -151,8 +151,7 @@ def test_test_noise_is_not_for_a_real_silo_nor_the_other_way_round(worlds, tmp_p
 def test_a_run_that_does_not_fit_the_budget_is_refused_before_it_starts(worlds, tmp_path):
     """A budget that was cut after the terms were approved."""
     world = worlds.make(tmp_path)
-    with world.first._ledger() as ledger:
-        ledger.set_budget(Budget(epsilon=0.9, delta=1e-5), reason="test")
+    world.first.ledger.set_budget(Budget(epsilon=0.9, delta=1e-5), reason="test")
     refused(world, world.first, invite(world), "budget of this silo")
     assert "0.9" not in told(world.first, invite(world)).reason  # what the budget is stays in the silo
 
@@ -476,31 +475,6 @@ def test_a_refusing_silo_stops_the_federation_with_its_reason(world, worlds):
     replace(rules, methods=("fp-walk",)).save(world.first.files.policy)
     with pytest.raises(FederationStopped, match="s0 refuses: s0 does not allow the method 'p-admm'"):
         world.drive(world.coordinator())
-
-
-def test_an_older_copy_of_the_state_is_refused(world, worlds):
-    """Restored alone it would draw afresh for rounds that have left: two noises on one value."""
-    envelopes = round_one(world)
-    world = worlds.reopened(world)
-    state = world.first.files.state
-    world.first.close()
-    older = state.read_bytes()
-    world = worlds.reopened(world)
-    second = ask(world, 2, relay=[envelopes[1]])
-    answer = world.first.answer(second)
-    assert isinstance(messages.read(answer[64:]), Answer)
-    world.first.close()
-    newer = state.read_bytes()
-    for wal in state.parent.glob("state.db-*"):
-        wal.unlink()
-    state.write_bytes(older)
-    world = worlds.reopened(world)
-    assert isinstance(told(world.first, second), Refused)
-    assert "older copy" in world.first.store.log()[-1].detail
-    world.first.close()
-    state.write_bytes(newer)
-    world = worlds.reopened(world)
-    assert world.first.answer(second) == answer
 
 
 def test_whoever_is_refused_again_and_again_fills_no_disk(world, monkeypatch):

@@ -190,8 +190,7 @@ def test_the_least_noise_holds_for_counts(worlds, tmp_path):
 
 def test_a_run_whose_round_zero_does_not_fit_the_budget_does_not_start(worlds, tmp_path):
     world = make(worlds, tmp_path)
-    with world.first._ledger() as ledger:
-        ledger.set_budget(Budget(epsilon=0.99, delta=1e-5), reason="test")
+    world.first.ledger.set_budget(Budget(epsilon=0.99, delta=1e-5), reason="test")
     refused(world, invite(world), "budget of this silo", releases=0)
     with pytest.raises(BudgetError, match=r"0\.99 is left"):
         world.first.approve(world.agreement)
@@ -321,7 +320,7 @@ def test_counts_of_a_step_that_was_never_stored_are_not_used_later(worlds, tmp_p
         counted(world)
         if has_failed:
             with monkeypatch.context() as patch:
-                patch.setattr(SiloStore, "store", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
+                patch.setattr(SiloStore, "add_answer", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
                 with pytest.raises(OSError, match="no space"):
                     world.first.answer(ask(world, 1, inbox=np.linspace(0, 90, 96)[None]))
         answers[place] = told(world.first, ask(world, 1, inbox=np.linspace(90, 0, 96)[None])).values.array

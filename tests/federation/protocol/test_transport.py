@@ -65,9 +65,11 @@ class Steps:
 
     def _transaction(self, original):
         @contextmanager
-        def watched(*args, **kwargs):
-            with original(*args, **kwargs):
+        def watched(connection, *reading):
+            with original(connection, *reading):
                 yield
+                if reading:
+                    return
                 number = self._begin()
             self._at(number, "after")
 
@@ -147,11 +149,9 @@ def ended(world, coordinator, transport) -> End:
         answers |= {(k, agent): envelope for agent, envelope in coordinator.stored.answers(k).items()}
     stored, ledgers, left = {}, [], {}
     for agent, silo in enumerate(world.silos.values()):
-        rows = silo._connection.execute("SELECT round, reply FROM answers")
-        stored |= {(k, agent): bytes(reply) for k, reply in rows}
-        with silo._ledger() as ledger:
-            ledger.verify()
-            ledgers.append((ledger.statement().releases, ledger.statement().spent_epsilon))
+        stored |= {(k, agent): bytes(reply) for k, reply in silo.store.rows("SELECT round, reply FROM answer")}
+        silo.ledger.verify()
+        ledgers.append((silo.ledger.statement().releases, silo.ledger.statement().spent_epsilon))
     for one in transport.carried:
         told = None if one.is_request else messages.read(one.envelope[SIGNATURE_BYTES:])
         if isinstance(told, Answer):

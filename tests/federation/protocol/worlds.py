@@ -176,7 +176,7 @@ class World:
 
     def statement(self, name: str):
         """Return what a silo's ledger says."""
-        with self.silos[name]._ledger() as ledger:
+        with open_for_reading(self.silos[name].ledger.path) as ledger:
             return ledger.statement()
 
 

@@ -46,8 +46,6 @@ def _answer(message: Message, context: Context) -> bytes:
     with sole(files.lock, "This silo"):
         session = _session(context)
         with closing(Silo(files.directory, session=session)) as silo:
-            if session is None:
-                silo.check_ledger()
             reply = silo.answer(asked)
             context.state[_SESSION] = ConfigRecord({"session": silo.session.as_json()})
     return reply

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import dpadmm
 from dpadmm.checks import plural
-from dpadmm.errors import DpadmmError, LedgerError, ResumeError
+from dpadmm.errors import DpadmmError, LedgerError
 from dpadmm.federation.admin.connection_check import attempt_connection, report_steps
 from dpadmm.federation.admin.finding import Finding, Level, run_checks
 from dpadmm.federation.admin.status import (
@@ -37,7 +37,6 @@ from dpadmm.federation.process_lock import is_held
 from dpadmm.federation.silo_directory import SiloDirectory, policy_records, schema_digest
 from dpadmm.federation.silo_store import paid_labels
 from dpadmm.federation.terms import agreed_run
-from dpadmm.privacy.ledger import open_for_reading
 
 LITTLE_SPACE = 200_000_000
 """Bytes: less is worth a warning."""
@@ -47,7 +46,6 @@ USUAL_ROUND = {"silo": 5000, "coordinator": 20_000}
 
 _EXTRA = ("cryptography", "httpx", "uvicorn")  # what federations need besides
 _MEASURED_ROUNDS = 20
-_TRIES = 3
 _NOT_OWNER = stat.S_IRWXG | stat.S_IRWXO
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -60,7 +58,7 @@ def examine_silo(directory: Path, coordinator: str | None) -> list[Finding]:
     invited = files.read_address() if files.address.exists() else None
     start = f"silo run {files.directory}{'' if invited else ' --coordinator HOST:PORT'}"
     address = coordinator or (invited if process is None else process.coordinator)
-    private = [files.state, *files.directory.glob("*ledger"), *files.directory.glob("*ledger.key")]
+    private = [*files.directory.glob("*.db"), *files.directory.glob("*.db.key")]
 
     def policy() -> Iterator[Finding]:
         found = Policy.load(files.policy)
@@ -199,7 +197,7 @@ def _state(files: SiloDirectory) -> list[Finding]:
     with open_view(files.directory) as view:
         runs = view.runs()
         due = sum(run.rounds - (run.round or 0) for run in runs if run.state in OPEN)
-        rounds, taken = view.store.count_answers(), sum(path.stat().st_size for path in (files.state, view.ledger))
+        rounds, taken = view.store.count_answers(), view.store.ledger.path.stat().st_size
         round_bytes = taken / rounds if rounds >= _MEASURED_ROUNDS else USUAL_ROUND["silo"]
         return run_checks(
             {
@@ -222,19 +220,10 @@ def _schema(view: SiloView) -> Iterator[Finding]:
 
 
 def _ledger(view: SiloView) -> Iterator[Finding]:
-    """Check the chain, and whether it tells the same story as the state; a silo that serves may write between."""
-    for attempt in range(_TRIES):
-        try:
-            with open_for_reading(view.ledger) as ledger:
-                ledger.verify()
-                view.store.check(ledger.answers())
-                found = ledger.statement()
-            break
-        except ResumeError:
-            if attempt == _TRIES - 1:
-                raise
-    text = f"{found.entries} entries; the chain is intact and agrees with the state"
-    yield Finding("ledger", Level.OK, text)
+    """Check the chain, and what is left of the budget."""
+    view.store.ledger.verify()
+    found = view.store.ledger.statement()
+    yield Finding("ledger", Level.OK, f"{found.entries} entries; the chain is intact")
     left = f"epsilon {found.left_epsilon:.4g} of {found.budget.epsilon:.4g} is left at delta {found.budget.delta:.3g}"
     if found.left_epsilon == 0:
         advice = "no further run fits; only the owner can decide on a larger budget"
@@ -246,29 +235,28 @@ def _ledger(view: SiloView) -> Iterator[Finding]:
 def _table(view: SiloView, runs: Sequence[RunStatus]) -> Iterator[Finding]:
     """Read the table, as the silo does; check that the ledger knows it, and that approved runs fit the budget."""
     table = policy_records(view.policy, view.files.schema).table
-    with open_for_reading(view.ledger) as ledger:
+    try:
+        confirmed = view.store.ledger.confirm([table])
+    except LedgerError as refusal:
+        advice = "restore the table, or continue with a changed one: `dpadmm silo new-data`"
+        text = f"{view.policy.data}: {first_sentence(str(refusal))}"
+        yield Finding("table", Level.PROBLEM, text, advice)
+        return
+    text = f"{view.policy.data} can be read, and is the one known to the ledger"
+    yield Finding("table", Level.OK, text)
+    for run in runs:
+        if run.state is RunState.REFUSED:
+            text = f"{run.run!r} would be refused: {run.reason}"
+            yield Finding("runs", Level.PROBLEM, text, "see policy.toml")
+    may_go_on = {run.digest for run in runs if run.state in OPEN}
+    for terms in view.store.agreements(with_closed=True):
+        if terms.digest not in may_go_on:
+            continue
         try:
-            confirmed = ledger.confirm([table])
-        except LedgerError as refusal:
-            advice = "restore the table, or continue with a changed one: `dpadmm silo new-data`"
-            text = f"{view.policy.data}: {first_sentence(str(refusal))}"
-            yield Finding("table", Level.PROBLEM, text, advice)
-            return
-        text = f"{view.policy.data} can be read, and is the one known to the ledger"
-        yield Finding("table", Level.OK, text)
-        for run in runs:
-            if run.state is RunState.REFUSED:
-                text = f"{run.run!r} would be refused: {run.reason}"
-                yield Finding("runs", Level.PROBLEM, text, "see policy.toml")
-        may_go_on = {run.digest for run in runs if run.state in OPEN}
-        for terms in view.store.agreements(with_closed=True):
-            if terms.digest not in may_go_on:
-                continue
-            try:
-                if releases := agreed_run(terms).all_releases(terms.agent(view.policy.name)):
-                    confirmed.check_room(releases, **paid_labels(terms))
-            except DpadmmError as refusal:
-                yield Finding("budget", Level.PROBLEM, f"run {terms.run!r} does not fit: {refusal}")
+            if releases := agreed_run(terms).all_releases(terms.agent(view.policy.name)):
+                confirmed.check_room(releases, **paid_labels(terms))
+        except DpadmmError as refusal:
+            yield Finding("budget", Level.PROBLEM, f"run {terms.run!r} does not fit: {refusal}")
 
 
 def _connection(files: SiloDirectory, address: str | None) -> Iterator[Finding]:

@@ -213,7 +213,6 @@ def run_silo(directory: Path, address: str, read: Callable[[Policy, Path], Recor
     files.check()
     signals = StopSignals()
     with sole(files.lock, "This silo"), closing(Silo(files.directory, read=read)) as silo:
-        silo.check_ledger()
         client = SiloClient(silo, address, signals)
         runs = ", ".join(repr(each.run) for each in silo.store.agreements()) or "none"
         _log.info("silo %r is running; approved: %s; coordinator at %s", silo.policy.name, runs, address)

@@ -42,7 +42,6 @@ class Kind(Enum):
     BUDGET = "budget"
     REFUSAL = "refusal"
     PROFILE = "profile"
-    ANSWER = "answer"
     VERSION = "version"
 
 

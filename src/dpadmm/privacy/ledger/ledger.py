@@ -20,7 +20,7 @@ from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import history, store
 from dpadmm.privacy.ledger.entries import Entry, Kind, Reservation, Writer, check_text, encode_release
 from dpadmm.privacy.ledger.fingerprints import SiloColumns, SiloMatch, match_newest
-from dpadmm.privacy.ledger.history import AnsweredRound, BudgetChange, LedgerState, OpenHistory
+from dpadmm.privacy.ledger.history import BudgetChange, LedgerState, OpenHistory
 from dpadmm.privacy.ledger.profiles import (
     KeptProfile,
     ProfiledColumns,
@@ -298,26 +298,6 @@ class Ledger(OpenHistory):
         with store.clear_errors(self._path):
             (found,) = self._connection.execute("SELECT MAX(round) FROM keys WHERE run = ?", (run,)).fetchone()
         return None if found is None else int(found)
-
-    def answers(self) -> dict[str, dict[int, str]]:
-        """Return, by run and round, the digest of the message with which a round was answered (`mark_answer`)."""
-        self._refresh()
-        return {run: dict(marks) for run, marks in self._state.answers.items()}
-
-    def mark_answer(self, run: str, round_: int, digest: str) -> None:
-        """Record that a round of a run is answered with the message of this digest, before it leaves.
-
-        Where the message itself is kept elsewhere, a copy of that place which lacks it, or has another, is recognised.
-        Marking the same again records nothing; `ResumeError` if the round was answered with another message.
-        """
-        check_text("run", run)
-        with self._writing() as writer:
-            known = self._state.answers.get(run, {}).get(round_)
-            if known is None:
-                answer = AnsweredRound(run, checks.count("round", round_, least=0), digest)
-                store.append(self._connection, [writer.next(Kind.ANSWER, answer)])
-        if known not in (None, digest):
-            raise ResumeError(f"Round {round_} of run {run!r} was answered with a different message. Send that one.")
 
     def set_budget(self, budget: Budget, *, reason: str) -> None:
         """Change the budget, for a stated reason, as an entry of the log.
