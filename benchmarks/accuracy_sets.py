@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from sklearn.metrics import log_loss
 
 from dpadmm import Privacy, PrivateLogisticRegression
+from dpadmm.core import train as one_fit
 from dpadmm.data import examples
 from dpadmm.data.draft import ColumnType, draft_schema
 from dpadmm.data.partition import Rows, iid
 from dpadmm.data.schema import Schema
 from dpadmm.estimators import HopelessPlanWarning, SimulatedNoiseWarning
-from dpadmm.estimators import train as one_fit
 from dpadmm_research.datasets import adult, heart, nist_acs
 from dpadmm_research.datasets.splits import split
 

@@ -67,8 +67,8 @@ def rows() -> list[Row]:
             own = ["--data", f"{name}.csv", "--budget-epsilon", "2", "--yes"]
             joined.append(given(name, "silo", "join", invitation, *own).seconds_until("Waiting for the terms"))
         spent["silo join, until it has registered"] = max(joined)
-        federate = given("federate", "federate", "--study", "one", "--coordinator", "coordinator", "--yes")
-        spent["federate --study, until the terms are drafted"] = federate.seconds_until("The terms are drafted")
+        federate = given("federate", "federate", "run", "--study", "one", "--coordinator", "coordinator", "--yes")
+        spent["federate run --study, until the terms are drafted"] = federate.seconds_until("The terms are drafted")
         federate.seconds_until("Done after")
     return [
         Row(f"{SILOS} silos: {name}", seconds, "s", "limit", LIMIT_SECONDS, LIMIT_SECONDS / seconds, 1.0)

@@ -27,7 +27,7 @@ from sklearn.metrics import log_loss
 
 from accuracy_sets import DELTA, HELD_OUT, SETS, _loaded, schema_of
 from dpadmm import PrivateLogisticRegression, PrivateSearchCV
-from dpadmm.estimators import train
+from dpadmm.core import train
 from dpadmm.planner import search
 
 FIRST_SEED = 60_000

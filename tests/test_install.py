@@ -191,7 +191,7 @@ def test_fit_and_predict(installed):
     assert "Did you mean 'logistic'?" in " ".join(misspelt.stderr.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("command", ["federate --local 2", "coordinator init coordinator", "silo show north"])
+@pytest.mark.parametrize("command", ["federate rehearse --silos 2", "coordinator init coordinator", "silo show north"])
 def test_federations_say_what_to_install(installed, command):
     done = installed.dpadmm(*command.split())
     assert done.returncode == 2
@@ -203,7 +203,7 @@ def test_with_the_extra_there_are_federations(installed, wheel):
     """The last test here, since it changes the environment."""
     installed.install(f"{wheel}[federation]")
     assert installed.versions().keys() >= set(EXTRA)
-    done = installed.dpadmm("federate", "--local", "2", "--rounds", "2")
+    done = installed.dpadmm("federate", "rehearse", "--silos", "2", "--rounds", "2")
     assert done.returncode == 0, done.stderr
     assert "Done after 2 rounds" in done.stdout
     assert "Warning" not in done.stderr

@@ -89,7 +89,7 @@ for command in (
     "silo status north",
     "silo init north --data north.csv --schema schema.json --budget-epsilon 2 --delta 1e-5",
     "coordinator run hub",
-    "federate --local 2",
+    "federate rehearse --silos 2",
 ):
     try:
         app(command.split())

@@ -45,7 +45,7 @@ from dpadmm.privacy.protection import COVERED, Protection, View
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LOSS_KINDS, Loss
 from dpadmm.problems.problem import EmpiricalRisk, Problem
-from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.regularisers import REGULARISERS, Regulariser
 from dpadmm.problems.silos import Silos, dense
 from dpadmm.settings import CellRules, FitSettings, OutputFiles, Privacy, TableOptions, TrainingOptions
 
@@ -272,7 +272,7 @@ def run(
     loss: str | Loss = "logistic",
     rounds: int | None = None,
     mu: float = 0.0,
-    regulariser: Regulariser | None = None,
+    regulariser: str | Regulariser | None = None,
     row_norm: float = 1.0,
     topology: Any = "auto",
     unit: str | None = None,
@@ -289,6 +289,7 @@ def run(
     silos: one pair (X, y) per silo, in a list or by name. Every row of X has norm at most `row_norm`, a public promise;
         y is -1 or +1 for the classification losses. A list's silos are called "silo 0", "silo 1", ...
     loss: logistic, smoothed-hinge, huber, ... or a loss. mu: ridge of every silo's function, (mu/2) ||w||^2.
+    regulariser: none, non-negative, simplex, or a regulariser. The released model lies in its domain.
     rounds, **numbers: the method's own, for instance rounds=40, eta=0.01 for p-admm. Left out, the planner chooses all
         of them from public facts, the loss's cap and a ridge included.
     topology: auto (every silo with every other one), ring, path, star, complete, or a networkx graph.
@@ -304,15 +305,15 @@ def run(
     >>> round(done.epsilon, 6), done.model.shape, done.is_private_release
     (1.0, (4,), True)
     """
-    held = _silos(silos, row_norm)
+    held, penalty = _silos(silos, row_norm), _regulariser(regulariser)
     chosen = _method(method)
     network = network_of(topology, held.n_agents)
     protection = protection_from(protection_of(ledger), unit, view, None, None)
     target = PureTarget(epsilon) if delta == 0 and chosen.about.is_pure else Target(epsilon, delta)
     if rounds is None and not numbers:
-        spec, problem = _planned(method, held, _loss(loss), target, network, regulariser, protection)
+        spec, problem = _planned(method, held, _loss(loss), target, network, penalty, protection)
     else:
-        problem = Problem.of(EmpiricalRisk(held, _loss(loss), mu), regulariser=regulariser)
+        problem = Problem.of(EmpiricalRisk(held, _loss(loss), mu), regulariser=penalty)
         spec = _stated(chosen, problem, rounds, numbers, target, network, protection)
         if view is not None:
             _check_view(spec)
@@ -376,6 +377,17 @@ def _loss(given: str | Loss) -> Loss:
         )
     made: Loss = losses[given](0.5) if given == "huber" else losses[given]()
     return made
+
+
+def _regulariser(given: str | Regulariser | None) -> Regulariser | None:
+    if not isinstance(given, str):
+        return given
+    if given not in REGULARISERS:
+        raise InputError(
+            f"regulariser must be a regulariser or one of {', '.join(REGULARISERS)}, got {shown(given)}."
+            f"{nearest(given, REGULARISERS)}"
+        )
+    return REGULARISERS[given]
 
 
 def _planned(

@@ -130,7 +130,7 @@ def snapshot(k: int, algorithm: Method, problem: Problem, state: Any, inbox: Flo
     models = algorithm.models(state, inbox)
     return Snapshot(
         round=k,
-        objective=problem.objective(algorithm.estimate(state, inbox)),
+        objective=problem.objective(algorithm.project_model(problem, algorithm.estimate(state, inbox))),
         consensus_error=spread(models),
         agent_loss=problem.functions.value(models),
         primal=residuals.primal,
@@ -250,8 +250,8 @@ class LocalEngine:
         averaged = k + 1 - first
         return RecordedRun(
             models=method.models(state, inbox),
-            estimate=last,
-            tail_average=tail / averaged if averaged > 0 else last,
+            estimate=method.project_model(problem, last),
+            tail_average=method.project_model(problem, tail / averaged if averaged > 0 else last),
             rounds=k,
             ending=ending,
             history=history,

@@ -1,6 +1,7 @@
 """A runner of commands, and studies to run them on."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -22,6 +23,8 @@ with warnings.catch_warnings():
     from dpadmm.cli.main import app
 
 if TYPE_CHECKING:
+    from dpadmm.federation.admin.rehearsal import Rehearsal
+    from dpadmm.federation.agreement import Agreement, Participant
     from dpadmm.federation.https.processes import Process
 
 
@@ -189,3 +192,70 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("north", "south", "patients"):
         (tmp_path / f"{name}.csv").write_text(STUDY_ROWS)
     return tmp_path
+
+
+def init(cli: Tools, name: str, *more: str) -> Any:
+    """Make a silo of the table of this name."""
+    options = ("--data", f"{name}.csv", "--schema", "schema.json", "--budget-epsilon", "2", "--delta", "1e-5")
+    return cli.run("silo", "init", name, *options, *more)
+
+
+def participant(name: str) -> "Participant":
+    """Return a silo as terms name it."""
+    from dpadmm.federation.agreement import Participant
+    from dpadmm.federation.policy import SiloEntry
+
+    entry = SiloEntry.load(Path(name) / "silo.entry")
+    return Participant(entry.name, entry.records, entry.key)
+
+
+@pytest.fixture
+def terms(cli: Tools, place: Path) -> "Agreement":
+    """Make a coordinator and the silos north and south; return the terms of a run of theirs."""
+    from dpadmm.federation.agreement import Agreement
+    from dpadmm.federation.coordinator_store import CoordinatorFiles
+    from dpadmm.federation.silo_directory import schema_digest
+
+    assert cli.run("coordinator", "init", "coordinator").exit_code == 0
+    assert [init(cli, name).exit_code for name in ("north", "south")] == [0, 0]
+    return Agreement(
+        run="trial",
+        method="p-admm",
+        settings=(("eta", 0.05),),
+        rounds=3,
+        epsilon=1.0,
+        delta=1e-5,
+        participants=(participant("north"), participant("south")),
+        coordinator=CoordinatorFiles(place / "coordinator").key().public,
+        schema=schema_digest(place / "schema.json"),
+        dimension=3,
+        edges=((0, 1),),
+        mu=0.01,
+    )
+
+
+def approve(cli: Tools, terms: "Agreement", *more: str, silo: str = "north") -> Any:
+    """Give a silo these terms to approve."""
+    from dpadmm.federation.agreement import write_federation
+
+    write_federation(Path("federation.toml"), terms)
+    return cli.run("silo", "approve", silo, "federation.toml", *more or ("--yes",))
+
+
+def without_keys(text: str) -> str:
+    """Return a text without keys, digests, fingerprints and times."""
+    text = re.sub(r"\b[0-9a-f]{8}[0-9a-f-]{24,}\b", "KEY", text.replace(str(Path.cwd()), "."))
+    return re.sub(r"\d{4}-\d\d-\d\d(-[0-9a-f]{8}|[T ]\d\d:\d\d:\d\d[\d.+:]*)?", "TIME", text)
+
+
+@pytest.fixture
+def rehearsal(place: Path) -> "Rehearsal":
+    """A coordinator and the silos north and south, which have approved three rounds with test noise."""
+    pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
+    from dpadmm.data.reading import read_file
+    from dpadmm.data.schema import Schema
+    from dpadmm.federation.admin.rehearsal import p_admm_terms, prepare_rehearsal, rehearsal_policy
+
+    tables = {name: read_file(place / f"{name}.csv").frame for name in ("north", "south")}
+    schema = Schema.load("schema.json")
+    return prepare_rehearsal(place, tables, schema, p_admm_terms(schema, 3, 1.0), rehearsal_policy, (2.0, 1e-5))

@@ -73,7 +73,7 @@ def test_the_rehearsal(place, programs):
     """The first command of the page."""
     command, *_ = documented("sh")
     words = shlex.split(command)
-    assert words[:3] == ["dpadmm", "federate", "--local"]
+    assert words[:3] == ["dpadmm", "federate", "rehearse"]
     done = programs.run(*words[1:])
     assert done.returncode == 0, done.stderr
     assert "REHEARSAL, not a private release" in done.stdout
@@ -142,7 +142,7 @@ def test_the_way_under_masks(cli, place, programs):
     machines = Machines(programs)
     open_port, serve, federate = (
         next(line for block in documented("sh") for line in block.splitlines() if line.startswith(start))
-        for start in ("dpadmm coordinator run", "dpadmm silo run", "dpadmm federate federation.toml")
+        for start in ("dpadmm coordinator run", "dpadmm silo run", "dpadmm federate run federation.toml")
     )
     key = re.search(r'coordinator = "(\w{64})"', cli.run("coordinator", "init", "coordinator").stdout)[1]
     shown = {}
@@ -190,4 +190,4 @@ def test_the_way_under_masks(cli, place, programs):
     assert model.guarantee.protection.view.value == "aggregate"
     assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-6)
     for name in CLINICS:
-        model.verify(ledger=Path(name) / "ledger")
+        model.verify(ledger=Path(name) / "silo.db")

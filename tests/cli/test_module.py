@@ -1,9 +1,12 @@
 """`python -m dpadmm` is the command, for whom its script is not on the path; its help says what everything is."""
 
 import inspect
+import os
+import stat
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "'click", DeprecationWarning)
     import typer
 
+    from dpadmm.cli import terminal
     from dpadmm.cli.main import COMMANDS, MACHINES, app
 
 
@@ -60,3 +64,24 @@ def test_every_command_explains_its_arguments(cli):
 
 def test_the_list_of_commands(snapshot):
     snapshot("help/dpadmm.txt", "".join(f"{panel}: {name}: {line}\n" for name, (panel, line) in COMMANDS.items()))
+
+
+def test_every_command_of_a_federation_is_known_to_need_its_extra():
+    from tests.cli.test_without_extra import COMMANDS as known
+
+    listed = {each for name, (panel, _) in COMMANDS.items() if panel == MACHINES for each, _ in named(name)}
+    assert {" ".join(each.split()[:2]) for each in known} == listed
+
+
+def test_compiled_code_finds_a_private_place_where_nothing_can_be_written(monkeypatch):
+    """As for a service's user without a home, of a program that root has installed."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    terminal._find_place_for_kernels()
+    assert "NUMBA_CACHE_DIR" not in os.environ
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    terminal._find_place_for_kernels()
+    place = Path(os.environ["NUMBA_CACHE_DIR"])
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    terminal._find_place_for_kernels()
+    assert os.environ["NUMBA_CACHE_DIR"] == str(place)
+    place.rmdir()

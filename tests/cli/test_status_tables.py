@@ -50,7 +50,7 @@ COORDINATOR = Status(
     process=CoordinatorProcess(pid=1, started=TIME, host="0.0.0.0", port=9092),
     runs=(
         RunStatus(**SECOND, state=RunState.RUNNING, epsilon=1.0, silos=(MEMBER,)),
-        RunStatus(digest="cd" * 32, state=RunState.UNREADABLE, reason=ESCAPE),
+        RunStatus(digest="cd" * 32, state=RunState.STOPPED, reason=ESCAPE),
     ),
 )
 FINDINGS = [Finding("installed", Level.PROBLEM, ESCAPE, LONG)]

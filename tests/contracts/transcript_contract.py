@@ -37,7 +37,7 @@ def far_transcript(rng, rounds):
     return {k: shake * rng.standard_normal((3, 3)) - size * np.eye(3)[0] for k in range(1, rounds + 1)}
 
 
-def worst_c1_ratio(method, tries=30, rounds=4, loss=None):
+def worst_c1_ratio(method, tries=30, rounds=4, loss=None, regulariser=None):
     """Return the largest distance of values before noise over the certificate's bound; it must not pass 1.
 
     Agent 0, whose record differs, is the end of a path: it has fewer neighbours than others, and moves further.
@@ -48,7 +48,7 @@ def worst_c1_ratio(method, tries=30, rounds=4, loss=None):
         mu = float(rng.choice([0.0, 0.01, 0.3]))
         pair = neighbours(rng, sizes=(1 + t % 3, 3, 4), weighting=weighting, mu=mu, loss=loss)
         if t % 2:  # of which a third belongs to every agent
-            pair = [replace(problem, regulariser=ElasticNet(l2=3.0)) for problem in pair]
+            pair = [replace(problem, regulariser=regulariser or ElasticNet(l2=3.0)) for problem in pair]
         (mechanism,) = method.mechanisms(Setting(pair[0], rounds, TOLERANCE, network))
         hooks = [Prescribed(far_transcript(np.random.default_rng(t), rounds)) for _ in pair]
         ends = [EXACT.run(method, p, Stopping(rounds), network, h) for p, h in zip(pair, hooks, strict=True)]

@@ -12,7 +12,7 @@ from dpadmm.data import random_quadratics
 from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import iid
 from dpadmm.errors import InputError, SolverError
-from dpadmm.methods.base import MESSAGE, Residuals, Silence, spread
+from dpadmm.methods.base import MESSAGE, Method, Silence, spread
 from dpadmm.methods.consensus import ConsensusADMM
 from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.networks import ring, uniform_walk
@@ -129,19 +129,13 @@ class TokenState(NamedTuple):
     u: np.ndarray
 
 
-class TokenMean:
+class TokenMean(Method):
     """A token that walks over agents: the inbox is the token, one agent computes per round."""
 
     needs_network = False
 
     def __init__(self, walk):
         self.walk = walk
-
-    def check(self, problem, network):
-        pass
-
-    def with_drawn_batches(self):
-        return self
 
     def start(self, agents, replicas):
         zero = np.zeros((len(agents.index), agents.dimension, replicas))
@@ -162,18 +156,8 @@ class TokenMean:
     def first_averaged_round(self, rounds):
         return rounds
 
-    def update(self, k, agents, state, inbox):
-        return state
-
     def models(self, state, inbox):
         return state.u
-
-    def estimate(self, state, inbox):
-        return inbox[0]
-
-    def residuals(self, agents, before, after):
-        zero = np.zeros(after[1].shape[2])
-        return Residuals(zero, zero)
 
 
 class TestToken:

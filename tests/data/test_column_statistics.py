@@ -47,10 +47,7 @@ def width_at(name: str, value: float) -> float:
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    values=st.lists(st.floats(0, 100), min_size=1, max_size=200),
-    share=st.floats(0.01, 0.99),
-)
+@given(values=st.lists(st.floats(0, 100), min_size=1, max_size=200), share=st.floats(0.01, 0.99))
 def test_without_noise_figures_are_those_of_the_records_up_to_their_bins(values, share):
     table = pd.DataFrame({"age": values, "change": 0.0, "ward": "a"})
     column = released(counts_of(table), TINY, len(values))["age"]

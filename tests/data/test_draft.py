@@ -21,13 +21,7 @@ TYPES = {
 
 def filled(document: dict) -> str:
     for part in (document["label"], *document["columns"]):
-        answers = {
-            "lower": 0,
-            "upper": 9,
-            "categories": ["a", "b"],
-            "positive": ["p"],
-            "negative": ["n"],
-        }
+        answers = {"lower": 0, "upper": 9, "categories": ["a", "b"], "positive": ["p"], "negative": ["n"]}
         part.update({key: answers[key] for key, value in part.items() if MARK in json.dumps(value)})
     return json.dumps(document)
 

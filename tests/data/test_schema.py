@@ -42,10 +42,7 @@ def encode(schema, frame, **policies):
         (table(pay=[1.0, -np.inf, 2.0]), "column 'pay': the cell is not a finite number"),
         (table(age=["0", None, "1"]), "t.csv, row 2, column 'age': the cell is empty.*missing='fill'"),
         (table(age=["  ", "0", "1"]), "row 1, column 'age': the cell is empty"),
-        (
-            table(sex=["F", "X", "M"]),
-            r"row 2, column 'sex': not one of .* \('F', 'M'\).*unlisted='zero'",
-        ),
+        (table(sex=["F", "X", "M"]), r"row 2, column 'sex': not one of .* \('F', 'M'\).*unlisted='zero'"),
         (table(sex=["F", "M", 7]), "row 3, column 'sex': not one of the listed values"),
         (table().drop(columns="sex"), "t.csv lacks the column 'sex': 2 of the 3 wanted names are among its 2 columns"),
         (table().iloc[:0], "no rows"),
@@ -74,7 +71,7 @@ def test_a_category_is_what_the_cell_says_not_how_it_is_stored(categories, cell)
 def test_the_text_of_a_category_counts_before_its_number():
     codes = Categorical("code", ("1", "01", "1.0", "7"))
     assert codes.read(pd.Series(["1", "01", "1.0", "001", 1, 1.0, "7.0"], dtype=object)).codes.tolist() == [
-        *(0, 1, 2, -1, 0, 0, 3),  # numbers in memory are 1, whether stored as 1 or 1.0
+        *(0, 1, 2, -1, 0, 0, 3)  # numbers in memory are 1, whether stored as 1 or 1.0
     ]
     days = Categorical("day", ("2017-08-17", "2017-08-18"))
     for cells in (pd.to_datetime(["2017-08-18"]), ["2017-08-18 "], [date(2017, 8, 18)], ["2017-08-18 00:00:00"]):

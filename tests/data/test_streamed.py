@@ -204,11 +204,7 @@ def awkward() -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     "screening",
-    [
-        CellRules(),
-        CellRules(missing="fill"),
-        CellRules(missing="blank", unlisted="blank", out_of_range="error"),
-    ],
+    [CellRules(), CellRules(missing="fill"), CellRules(missing="blank", unlisted="blank", out_of_range="error")],
 )
 def test_awkward_cells_are_reported_as_in_memory(tmp_path, screening):
     path = write_groups(tmp_path / "a.parquet", awkward(), [1, 0, 50, 1, 47])

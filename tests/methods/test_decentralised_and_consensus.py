@@ -215,11 +215,6 @@ class TestRefusals:
             with pytest.raises(InputError, match="eta"):
                 DecentralisedADMM(eta=bad)
 
-    def test_decentralised_refuses_a_non_smooth_regulariser(self, small):
-        problem = Problem.of(EmpiricalRisk(small[1], Logistic()), regulariser=ElasticNet(l1=0.1))
-        with pytest.raises(InputError, match=r"l1=0.1.*ConsensusADMM"):
-            QUIET.run(DecentralisedADMM(0.1), problem, Stopping(rounds=1), ring(5))
-
     def test_network_of_another_size(self, small):
         problem = Problem.of(EmpiricalRisk(small[1], Logistic(), mu=0.1))
         with pytest.raises(InputError, match=r"4 agents.*5"):

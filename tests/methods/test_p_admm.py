@@ -7,14 +7,16 @@ from tests.contracts.transcript_contract import worst_c1_ratio
 
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Setting
+from dpadmm.methods.decentralised import DecentralisedADMM
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks import ring
 from dpadmm.noise.mechanisms import Geometric
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.protection import Strength
-from dpadmm.problems.losses import Logistic
-from dpadmm.problems.problem import Problem
-from dpadmm.testing import plan_noise
+from dpadmm.problems.losses import Huber, Logistic
+from dpadmm.problems.problem import Problem, Weighting
+from dpadmm.problems.regularisers import Box, ElasticNet, GroupLasso, Simplex
+from dpadmm.testing import Stopping, plan_noise
 
 
 class TestPADMM(ConvergenceContract, PrivateContract):
@@ -25,6 +27,33 @@ class TestPADMM(ConvergenceContract, PrivateContract):
 
 def test_same_transcript_stays_within_the_certificate():
     assert 0.98 <= worst_c1_ratio(PADMM(eta=0.02)) <= 1 + 1e-9
+
+
+REGULARISERS = (ElasticNet(0.02, 0.1), GroupLasso(0.03, [0, 0, 1, 1, 2, 2]), Box(-0.2, (0.1,) * 6), Simplex(0.5))
+
+
+@pytest.mark.parametrize("regulariser", REGULARISERS, ids=repr)
+def test_zero_noise_is_optimal_for_every_convex_regulariser(regulariser):
+    """Agents share it, g/N each; at optima with zeros, walls or whole groups of zeros."""
+    problem = Problem.of(risk(Huber(0.5), mu=0.02), Weighting.POOLED, regulariser)
+    run = ENGINE.run(DecentralisedADMM(eta=0.02), problem, Stopping(rounds=300), ring(5))
+    found = regulariser.prox(run.estimate - problem.gradient(run.estimate), 1.0)  # itself at the optimum
+    np.testing.assert_allclose(found, run.estimate, atol=1e-6)
+    assert np.linalg.norm(problem.gradient(found)) > 1e-3  # the regulariser holds it there
+
+
+@pytest.mark.parametrize("regulariser", [ElasticNet(0.5, 3.0), GroupLasso(0.5, [0, 0, 1]), Box((-np.inf, -1, -1), 1e9)])
+def test_every_regulariser_cancels_in_the_certificate(regulariser):
+    assert 0.98 <= worst_c1_ratio(PADMM(eta=0.02), regulariser=regulariser) <= 1 + 1e-9
+
+
+def test_a_regulariser_that_is_not_convex_is_caught():
+    class Concave(ElasticNet):
+        def prox(self, v, step):
+            return v / (1 - 0.03 * step)
+
+    with pytest.raises(AssertionError):
+        worst_c1_ratio(PADMM(eta=0.02), regulariser=Concave(0.5))
 
 
 def test_a_capped_loss_has_the_smaller_certificate_and_keeps_it():

@@ -89,7 +89,7 @@ def test_output_perturbation_gets_a_ridge_that_its_noise_needs():
         ("no-such", {}, "choose one of"),
         ("consensus", {}, "choose one of"),
         ("p-admm", {"sizes": (350,)}, "at least 2 silos"),
-        ("p-admm", {"regulariser": ElasticNet(l1=0.1)}, r"no proximal step for ElasticNet\(l1=0.1, "),
+        ("p-admm", {"regulariser": ElasticNet(l1=0.1)}, r"planned with a ridge only, not with ElasticNet\(l1=0.1, "),
         ("p-admm", {"protection": Protection(unit=Unit.USER)}, "not certified for the unit user"),
         ("fp-coordinator", {}, "not certified against the eavesdropper"),
     ],

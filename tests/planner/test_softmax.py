@@ -117,7 +117,7 @@ def test_the_better_one_is_taken(monkeypatch):
         fitted = PrivateLogisticRegression(0.5, **grouped(**words)).fit(X, y)
     with pytest.warns(UserWarning, match="simulated"):
         forced = PrivateLogisticRegression(0.5, **grouped(multi_class="one-vs-rest", **words)).fit(X, y)
-    assert fitted.privacy_.problems == 3
+    assert fitted.privacy_.n_models == 3
     assert np.array_equal(fitted.coef_, forced.coef_)
     assert any("3 one-vs-rest models" in note for note in fitted.privacy_.assumptions)
 

@@ -1,5 +1,6 @@
 """Regularisers: the contract for each, closed forms, scikit-learn's lasso, refusals."""
 
+import json
 import math
 
 import numpy as np
@@ -7,8 +8,18 @@ import pytest
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from tests.contracts.regulariser_contract import RegulariserContract
 
+from dpadmm.codec import decode, encode
 from dpadmm.errors import InputError
-from dpadmm.problems.regularisers import Box, ElasticNet
+from dpadmm.problems.regularisers import (
+    REGULARISERS,
+    AnyRegulariser,
+    Box,
+    ElasticNet,
+    GroupLasso,
+    Quadratic,
+    Simplex,
+    move_into_domain,
+)
 
 
 class TestElasticNet(RegulariserContract):
@@ -120,6 +131,59 @@ class TestBox(RegulariserContract):
         for call in calls:
             with pytest.raises(InputError, match="must have 2 coordinates"):
                 call()
+
+
+class TestGroupLasso(RegulariserContract):
+    instances = (GroupLasso(0.613, [0, 0, 1]), GroupLasso(1.7, [7, 3, 7]), GroupLasso(0.3, [0, 0, 0]))
+
+    def test_groups_of_one_are_the_lasso(self):
+        v = np.random.default_rng(0).standard_normal((4, 6)) * 2
+        np.testing.assert_allclose(GroupLasso(0.8, range(4)).prox(v, 0.5), ElasticNet(0.8).prox(v, 0.5), atol=1e-15)
+
+    def test_whole_groups_are_exactly_zero(self):
+        p = GroupLasso(1.0, [0, 0, 1, 1]).prox([[0.8], [0.8], [9.0], [0.01]], 1.0)
+        assert (p[:2] == 0).all()
+        assert (p[2:] != 0).all()
+
+    @pytest.mark.parametrize("groups", [[], [[0]], [0.5], ["a"], 3])
+    def test_refuses_what_are_no_groups(self, groups):
+        with pytest.raises(InputError, match="groups must be the number"):
+            GroupLasso(1.0, groups)
+
+
+class TestSimplex(RegulariserContract):
+    instances = (Simplex(), Simplex(3.5), Simplex(0.01))
+    test_prox_against_brute_force = None  # no coordinate moves alone; the subgradient inequality sees the others
+
+    @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6, 1e12])
+    def test_projections_are_members_and_leave_members_alone(self, scale):
+        v = np.random.default_rng(1).standard_normal((50, 200)) * scale
+        p = Simplex(2.0).prox(v, 1.0)
+        assert (p >= 0).all()
+        np.testing.assert_allclose(p.sum(axis=0), 2.0, rtol=1e-13)
+        np.testing.assert_allclose(Simplex(2.0).prox(p, 1.0), p, rtol=0, atol=1e-13)
+
+    def test_values(self):
+        x = [[0.5, 1.0, 0.5, 1.1, math.nan], [0.5, 0.0, 0.4, -0.1, 0.5]]
+        np.testing.assert_array_equal(Simplex().value(x), [0, 0, math.inf, math.inf, math.inf])
+
+
+def test_points_outside_the_domain_move_to_the_nearest_point_in_it():
+    x = np.array([[0.5, 2.0], [0.5, 0.0]])
+    np.testing.assert_array_equal(move_into_domain(Simplex(), x), [[0.5, 1.0], [0.5, 0.0]])
+    assert move_into_domain(ElasticNet(3.0, 2.0), x) is x
+
+
+@pytest.mark.parametrize(
+    "regulariser",
+    [
+        *(*REGULARISERS.values(), ElasticNet(0.1, 2.0), Box(0, [1, math.inf]), GroupLasso(0.5, [0, 0, 1])),
+        *(Simplex(2.0), Quadratic(np.eye(2), [0.5, 0.0])),
+    ],
+    ids=repr,
+)
+def test_records_bring_back_the_regulariser(regulariser):
+    assert decode(AnyRegulariser, json.loads(json.dumps(encode(regulariser, AnyRegulariser)))) == regulariser
 
 
 @pytest.mark.parametrize("bad", [-1e-9, math.nan, math.inf, "1", None, True])

@@ -8,7 +8,7 @@ import typer
 
 from dpadmm.cli import administration as admin
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_federation_failures, log_to_terminal, print_line
+from dpadmm.cli.terminal import log_to_terminal, print_line
 
 app = typer.Typer(help="Bring silos together. They connect to one port of the coordinator.", no_args_is_help=True)
 
@@ -50,48 +50,47 @@ def invite(
     Example: dpadmm coordinator invite coordinator --study asthma --silo north --silo south --schema schema.json
     --epsilon 1 --delta 1e-6 --address federation.example.org:9092
     """
-    with clear_federation_failures():
-        from dpadmm.data.schema import Schema
-        from dpadmm.federation.coordinator_store import CoordinatorFiles
-        from dpadmm.federation.https.client import Address
-        from dpadmm.federation.keys import SigningKey
-        from dpadmm.federation.studies import Invitation, Studies, check_silos
-        from dpadmm.privacy.protection import Protection, View, relation_of
+    from dpadmm.data.schema import Schema
+    from dpadmm.federation.coordinator_store import CoordinatorFiles
+    from dpadmm.federation.https.client import Address
+    from dpadmm.federation.keys import SigningKey
+    from dpadmm.federation.studies import Invitation, Studies, check_silos
+    from dpadmm.privacy.protection import Protection, View, relation_of
 
-        Address.parse(address)
-        files = CoordinatorFiles(directory)
-        is_new = not files.is_made()
-        key = SigningKey.new() if is_new else files.key()
-        asked = Invitation(
-            study=study,
-            address=address,
-            coordinator=key.public,
-            epsilon=epsilon,
-            delta=delta,
-            schema=Schema.load(schema).to_json(),
-            protection=Protection(
-                view=View(view),
-                colluders=colluders,
-                relation=relation_of(neighbours),
-                records_per_person=records_per_person,
-                silos_per_person=silos_per_person,
-            ),
-            nominal_records=nominal_records,
-        )
-        if is_new:
-            check_silos(asked, silo)
-            files.create(key)
-        with closing(files.open_store()) as store:
-            invitations = Studies(store, key).invite(asked, silo, may_replace=replace)
-        print_line("Send each owner the silo's invitation. Whoever has it can register in the silo's name:")
-        for each in invitations:
-            place = files.invitation(study, each.silo)
-            each.save(place)
-            print_line(f"  {place}")
-        print_line(
-            f"They join with `dpadmm silo join NAME.invite --data TABLE`.\nHere: `dpadmm coordinator run {directory}`, "
-            f"and `dpadmm federate --study {study} --coordinator {directory} --out model.json --page report.html`."
-        )
+    Address.parse(address)
+    files = CoordinatorFiles(directory)
+    is_new = not files.is_made()
+    key = SigningKey.new() if is_new else files.key()
+    asked = Invitation(
+        study=study,
+        address=address,
+        coordinator=key.public,
+        epsilon=epsilon,
+        delta=delta,
+        schema=Schema.load(schema).to_json(),
+        protection=Protection(
+            view=View(view),
+            colluders=colluders,
+            relation=relation_of(neighbours),
+            records_per_person=records_per_person,
+            silos_per_person=silos_per_person,
+        ),
+        nominal_records=nominal_records,
+    )
+    if is_new:
+        check_silos(asked, silo)
+        files.create(key)
+    with closing(files.open_store()) as store:
+        invitations = Studies(store, key).invite(asked, silo, may_replace=replace)
+    print_line("Send each owner the silo's invitation. Whoever has it can register in the silo's name:")
+    for each in invitations:
+        place = files.invitation(study, each.silo)
+        each.save(place)
+        print_line(f"  {place}")
+    print_line(
+        f"They join with `dpadmm silo join NAME.invite --data TABLE`.\nHere: `dpadmm coordinator run {directory}`, "
+        f"and `dpadmm federate run --study {study} --coordinator {directory} --out model.json --page report.html`."
+    )
 
 
 @app.command()
@@ -100,11 +99,10 @@ def init(directory: admin.CoordinatorDirectory) -> None:
 
     Example: dpadmm coordinator init coordinator
     """
-    with clear_federation_failures():
-        from dpadmm.federation.coordinator_store import CoordinatorFiles
+    from dpadmm.federation.coordinator_store import CoordinatorFiles
 
-        key = CoordinatorFiles(directory).create()
-        typer.echo(f'Made {directory}. For the federation file:\ncoordinator = "{key.public}"')
+    key = CoordinatorFiles(directory).create()
+    typer.echo(f'Made {directory}. For the federation file:\ncoordinator = "{key.public}"')
 
 
 @app.command()
@@ -119,26 +117,25 @@ def run(
 
     Example: dpadmm coordinator run coordinator --host 0.0.0.0 --port 9092
     """
-    with clear_federation_failures():
-        from dpadmm.federation.coordinator_store import CoordinatorFiles
-        from dpadmm.federation.https.processes import StopRequested, StopSignals
-        from dpadmm.federation.https.service import LOOK_SECONDS, serve_coordinator
+    from dpadmm.federation.coordinator_store import CoordinatorFiles
+    from dpadmm.federation.https.processes import StopRequested, StopSignals
+    from dpadmm.federation.https.service import LOOK_SECONDS, serve_coordinator
 
-        log_to_terminal()
-        files, ending = CoordinatorFiles(directory), StopSignals()
-        with serve_coordinator(files, host, port) as service:
-            typer.echo(
-                f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos connect, each "
-                f"recognised by its key).\nKey {service.key.public}\nTo start a run: `dpadmm federate --study NAME "
-                f"--coordinator {directory}`. Ctrl-C stops the coordinator; runs are kept."
-            )
-            try:
-                while not ending.is_asked:
-                    service.check_runs()
-                    ending.sleep(LOOK_SECONDS)
-            except StopRequested:
-                pass
-        typer.echo("Stopped. All runs are kept where they are.")
+    log_to_terminal()
+    files, ending = CoordinatorFiles(directory), StopSignals()
+    with serve_coordinator(files, host, port) as service:
+        typer.echo(
+            f"The coordinator of {directory} listens on {host}, port {port} (TLS 1.3; silos connect, each "
+            f"recognised by its key).\nKey {service.key.public}\nTo start a run: `dpadmm federate run --study NAME "
+            f"--coordinator {directory}`. Ctrl-C stops the coordinator; runs are kept."
+        )
+        try:
+            while not ending.is_asked:
+                service.check_runs()
+                ending.sleep(LOOK_SECONDS)
+        except StopRequested:
+            pass
+    typer.echo("Stopped. All runs are kept where they are.")
 
 
 @app.command()
@@ -149,22 +146,21 @@ def rotate_key(
 
     Example: dpadmm coordinator rotate-key coordinator
     """
-    with clear_federation_failures():
-        from dpadmm.federation.admin.maintenance import rotate_coordinator_key
-        from dpadmm.federation.coordinator_store import CoordinatorFiles
-        from dpadmm.federation.process_lock import sole
+    from dpadmm.federation.admin.maintenance import rotate_coordinator_key
+    from dpadmm.federation.coordinator_store import CoordinatorFiles
+    from dpadmm.federation.process_lock import sole
 
-        files = CoordinatorFiles(directory)
-        files.check()
-        with sole(files.lock, "The coordinator of this directory"):
-            change = rotate_coordinator_key(files, is_old_kept=not forget, may_close=abandon)
-        typer.echo(
-            f'{directory} has a new key. For federation files:\ncoordinator = "{change.key.public}"\n'
-            f"{admin.key_words(change)}"
-            "Now tell the owners of the silos: later terms name the new key. Where policy.toml lists `coordinators`, "
-            "add the new key. If the old key may have been stolen, remove it there: silos would still answer whoever "
-            "has it in runs that were approved under it."
-        )
+    files = CoordinatorFiles(directory)
+    files.check()
+    with sole(files.lock, "The coordinator of this directory"):
+        change = rotate_coordinator_key(files, is_old_kept=not forget, may_close=abandon)
+    typer.echo(
+        f'{directory} has a new key. For federation files:\ncoordinator = "{change.key.public}"\n'
+        f"{admin.key_words(change)}"
+        "Now tell the owners of the silos: later terms name the new key. Where policy.toml lists `coordinators`, "
+        "add the new key. If the old key may have been stolen, remove it there: silos would still answer whoever "
+        "has it in runs that were approved under it."
+    )
 
 
 @app.command()
@@ -173,10 +169,9 @@ def status(directory: admin.CoordinatorDirectory, json: options.Json = False, wa
 
     Changes nothing, and works whether or not it is serving. Example: dpadmm coordinator status coordinator
     """
-    with clear_federation_failures():
-        from dpadmm.cli.status_tables import show_coordinator
+    from dpadmm.cli.status_tables import show_coordinator
 
-        show_coordinator(directory, is_json=json, is_watched=watch)
+    show_coordinator(directory, is_json=json, is_watched=watch)
 
 
 @app.command()
@@ -186,7 +181,6 @@ def doctor(directory: admin.CoordinatorDirectory, json: options.Json = False) ->
     Safe while the coordinator is serving. Exit code 1 if anything must be fixed.
     Example: dpadmm coordinator doctor coordinator
     """
-    with clear_federation_failures():
-        from dpadmm.cli.status_tables import diagnose_coordinator
+    from dpadmm.cli.status_tables import diagnose_coordinator
 
-        diagnose_coordinator(directory, is_json=json)
+    diagnose_coordinator(directory, is_json=json)

@@ -28,11 +28,8 @@ def takes(**records: type[SettingsRecord] | tuple[type[SettingsRecord], str]) ->
 
         @wraps(command)
         def with_options(**values: Any) -> None:
-            from dpadmm.cli.terminal import clear_failures
-
-            with clear_failures():
-                said = {name: {each.name: values.pop(each.name) for each in listed} for name, listed in made.items()}
-                built = {name: _build(wanted[name][0], each) for name, each in said.items()}
+            said = {name: {each.name: values.pop(each.name) for each in listed} for name, listed in made.items()}
+            built = {name: _build(wanted[name][0], each) for name, each in said.items()}
             command(**values, **built)
 
         listed = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpadmm import checks
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 from dpadmm.settings import CellRules, FitSettings, OutputFiles, TrainingOptions
 
@@ -34,14 +34,15 @@ def demo(
 
     Example: dpadmm demo --epsilon 2
     """
-    with clear_failures():
-        from dpadmm.cli.fit import model_json
-        from dpadmm.cli.terminal import print_json
+    from dpadmm.cli.fit import model_json
+    from dpadmm.cli.terminal import print_json
 
-        folder = _folder(out)
-        model, page = _run(folder, epsilon, delta, is_json=json)
-        if json:
-            print_json({"command": "demo", "folder": str(folder), "report": str(page)} | model_json(model))
+    checks.positive("epsilon", epsilon)
+    checks.open_unit("delta", delta)
+    folder = _folder(out)
+    model, page = _run(folder, epsilon, delta, is_json=json)
+    if json:
+        print_json({"command": "demo", "folder": str(folder), "report": str(page)} | model_json(model))
 
 
 def _folder(wanted: Path | None) -> Path:

@@ -9,7 +9,6 @@ import typer
 from dpadmm.cli import options
 from dpadmm.cli.declare import takes
 from dpadmm.cli.terminal import (
-    clear_failures,
     print_json,
     print_line,
     print_reading,
@@ -57,25 +56,24 @@ def evaluate(
 
     Example: dpadmm evaluate model.json new.csv --epsilon 0.2 --delta 1e-6 --ledger new.ledger --budget 1 --by sex
     """
-    with clear_failures():
-        from dpadmm.evaluation import evaluate as evaluation
+    from dpadmm.evaluation import evaluate as evaluation
 
-        if settings.earlier is not None and files:
-            raise InputError("--from reads no data. Leave out the tables.")
+    if settings.earlier is not None and files:
+        raise InputError("--from reads no data. Leave out the tables.")
 
-        def show_reading(tables: "Mapping[str, SiloTable]") -> None:
-            if not json:
-                print_reading({each.where: each.written for each in tables.values()})
-                if settings.public is None and settings.ledger is None:
-                    warn_of_no_ledger()
+    def show_reading(tables: "Mapping[str, SiloTable]") -> None:
+        if not json:
+            print_reading({each.where: each.written for each in tables.values()})
+            if settings.public is None and settings.ledger is None:
+                warn_of_no_ledger()
 
-        found = evaluation.evaluate(model, files or [], settings, privacy, cells, table, on_tables=show_reading)
-        if json:
-            drawn = {"plot": settings.plot and str(settings.plot)} if found.counts is not None else {}
-            print_json({"command": "evaluate"} | evaluation.json_of(found, settings.threshold) | drawn)
-        else:
-            print_line(evaluation.text_of(found, settings.threshold))
-            if settings.plot is not None:
-                print_line(f"Drew {settings.plot}.")
-        if found.place is not None and found.wanted is not None and found.place != found.wanted:
-            say_elsewhere(found.wanted, found.place)
+    found = evaluation.evaluate(model, files or [], settings, privacy, cells, table, on_tables=show_reading)
+    if json:
+        drawn = {"plot": settings.plot and str(settings.plot)} if found.counts is not None else {}
+        print_json({"command": "evaluate"} | evaluation.json_of(found, settings.threshold) | drawn)
+    else:
+        print_line(evaluation.text_of(found, settings.threshold))
+        if settings.plot is not None:
+            print_line(f"Drew {settings.plot}.")
+    if found.place is not None and found.wanted is not None and found.place != found.wanted:
+        say_elsewhere(found.wanted, found.place)

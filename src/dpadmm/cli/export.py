@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 
 
@@ -30,32 +29,29 @@ def export(
 
     Example: dpadmm export model.json --to pipeline.joblib --missing fill
     """
-    with clear_failures():
-        import io
+    import io
 
-        from dpadmm.cli.terminal import print_json, print_line
-        from dpadmm.core.model import ReleasedModel
-        from dpadmm.models.files import check_apart, check_writable, write_file
+    from dpadmm.cli.terminal import print_json, print_line
+    from dpadmm.core.model import ReleasedModel
+    from dpadmm.models.files import check_apart, check_writable, write_file
 
-        if to.suffix not in (".joblib", ".json"):
-            raise InputError(f"--to must end in .joblib (a scikit-learn pipeline) or .json, got {str(to)!r}.")
-        if to.suffix == ".json" and (missing, unlisted) != ("error", "error"):
-            raise InputError(
-                "--missing and --unlisted are for .joblib. Whoever reads the JSON decides about such cells."
-            )
-        check_apart({"--to": to}, [model])
-        released = ReleasedModel.load(model)
-        check_writable(to, may_replace=force)
-        if to.suffix == ".json":
-            content = released.to_plain_json().encode()
-        else:
-            import joblib
+    if to.suffix not in (".joblib", ".json"):
+        raise InputError(f"--to must end in .joblib (a scikit-learn pipeline) or .json, got {str(to)!r}.")
+    if to.suffix == ".json" and (missing, unlisted) != ("error", "error"):
+        raise InputError("--missing and --unlisted are for .joblib. Whoever reads the JSON decides about such cells.")
+    check_apart({"--to": to}, [model])
+    released = ReleasedModel.load(model)
+    check_writable(to, may_replace=force)
+    if to.suffix == ".json":
+        content = released.to_plain_json().encode()
+    else:
+        import joblib
 
-            buffer = io.BytesIO()
-            joblib.dump(released.to_sklearn(missing=missing, unlisted=unlisted), buffer)
-            content = buffer.getvalue()
-        write_file(to, content)
-        if json:
-            print_json({"command": "export", "file": str(to)})
-        else:
-            print_line(f"Wrote {to}. It can be used without dpadmm.")
+        buffer = io.BytesIO()
+        joblib.dump(released.to_sklearn(missing=missing, unlisted=unlisted), buffer)
+        content = buffer.getvalue()
+    write_file(to, content)
+    if json:
+        print_json({"command": "export", "file": str(to)})
+    else:
+        print_line(f"Wrote {to}. It can be used without dpadmm.")

@@ -5,13 +5,13 @@ import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.declare import weights_of
-from dpadmm.cli.terminal import clear_federation_failures, print_line, say_elsewhere
+from dpadmm.cli.declare import takes, weights_of
+from dpadmm.cli.terminal import print_line, say_elsewhere
 from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
@@ -25,18 +25,11 @@ if TYPE_CHECKING:
     from dpadmm.federation.studies import Studies
 
 
-class RunByDefault(typer.core.TyperGroup):
-    """A group whose command `run` need not be named: `dpadmm federate federation.toml` runs it."""
+app = typer.Typer(help="Draft the terms of a federation, run them, or rehearse on this machine.", no_args_is_help=True)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put `run` before what names no command."""
-        is_named = bool(args) and (args[0] in self.commands or args[0] == "--help")
-        return super().parse_args(ctx, args if is_named else ["run", *args])
-
-
-app = typer.Typer(
-    cls=RunByDefault, help="Draft the terms of a federation, and run them (the word `run` may be left out)."
-)
+Out = Annotated[Path | None, typer.Option(help="Write the model, .json or .npz.")]
+Page = Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 
 
 @app.command()
@@ -58,106 +51,114 @@ def draft(
 
     Example: dpadmm federate draft north.entry south.entry --schema schema.json --epsilon 1 --delta 1e-6
     """
-    with clear_federation_failures():
-        from dpadmm.data.schema import Schema
-        from dpadmm.federation.agreement import write_federation
-        from dpadmm.federation.coordinator_store import CoordinatorFiles
-        from dpadmm.federation.policy import SiloEntry
-        from dpadmm.models.files import check_apart, check_writable
-        from dpadmm.planner.drafting import draft as make_draft
-        from dpadmm.privacy.accounting import Target
+    from dpadmm.data.schema import Schema
+    from dpadmm.federation.agreement import write_federation
+    from dpadmm.federation.coordinator_store import CoordinatorFiles
+    from dpadmm.federation.policy import SiloEntry
+    from dpadmm.models.files import check_apart, check_writable
+    from dpadmm.planner.drafting import draft as make_draft
+    from dpadmm.privacy.accounting import Target
 
-        check_apart({"--out": out}, [*entries, schema])
-        check_writable(out, may_replace=force)
-        target, found, public = Target(epsilon, delta), [SiloEntry.load(path) for path in entries], Schema.load(schema)
-        weights, files = weights_of(class_weight), CoordinatorFiles(coordinator)
-        made = make_draft(found, public, target, nominal_records=nominal_records, class_weight=weights)
-        key = files.key() if files.is_made() else files.create()
-        terms = made.terms(name, key.public)
-        write_federation(out, terms)
-        print_line(f"{made}\n\nWrote the terms to {out}, digest {terms.digest}.")
-        print_line(
-            f"Send it to every silo, whose owner runs:\n  dpadmm silo approve DIR {out.name}\n"
-            f"  dpadmm silo run DIR --coordinator HOST:PORT\nHere, run:\n  dpadmm coordinator run {coordinator}\n"
-            f"  dpadmm federate {out} --coordinator {coordinator}"
-        )
+    check_apart({"--out": out}, [*entries, schema])
+    check_writable(out, may_replace=force)
+    target, found, public = Target(epsilon, delta), [SiloEntry.load(path) for path in entries], Schema.load(schema)
+    weights, files = weights_of(class_weight), CoordinatorFiles(coordinator)
+    made = make_draft(found, public, target, nominal_records=nominal_records, class_weight=weights)
+    key = files.key() if files.is_made() else files.create()
+    terms = made.terms(name, key.public)
+    write_federation(out, terms)
+    print_line(f"{made}\n\nWrote the terms to {out}, digest {terms.digest}.")
+    print_line(
+        f"Send it to every silo, whose owner runs:\n  dpadmm silo approve DIR {out.name}\n"
+        f"  dpadmm silo run DIR --coordinator HOST:PORT\nHere, run:\n  dpadmm coordinator run {coordinator}\n"
+        f"  dpadmm federate run {out} --coordinator {coordinator}"
+    )
 
 
 @app.command()
-@options.reads_tables
 def run(
-    written: TableFormat,
     federation: Annotated[
-        Path | None, typer.Argument(metavar="FEDERATION.toml", help="The terms that all silos have approved.")
+        Path | None, typer.Argument(metavar="[FEDERATION.toml]", help="The terms that all silos have approved.")
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option(help="Instead: a study to which silos were invited; its terms are drafted here.")
     ] = None,
     coordinator: Annotated[Path | None, typer.Option(help="The coordinator's directory.")] = None,
-    study: Annotated[
-        str | None, typer.Option(help="Run a study to which silos were invited: wait for them, then draft its terms.")
-    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Offer the drafted terms of a study without being asked.")] = False,
-    local: Annotated[int | None, typer.Option(help="Rehearse with this many silos on this machine instead.")] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Rehearsal: a table to split among the silos. Default: breast cancer.")
-    ] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option(help="Rehearsal: its schema. Federation: the approved one, for --out and --page."),
-    ] = None,
-    by: Annotated[str | None, typer.Option(help="Rehearsal: column that says which silo a row belongs to.")] = None,
-    rounds: Annotated[int, typer.Option(help="Rehearsal: rounds of P-ADMM.")] = 10,
-    epsilon: Annotated[float, typer.Option(help="Rehearsal: epsilon at delta 1e-5.")] = 1.0,
+    schema: Annotated[Path | None, typer.Option(help="The approved schema, for --out and --page.")] = None,
     class_weight: options.ClassWeights = None,
-    missing: options.MissingWord = "error",
-    unlisted: options.UnlistedWord = "error",
-    out_of_range: options.OutOfRangeWord = "clip",
-    out: Annotated[Path | None, typer.Option(help="Write the model, .json or .npz.")] = None,
-    page: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    out: Out = None,
+    page: Page = None,
+    force: Force = False,
 ) -> None:
     """Run approved terms to their end, or continue where they stopped: progress, the model, each silo's cost.
 
-    The options for awkward cells are for rehearsals; in a federation every silo's own policy decides.
-
-    Example: dpadmm federate federation.toml --coordinator coordinator --schema schema.json --out model.json
+    Example: dpadmm federate run federation.toml --coordinator coordinator --schema schema.json --out model.json
     """
-    with clear_federation_failures():
-        from dpadmm.data.schema import Schema
-        from dpadmm.errors import InputError
-        from dpadmm.federation.admin.rehearsal import rehearsal_tables
-        from dpadmm.federation.agreement import read_federation
-        from dpadmm.models.files import check_apart, check_writable, checked_suffix
+    from dpadmm.data.schema import Schema
+    from dpadmm.errors import InputError
+    from dpadmm.federation.agreement import read_federation
 
-        if [local, federation, study].count(None) != 2:
-            raise InputError("Give a FEDERATION.toml, a --study, or --local N for a rehearsal on this machine.")
-        weights = weights_of(class_weight)
-        if weights is not None and federation is not None:
-            raise InputError("The terms say what records count. Leave out --class-weight, or draft other terms.")
-        if (out, page) != (None, None) and federation is not None and schema is None:
-            raise InputError(
-                "Model and report name the columns. Add --schema FILE, the schema that the silos approved."
-            )
-        if out is not None:
-            checked_suffix(out)
-        check_apart({"--out": out, "--page": page}, [federation, data, schema])
-        for place in (out, page):
-            if place is not None:
-                check_writable(place, may_replace=force)
-        if local is not None:
-            screening = CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range)
-            tables, shared = rehearsal_tables(local, data, schema, by, written=written, screening=screening)
-            outcome, public = _rehearse(tables, shared, rounds, epsilon, weights, screening)
-        elif coordinator is None:
-            raise InputError("Give the coordinator's directory: --coordinator DIR.")
-        else:
-            if study is not None:
-                terms, public = _study_terms(study, coordinator, weights, is_asked=not yes)
-            else:
-                assert federation is not None
-                terms, public = read_federation(federation), None if schema is None else Schema.load(schema)
-            outcome = _run(terms, coordinator, public)
-        _show_outcome(outcome)
-        if public is not None:
-            _write(outcome, public, out, page, is_rehearsal=local is not None)
+    if (federation is None) == (study is None):
+        raise InputError("Give a FEDERATION.toml or a --study. To rehearse here, use `dpadmm federate rehearse`.")
+    weights = weights_of(class_weight)
+    if weights is not None and federation is not None:
+        raise InputError("The terms say what records count. Leave out --class-weight, or draft other terms.")
+    if (out, page) != (None, None) and federation is not None and schema is None:
+        raise InputError("Model and report name the columns. Add --schema FILE, the schema that the silos approved.")
+    _check_places(out, page, [federation, schema], force=force)
+    if coordinator is None:
+        raise InputError("Give the coordinator's directory: --coordinator DIR.")
+    if federation is None:
+        terms, public = _study_terms(str(study), coordinator, weights, is_asked=not yes)
+    else:
+        terms, public = read_federation(federation), Schema.load(schema) if schema else None
+    outcome = _run(terms, coordinator, public)
+    _show_outcome(outcome)
+    if public is not None:
+        _write(outcome, public, out, page, is_rehearsal=False)
+
+
+@app.command()
+@takes(written=TableFormat, cells=CellRules)
+def rehearse(
+    written: TableFormat,
+    cells: CellRules,
+    silos: Annotated[int, typer.Option(help="Number of silos.")] = 2,
+    data: Annotated[Path | None, typer.Option(help="A table to split among the silos. Default: breast cancer.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="Its public schema.")] = None,
+    split_by: options.SplitBy = None,
+    rounds: Annotated[int, typer.Option(help="Rounds of P-ADMM.")] = 10,
+    epsilon: Annotated[float, typer.Option(help="Epsilon at delta 1e-5.")] = 1.0,
+    class_weight: options.ClassWeights = None,
+    out: Out = None,
+    page: Page = None,
+    force: Force = False,
+) -> None:
+    """Run a federation on this machine, each silo in a process of its own, over TLS and with test noise.
+
+    Example: dpadmm federate rehearse --silos 4 --page report.html
+    """
+    from dpadmm.federation.admin.rehearsal import rehearsal_tables
+
+    weights = weights_of(class_weight)
+    _check_places(out, page, [data, schema], force=force)
+    tables, public = rehearsal_tables(silos, data, schema, split_by, written=written, screening=cells)
+    outcome = _rehearse(tables, public, rounds, epsilon, weights, cells)
+    _show_outcome(outcome)
+    _write(outcome, public, out, page, is_rehearsal=True)
+
+
+def _check_places(out: Path | None, page: Path | None, read: "list[Path | None]", *, force: bool) -> None:
+    """Refuse files that could not be written after the run, which is paid for."""
+    from dpadmm.models.files import check_apart, check_writable, checked_suffix
+
+    if out is not None:
+        checked_suffix(out)
+    check_apart({"--out": out, "--page": page}, read)
+    for place in (out, page):
+        if place is not None:
+            check_writable(place, may_replace=force)
 
 
 def _run(terms: "Agreement", coordinator: Path, schema: "Schema | None") -> "FederationOutcome":
@@ -176,7 +177,7 @@ def _run(terms: "Agreement", coordinator: Path, schema: "Schema | None") -> "Fed
 
 def _study_terms(
     name: str, coordinator: Path, weights: dict[str, float] | None, *, is_asked: bool
-) -> "tuple[Agreement, Schema]":
+) -> "tuple[Agreement, Schema | None]":
     """Return terms and schema of a study; wait for its silos and draft the terms where there are none yet."""
     from dpadmm.errors import InputError
     from dpadmm.federation.coordinator_store import CoordinatorFiles
@@ -231,7 +232,7 @@ def _rehearse(
     epsilon: float,
     weights: dict[str, float] | None,
     screening: CellRules,
-) -> "tuple[FederationOutcome, Schema | None]":
+) -> "FederationOutcome":
     """Run P-ADMM among these silos; rows are encoded as the planner would."""
     from dpadmm.core.task import TableShape, Task
     from dpadmm.data.columns import label_shares
@@ -257,7 +258,7 @@ def _rehearse(
         )
         made = rehearsal.prepare_rehearsal(Path(place), tables, schema, terms, policy, (2 * epsilon, rehearsal.DELTA))
         with rehearsal.run_rehearsal(made):
-            return made.federate(_show), schema
+            return made.federate(_show)
 
 
 def _show(progress: "Progress") -> None:

@@ -12,7 +12,6 @@ from dpadmm.cli import options
 from dpadmm.cli.declare import takes
 from dpadmm.cli.terminal import (
     cell,
-    clear_failures,
     print_json,
     print_line,
     print_notes,
@@ -41,7 +40,7 @@ def fit(files: options.Files, settings: FitSettings, json: options.Json = False)
 
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
-    with clear_failures(), ExitStack() as stack:
+    with ExitStack() as stack:
         from dpadmm.data.sources import cluster_workers, read_files
         from dpadmm.estimators.tables import TableFit
         from dpadmm.privacy.protection import Unit

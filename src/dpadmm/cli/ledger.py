@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpadmm.cli.terminal import cell, clear_failures, json_number, print_json, print_line
+from dpadmm.cli.terminal import cell, json_number, print_json, print_line
 from dpadmm.codec import encode
 from dpadmm.errors import InputError, without_controls
 
@@ -34,7 +34,7 @@ def show(file: File, expected_head: Head = None, json: Json = False) -> None:
 
     Example: dpadmm ledger show study.ledger
     """
-    with clear_failures(), _open(file, expected_head) as ledger:
+    with _open(file, expected_head) as ledger:
         said, runs, profiles = ledger.statement(), ledger.runs(), ledger.profiles()
         if json:
             print_json({"command": "ledger show", **_as_json(said, runs, profiles)})
@@ -53,11 +53,10 @@ def export(
 
     Example: dpadmm ledger export study.ledger study.json
     """
-    with clear_failures():
-        from dpadmm.models.files import check_apart
+    from dpadmm.models.files import check_apart
 
-        check_apart({"OUT.json": out}, [], file)
-    with clear_failures(), _open(file, expected_head) as ledger:
+    check_apart({"OUT.json": out}, [], file)
+    with _open(file, expected_head) as ledger:
         if out.exists() or not out.parent.is_dir():
             raise InputError(f"{out} exists already, or its folder does not. Give a new file in an existing folder.")
         ledger.export_json(out)
@@ -76,17 +75,16 @@ def budget(
 
     Example: dpadmm ledger budget study.ledger --epsilon 3 --delta 1e-5 --reason "second study approved"
     """
-    with clear_failures():
-        from dpadmm.privacy.ledger import Budget, Ledger
+    from dpadmm.privacy.ledger import Budget, Ledger
 
-        wanted = Budget(epsilon=epsilon, delta=delta)
-        with Ledger.open(file, expected_head=expected_head) as ledger:
-            before = ledger.budget
-            ledger.set_budget(wanted, reason=reason)
-            typer.echo(
-                f"Budget changed from epsilon {before.epsilon:.6g}, delta {before.delta:.3g} to epsilon "
-                f"{epsilon:.6g}, delta {delta:.3g}. Head {ledger.head}"
-            )
+    wanted = Budget(epsilon=epsilon, delta=delta)
+    with Ledger.open(file, expected_head=expected_head) as ledger:
+        before = ledger.budget
+        ledger.set_budget(wanted, reason=reason)
+        typer.echo(
+            f"Budget changed from epsilon {before.epsilon:.6g}, delta {before.delta:.3g} to epsilon "
+            f"{epsilon:.6g}, delta {delta:.3g}. Head {ledger.head}"
+        )
 
 
 @app.command()
@@ -95,7 +93,7 @@ def verify(file: File, expected_head: Head = None) -> None:
 
     Example: dpadmm ledger verify study.ledger
     """
-    with clear_failures(), _open(file, expected_head) as ledger:
+    with _open(file, expected_head) as ledger:
         typer.echo(f"Sound. Head {ledger.verify()}")
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from functools import wraps
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, get_args
@@ -11,9 +12,9 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
 
 from dpadmm import __version__
-from dpadmm.cli.terminal import remember_options
+from dpadmm.cli.terminal import clear_failures, remember_options
 
-TRAIN, BUDGET, MACHINES = "Train and use a model", "Budget", "Between machines"
+TRAIN, BUDGET, MACHINES, EVIDENCE = "Train and use a model", "Budget", "Between machines", "Research"
 COMMANDS = {
     "demo": (TRAIN, "Train one private breast-cancer model over four hospitals, and write the report."),
     "schema": (TRAIN, "Draft and check the public schema of tables."),
@@ -73,6 +74,7 @@ class Commands(TyperGroup):
             found = _imported(cmd_name)
         elif cmd_name in added():
             found = typer.main.get_command(added()[cmd_name].load())
+            found.rich_help_panel = EVIDENCE  # type: ignore[attr-defined]
         elif cmd_name in RESEARCH:
             ctx.fail(f"`dpadmm {cmd_name}` is part of dpadmm-research. In a checkout, run: pip install ./research")
         else:
@@ -106,7 +108,25 @@ def _imported(name: str) -> Any:
         holder.add_typer(module.app, name=name)
     else:
         holder.command(name)(getattr(module, name))
-    return typer.main.get_group(holder).commands[name]
+    found = typer.main.get_group(holder).commands[name]
+    for each in getattr(found, "commands", {name: found}).values():
+        each.callback = _failing_clearly(each.callback, needs_extra=COMMANDS[name][0] == MACHINES)
+    return found
+
+
+def _failing_clearly(act: Any, *, needs_extra: bool) -> Any:
+    """Return what a command does, which ends as `clear_failures` says; that an extra lacks is said before anything."""
+
+    @wraps(act)
+    def run(*args: Any, **values: Any) -> None:
+        with clear_failures():
+            if needs_extra:
+                from dpadmm.federation.keys import need_extra
+
+                need_extra()
+            act(*args, **values)
+
+    return run
 
 
 def _restore_argument_help(command: Any) -> None:

@@ -5,18 +5,8 @@ from typing import Annotated
 
 import typer
 
-from dpadmm.cli.declare import option_of, takes
-from dpadmm.settings import (
-    OUTPUT,
-    CellRules,
-    FitSettings,
-    Missing,
-    OutOfRange,
-    OutputFiles,
-    Privacy,
-    TableFormat,
-    Unlisted,
-)
+from dpadmm.cli.declare import option_of
+from dpadmm.settings import OUTPUT, FitSettings, OutputFiles, Privacy
 
 Files = Annotated[
     list[Path],
@@ -41,10 +31,3 @@ SilosPerPerson = Annotated[int | None, option_of(Privacy, "silos_per_person")]
 Purpose = Annotated[str, option_of(OutputFiles, "purpose")]
 Controller = Annotated[str, option_of(OutputFiles, "controller")]
 Contact = Annotated[str, option_of(OutputFiles, "contact")]
-MissingWord = Annotated[Missing, option_of(CellRules, "missing")]
-UnlistedWord = Annotated[Unlisted, option_of(CellRules, "unlisted")]
-OutOfRangeWord = Annotated[OutOfRange, option_of(CellRules, "out_of_range")]
-
-
-reads_tables = takes(written=TableFormat)
-"""Gives a command the options that say how tables are written, as one `TableFormat`."""

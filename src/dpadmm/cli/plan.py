@@ -7,7 +7,6 @@ import typer
 
 from dpadmm.cli import options
 from dpadmm.cli.declare import takes
-from dpadmm.cli.terminal import clear_failures
 from dpadmm.errors import InputError
 from dpadmm.settings import FitSettings
 
@@ -57,31 +56,30 @@ def plan(
 
     Example: dpadmm plan --sizes 228,171,113,57 --dimension 30 --epsilon 1 --delta 1e-5
     """
-    with clear_failures():
-        from dpadmm.cli.terminal import print_reading
-        from dpadmm.data.schema import Schema
-        from dpadmm.estimators.tables import PublicFacts
+    from dpadmm.cli.terminal import print_reading
+    from dpadmm.data.schema import Schema
+    from dpadmm.estimators.tables import PublicFacts
 
-        if plot is not None:
-            _check_plot(plot, force)
-        facts = PublicFacts.of(
-            settings,
-            files or None,
-            None if sizes is None else _counts(sizes),
-            dimension,
-            None if settings.schema is None else Schema.load(settings.schema),
-            is_real=predict == "number",
-            tell=lambda tables: None if json else print_reading({each.where: each.written for each in tables.values()}),
-        )
-        made, epsilon = facts.plan(), settings.epsilon
-        points: Sequence[UtilityPoint] = ()
-        if curve or plot is not None:
-            points = facts.curve(made, all_signals=plot is not None)
-        if plot is not None:
-            from dpadmm.report.figures import draw_utility
+    if plot is not None:
+        _check_plot(plot, force)
+    facts = PublicFacts.of(
+        settings,
+        files or None,
+        None if sizes is None else _counts(sizes),
+        dimension,
+        None if settings.schema is None else Schema.load(settings.schema),
+        is_real=predict == "number",
+        tell=lambda tables: None if json else print_reading({each.where: each.written for each in tables.values()}),
+    )
+    made, epsilon = facts.plan(), settings.epsilon
+    points: Sequence[UtilityPoint] = ()
+    if curve or plot is not None:
+        points = facts.curve(made, all_signals=plot is not None)
+    if plot is not None:
+        from dpadmm.report.figures import draw_utility
 
-            draw_utility(points, epsilon, plot)
-        _show(made, points, plot, epsilon, is_json=json)
+        draw_utility(points, epsilon, plot)
+    _show(made, points, plot, epsilon, is_json=json)
 
 
 def _check_plot(place: Path, force: bool) -> None:

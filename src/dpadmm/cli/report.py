@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_failures
 
 
 def report(
@@ -27,23 +26,22 @@ def report(
 
     Example: dpadmm report model.json --ledger study.ledger --out report.html
     """
-    with clear_failures():
-        from dpadmm.cli.terminal import print_json, print_line
-        from dpadmm.codec import encode
-        from dpadmm.core.model import ReleasedModel
-        from dpadmm.models.files import check_apart, check_writable
+    from dpadmm.cli.terminal import print_json, print_line
+    from dpadmm.codec import encode
+    from dpadmm.core.model import ReleasedModel
+    from dpadmm.models.files import check_apart, check_writable
 
-        place = out if out is not None or json else model.with_suffix(".html")
-        check_apart({"--out": place}, [model], ledger)
-        released = ReleasedModel.load(model)
-        spending = released.spending if ledger is None else released.spending_now(ledger)
-        if place is not None:
-            check_writable(place, may_replace=force)
-            released.report(
-                place, spending=spending, name=model.name, purpose=purpose, controller=controller, contact=contact
-            )
-        if json:
-            facts = {"command": "report", "page": place and str(place)}
-            print_json(facts | encode(released) | {"spending": encode(spending)})
-        else:
-            print_line(f"Wrote {place}. Open it in a browser, or print it.")
+    place = out if out is not None or json else model.with_suffix(".html")
+    check_apart({"--out": place}, [model], ledger)
+    released = ReleasedModel.load(model)
+    spending = released.spending if ledger is None else released.spending_now(ledger)
+    if place is not None:
+        check_writable(place, may_replace=force)
+        released.report(
+            place, spending=spending, name=model.name, purpose=purpose, controller=controller, contact=contact
+        )
+    if json:
+        facts = {"command": "report", "page": place and str(place)}
+        print_json(facts | encode(released) | {"spending": encode(spending)})
+    else:
+        print_line(f"Wrote {place}. Open it in a browser, or print it.")

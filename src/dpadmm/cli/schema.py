@@ -8,7 +8,8 @@ import typer
 
 from dpadmm.checks import plural
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_failures, print_json, print_line, print_notes, print_reading
+from dpadmm.cli.declare import takes
+from dpadmm.cli.terminal import print_json, print_line, print_notes, print_reading
 from dpadmm.errors import InputError, without_controls
 from dpadmm.settings import CellRules, TableFormat
 
@@ -21,7 +22,7 @@ app = typer.Typer(help="Draft and check a schema: public bounds and categories."
 
 
 @app.command()
-@options.reads_tables
+@takes(written=TableFormat)
 def init(
     files: options.Files,
     target: Annotated[str, typer.Option(help="Column to predict.")],
@@ -49,86 +50,80 @@ def init(
 
     Example: dpadmm schema init north.csv south.csv --target sick --leave-out patient --out schema.json
     """
-    with clear_failures():
-        from dpadmm.data.draft import ColumnType, TargetKind, column_types, draft_schema
-        from dpadmm.data.schema import unfilled
-        from dpadmm.models.files import check_apart, check_writable, write_file
+    from dpadmm.data.draft import ColumnType, TargetKind, column_types, draft_schema
+    from dpadmm.data.schema import unfilled
+    from dpadmm.models.files import check_apart, check_writable, write_file
 
-        check_apart({"--out": out}, files)
-        if out is not None:
-            check_writable(out, may_replace=force)
-        found = {str(file): column_types(file, written) for file in files}
-        if not json:
-            print_reading({file: read for file, (_, read) in found.items()})
-        apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
-        types = _common({file: types for file, (types, _) in found.items()}, apart)
-        draft = draft_schema(types, target, TargetKind(predict))
-        text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
-        typer.echo("The draft is derived from the data, so it is private until you have read it.", err=True)
-        if written.has_header:
-            typer.echo(
-                f"The {len(types)} column names in the draft come from the files (in text files, the first line).\n"
-                "Before you share the draft, make sure that this line is a header, not somebody's record.",
-                err=True,
-            )
-        left_out = [name for name, kind in types.items() if kind is ColumnType.OTHER and name != target]
-        if left_out:
-            typer.echo(
-                "Left out, because they contain neither numbers nor text (but dates, lists, ...): "
-                f"{', '.join(map(repr, left_out))}. To use one, store it as numbers or text.",
-                err=True,
-            )
-        if out is not None:
-            write_file(out, f"{text}\n".encode())
-        if json:
-            print_json({"command": "schema init", "out": out and str(out), "schema": draft, "to_fill_in": left})
-        elif out is None:
-            typer.echo(text)
-        else:
-            print_line(
-                f"Wrote {out} with {plural(len(left), 'placeholder')} to fill in from public knowledge, not from the "
-                "data."
-            )
+    check_apart({"--out": out}, files)
+    if out is not None:
+        check_writable(out, may_replace=force)
+    found = {str(file): column_types(file, written) for file in files}
+    if not json:
+        print_reading({file: read for file, (_, read) in found.items()})
+    apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
+    types = _common({file: types for file, (types, _) in found.items()}, apart)
+    draft = draft_schema(types, target, TargetKind(predict))
+    text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
+    typer.echo("The draft is derived from the data, so it is private until you have read it.", err=True)
+    if written.has_header:
+        typer.echo(
+            f"The {len(types)} column names in the draft come from the files (in text files, the first line).\n"
+            "Before you share the draft, make sure that this line is a header, not somebody's record.",
+            err=True,
+        )
+    left_out = [name for name, kind in types.items() if kind is ColumnType.OTHER and name != target]
+    if left_out:
+        typer.echo(
+            "Left out, because they contain neither numbers nor text (but dates, lists, ...): "
+            f"{', '.join(map(repr, left_out))}. To use one, store it as numbers or text.",
+            err=True,
+        )
+    if out is not None:
+        write_file(out, f"{text}\n".encode())
+    if json:
+        print_json({"command": "schema init", "out": out and str(out), "schema": draft, "to_fill_in": left})
+    elif out is None:
+        typer.echo(text)
+    else:
+        print_line(
+            f"Wrote {out} with {plural(len(left), 'placeholder')} to fill in from public knowledge, not from the data."
+        )
 
 
 @app.command()
-@options.reads_tables
+@takes(written=TableFormat, cells=CellRules)
 def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.")],
     written: TableFormat,
+    cells: CellRules,
     files: Annotated[
         list[Path] | None,
         typer.Argument(metavar="[FILE...]", help="Tables to check against the schema. Nothing is released or spent."),
     ] = None,
     split_by: options.SplitBy = None,
-    missing: options.MissingWord = "error",
-    unlisted: options.UnlistedWord = "error",
-    out_of_range: options.OutOfRangeWord = "clip",
     json: options.Json = False,
 ) -> None:
     """Show what a schema allows, or what still has to be filled in. With tables: check whether each can be used.
 
     Example: dpadmm schema check schema.json north.csv south.csv --missing fill
     """
-    with clear_failures():
-        from dpadmm.data.schema import Schema
+    from dpadmm.data.schema import Schema
 
-        filled = Schema.load(schema)
-        sizes = {}
-        if files:
-            from dpadmm.data.tables import check_split
+    filled = Schema.load(schema)
+    sizes = {}
+    if files:
+        from dpadmm.data.tables import check_split
 
-            check_split(split_by, filled)
-            screening = CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range)
-            sizes = _checked_sizes(filled, files, split_by, written, screening, is_quiet=json)
-        if json:
-            found = {"features": list(filled.feature_names), "dimension": filled.dimension, "silos": sizes}
-            print_json({"command": "schema check", "schema": loads(filled.to_json())} | found)
-            return
-        print_line(filled.describe())
-        typer.echo(f"{filled.dimension} features after encoding.")
-        for name, size in sizes.items():
-            print_line(f"{without_controls(name)}: {size} rows can be used.")
+        check_split(split_by, filled)
+        sizes = _checked_sizes(filled, files, split_by, written, cells, is_quiet=json)
+    if json:
+        found = {"features": list(filled.feature_names), "dimension": filled.dimension, "silos": sizes}
+        print_json({"command": "schema check", "schema": loads(filled.to_json())} | found)
+        return
+    print_line(filled.describe())
+    typer.echo(f"{filled.dimension} features after encoding.")
+    for name, size in sizes.items():
+        print_line(f"{without_controls(name)}: {size} rows can be used.")
 
 
 def _checked_sizes(

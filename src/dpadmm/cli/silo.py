@@ -9,8 +9,8 @@ import typer
 
 from dpadmm.cli import administration as admin
 from dpadmm.cli import options
+from dpadmm.cli.declare import takes
 from dpadmm.cli.terminal import (
-    clear_federation_failures,
     log_to_terminal,
     print_line,
     print_notes,
@@ -31,10 +31,11 @@ _AS_BEFORE = "Default: as the policy says."
 
 
 @app.command()
-@options.reads_tables
+@takes(written=TableFormat, cells=CellRules)
 def init(
     directory: admin.SiloDirectory,
     written: TableFormat,
+    cells: CellRules,
     data: Annotated[Path, typer.Option(help="The private table: CSV or other text, Parquet, Arrow, Excel.")],
     schema: Annotated[Path, typer.Option(help="The public schema (JSON) that all silos share.")],
     budget_epsilon: Annotated[float, typer.Option(help="The most epsilon these data may ever spend, > 0.")],
@@ -47,9 +48,6 @@ def init(
     ] = None,
     least_noise: admin.LeastNoise = 0.0,
     trust_coordinator: admin.TrustCoordinator = False,
-    missing: options.MissingWord = "error",
-    unlisted: options.UnlistedWord = "error",
-    out_of_range: options.OutOfRangeWord = "clip",
     records_per_person: admin.RecordsPerPerson = 1,
     view: Annotated[
         Literal["eavesdropper", "aggregate"],
@@ -64,46 +62,45 @@ def init(
 
     Example: dpadmm silo init clinic --data patients.csv --schema schema.json --budget-epsilon 3 --delta 1e-6
     """
-    with clear_federation_failures():
-        from dpadmm.errors import InputError
-        from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
-        from dpadmm.federation.silo import Silo
-        from dpadmm.federation.silo_directory import SiloDirectory
-        from dpadmm.privacy.protection import Protection, View, relation_of
+    from dpadmm.errors import InputError
+    from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
+    from dpadmm.federation.silo import Silo
+    from dpadmm.federation.silo_directory import SiloDirectory
+    from dpadmm.privacy.protection import Protection, View, relation_of
 
-        is_summed = view == "aggregate"
-        if colluders is not None and not is_summed:
-            raise InputError("--colluders is for --view aggregate, in which silos see only sums. Leave it out.")
-        if trust_coordinator and is_summed:
-            raise InputError(
-                "A trusted coordinator sees more than sums: choose either --trust-coordinator or the view aggregate."
-            )
-        policy = Policy(
-            name=name or directory.resolve().name,
-            data=str(data.resolve()),
-            schema=str(schema.resolve()),
-            methods=tuple(allow or (FULLY_CERTIFIED + SUMMED * is_summed)),
-            coordinators=tuple(coordinator or ()),
-            least_noise=least_noise,
-            screening=CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range),
-            protection=Protection(
-                view=View.PUBLIC if trust_coordinator else View(view),
-                colluders=colluders,
-                records_per_person=records_per_person,
-                relation=relation_of(neighbours),
-            ),
-            written=written,
+    is_summed = view == "aggregate"
+    if colluders is not None and not is_summed:
+        raise InputError("--colluders is for --view aggregate, in which silos see only sums. Leave it out.")
+    if trust_coordinator and is_summed:
+        raise InputError(
+            "A trusted coordinator sees more than sums: choose either --trust-coordinator or the view aggregate."
         )
-        files = SiloDirectory(directory)
-        records = files.create(policy, budget_epsilon, delta)
-        print_reading({str(data): records.written})
-        print_notes(records.cells.notes)
-        typer.echo(
-            f"Made {directory}. Edit policy.toml to change its rules. Send {files.entry} to whoever drafts the terms "
-            "(`dpadmm federate draft`). For a federation file written by hand:"
-        )
-        with closing(Silo(directory)) as silo:
-            _print_participant(silo)
+    policy = Policy(
+        name=name or directory.resolve().name,
+        data=str(data.resolve()),
+        schema=str(schema.resolve()),
+        methods=tuple(allow or (FULLY_CERTIFIED + SUMMED * is_summed)),
+        coordinators=tuple(coordinator or ()),
+        least_noise=least_noise,
+        screening=cells,
+        protection=Protection(
+            view=View.PUBLIC if trust_coordinator else View(view),
+            colluders=colluders,
+            records_per_person=records_per_person,
+            relation=relation_of(neighbours),
+        ),
+        written=written,
+    )
+    files = SiloDirectory(directory)
+    records = files.create(policy, budget_epsilon, delta)
+    print_reading({str(data): records.written})
+    print_notes(records.cells.notes)
+    typer.echo(
+        f"Made {directory}. Edit policy.toml to change its rules. Send {files.entry} to whoever drafts the terms "
+        "(`dpadmm federate draft`). For a federation file written by hand:"
+    )
+    with closing(Silo(directory)) as silo:
+        _print_participant(silo)
 
 
 def _print_participant(silo: "Silo") -> None:
@@ -131,14 +128,13 @@ def show(
 
     Example: dpadmm silo show clinic --log
     """
-    with clear_federation_failures():
-        from dpadmm.federation.silo import Silo
+    from dpadmm.federation.silo import Silo
 
-        with closing(Silo(directory)) as silo:
-            _print_participant(silo)
-            typer.echo(f"\n{silo.ledger.statement()}")
-            for entry in silo.store.log() if log else ():
-                typer.echo(f"{entry.time}  {entry.event}: {entry.detail}")
+    with closing(Silo(directory)) as silo:
+        _print_participant(silo)
+        typer.echo(f"\n{silo.ledger.statement()}")
+        for entry in silo.store.log() if log else ():
+            typer.echo(f"{entry.time}  {entry.event}: {entry.detail}")
 
 
 @app.command()
@@ -154,13 +150,12 @@ def approve(
 
     Example: dpadmm silo approve clinic federation.toml
     """
-    with clear_federation_failures():
-        from dpadmm.cli.approval import approve_terms
-        from dpadmm.federation.agreement import read_federation
-        from dpadmm.federation.silo import Silo
+    from dpadmm.cli.approval import approve_terms
+    from dpadmm.federation.agreement import read_federation
+    from dpadmm.federation.silo import Silo
 
-        with closing(Silo(directory)) as silo:
-            approve_terms(silo, read_federation(federation), peer or (), is_asked=not yes)
+    with closing(Silo(directory)) as silo:
+        approve_terms(silo, read_federation(federation), peer or (), is_asked=not yes)
 
 
 @app.command()
@@ -175,21 +170,21 @@ def run(
 
     Example: dpadmm silo run clinic --coordinator federation.example.org:9092
     """
-    with clear_federation_failures():
-        from dpadmm.federation.https.client import run_silo
-        from dpadmm.federation.silo_directory import SiloDirectory
+    from dpadmm.federation.https.client import run_silo
+    from dpadmm.federation.silo_directory import SiloDirectory
 
-        files = SiloDirectory(directory)
-        files.check()
-        address = coordinator or files.read_address()
-        log_to_terminal()
-        run_silo(directory, address)
+    files = SiloDirectory(directory)
+    files.check()
+    address = coordinator or files.read_address()
+    log_to_terminal()
+    run_silo(directory, address)
 
 
 @app.command()
-@options.reads_tables
+@takes(written=TableFormat, cells=CellRules)
 def join(
     written: TableFormat,
+    cells: CellRules,
     invitation: Annotated[Path, typer.Argument(metavar="INVITE", help="The invitation that the coordinator sent.")],
     directory: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="The silo's directory. Default: its name, in this folder.")
@@ -200,9 +195,6 @@ def join(
     ] = None,
     least_noise: admin.LeastNoise = 0.0,
     trust_coordinator: admin.TrustCoordinator = False,
-    missing: options.MissingWord = "error",
-    unlisted: options.UnlistedWord = "error",
-    out_of_range: options.OutOfRangeWord = "clip",
     peer: admin.Peers = None,
     yes: admin.Yes = False,
     serve: Annotated[bool, typer.Option("--run/--no-run", help="Serve the run once it is approved.")] = True,
@@ -213,51 +205,48 @@ def join(
 
     Example: dpadmm silo join clinic.invite --data patients.csv
     """
-    with clear_federation_failures():
-        from dpadmm.cli.approval import left_words
-        from dpadmm.federation.admin import joining
-        from dpadmm.federation.keys import fingerprint
-        from dpadmm.federation.silo import Silo
-        from dpadmm.federation.silo_directory import SiloDirectory
-        from dpadmm.federation.studies import Invitation
+    from dpadmm.cli.approval import left_words
+    from dpadmm.federation.admin import joining
+    from dpadmm.federation.keys import fingerprint
+    from dpadmm.federation.silo import Silo
+    from dpadmm.federation.silo_directory import SiloDirectory
+    from dpadmm.federation.studies import Invitation
 
-        asked = Invitation.load(invitation)
-        files = SiloDirectory(Path(asked.silo) if directory is None else directory)
-        _show_study(asked)
-        if not files.is_made():
-            rules = joining.OwnerRules(
-                data=data or Path(typer.prompt("The private table (text, Parquet, Arrow or Excel)")),
-                budget_epsilon=typer.prompt(
-                    "The most epsilon these data may ever spend", type=float, default=asked.epsilon
-                )
-                if budget_epsilon is None
-                else budget_epsilon,
-                screening=CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range),
-                written=written,
-                least_noise=least_noise,
-                trusts_coordinator=trust_coordinator,
-            )
-            records = joining.create_silo(asked, files.directory, rules)
-            print_notes(records.cells.notes)
-            print_reading({str(rules.data): records.written})
-            words = "keys, ledger, policy.toml with its rules, schema.json with the public bounds"
-            print_line(f"Made {files.directory}: {words}.")
-        elif data is not None or budget_epsilon is not None:
-            words = "its own table, budget and rules apply, not those given here"
-            print_line(f"{files.directory} exists already: {words}.")
-        with closing(Silo(files.directory)) as silo:
-            joining.check_silo(asked, silo)
-            print_line(left_words(silo))
-            guest = joining.InvitedSilo(asked, silo)
-            joining.retry_until_reached(guest.register, print_line)
-            print_line(
-                f"Fingerprint of {silo.policy.name}: {fingerprint(silo.public_key)}\n"
-                "Read it to the other owners by telephone or face to face, not through the coordinator.\n"
-                "Registered. Waiting for the terms, which are drafted when all silos have registered ..."
-            )
-            _approve(guest, joining.wait_for_terms(guest, print_line), peer or [], is_asked=not yes)
-            files.address.write_text(asked.address + "\n", encoding="utf-8")  # not before: it may serve another
-        _serve(files.directory, is_wanted=serve)
+    asked = Invitation.load(invitation)
+    files = SiloDirectory(Path(asked.silo) if directory is None else directory)
+    _show_study(asked)
+    if not files.is_made():
+        rules = joining.OwnerRules(
+            data=data or Path(typer.prompt("The private table (text, Parquet, Arrow or Excel)")),
+            budget_epsilon=typer.prompt("The most epsilon these data may ever spend", type=float, default=asked.epsilon)
+            if budget_epsilon is None
+            else budget_epsilon,
+            screening=cells,
+            written=written,
+            least_noise=least_noise,
+            trusts_coordinator=trust_coordinator,
+        )
+        records = joining.create_silo(asked, files.directory, rules)
+        print_notes(records.cells.notes)
+        print_reading({str(rules.data): records.written})
+        words = "keys, ledger, policy.toml with its rules, schema.json with the public bounds"
+        print_line(f"Made {files.directory}: {words}.")
+    elif data is not None or budget_epsilon is not None:
+        words = "its own table, budget and rules apply, not those given here"
+        print_line(f"{files.directory} exists already: {words}.")
+    with closing(Silo(files.directory)) as silo:
+        joining.check_silo(asked, silo)
+        print_line(left_words(silo))
+        guest = joining.InvitedSilo(asked, silo)
+        joining.retry_until_reached(guest.register, print_line)
+        print_line(
+            f"Fingerprint of {silo.policy.name}: {fingerprint(silo.public_key)}\n"
+            "Read it to the other owners by telephone or face to face, not through the coordinator.\n"
+            "Registered. Waiting for the terms, which are drafted when all silos have registered ..."
+        )
+        _approve(guest, joining.wait_for_terms(guest, print_line), peer or [], is_asked=not yes)
+        files.address.write_text(asked.address + "\n", encoding="utf-8")  # not before: it may serve another
+    _serve(files.directory, is_wanted=serve)
 
 
 def _show_study(asked: "Invitation") -> None:
@@ -305,7 +294,7 @@ def _serve(directory: Path, *, is_wanted: bool) -> None:
 
 
 @app.command()
-@options.reads_tables
+@takes(written=TableFormat)
 def new_data(
     directory: admin.SiloDirectory,
     written: TableFormat,
@@ -329,44 +318,43 @@ def new_data(
 
     Example: dpadmm silo new-data clinic --data patients-2027.csv
     """
-    with clear_federation_failures():
-        from dataclasses import replace
+    from dataclasses import replace
 
-        from dpadmm.data.reading import is_text_file
-        from dpadmm.federation.admin.maintenance import change_data
-        from dpadmm.federation.policy import Policy
-        from dpadmm.federation.process_lock import sole
-        from dpadmm.federation.silo_directory import SiloDirectory
+    from dpadmm.data.reading import is_text_file
+    from dpadmm.federation.admin.maintenance import change_data
+    from dpadmm.federation.policy import Policy
+    from dpadmm.federation.process_lock import sole
+    from dpadmm.federation.silo_directory import SiloDirectory
 
-        files = SiloDirectory(directory)
-        files.check()
-        with sole(files.lock, "This silo"):
-            policy = Policy.load(files.policy)
-            now = policy.screening
-            rules = CellRules(
-                missing=missing or now.missing,
-                unlisted=unlisted or now.unlisted,
-                out_of_range=out_of_range or now.out_of_range,
-            )
-            # As the earlier table, where nothing else is said and it is of the same kind.
-            stated = policy.written
-            if not is_text_file(data):  # other files know their cells
-                stated = replace(stated, sep=None, decimal=None, encoding=None)
-            open_ones = {name: value for name, value in vars(stated).items() if getattr(written, name) in (None, ())}
-            written = replace(written, **open_ones)
-            policy = replace(policy, data=str(data.resolve()), written=written, screening=rules)
-            change = change_data(files, policy, may_close=abandon)
-        said = change.statement
-        print_notes(change.notes)
-        typer.echo(
-            f"{policy.name} {'now uses' if change.is_new else 'already uses'} version {said.version} of its data, "
-            f"{policy.data}{'' if change.records is None else f': {change.records} records'}.\n"
-            f"Spent on all versions: epsilon {said.spent_epsilon:.6g} of {said.budget.epsilon:.6g}; left "
-            f"{said.left_epsilon:.6g}.\n"
-            f"{admin.closed_words(change.closed)}"
-            f"{admin.unfit_words(change.unfit, 'state another number of records')}"
-            f"Now send {files.entry} to whoever drafts the terms. Note the ledger's head: {said.head}"
+    files = SiloDirectory(directory)
+    files.check()
+    with sole(files.lock, "This silo"):
+        policy = Policy.load(files.policy)
+        now = policy.screening
+        rules = CellRules(
+            missing=missing or now.missing,
+            unlisted=unlisted or now.unlisted,
+            out_of_range=out_of_range or now.out_of_range,
         )
+        # As the earlier table, where nothing else is said and it is of the same kind.
+        stated = policy.written
+        if not is_text_file(data):  # other files know their cells
+            stated = replace(stated, sep=None, decimal=None, encoding=None)
+        open_ones = {name: value for name, value in vars(stated).items() if getattr(written, name) in (None, ())}
+        written = replace(written, **open_ones)
+        policy = replace(policy, data=str(data.resolve()), written=written, screening=rules)
+        change = change_data(files, policy, may_close=abandon)
+    said = change.statement
+    print_notes(change.notes)
+    typer.echo(
+        f"{policy.name} {'now uses' if change.is_new else 'already uses'} version {said.version} of its data, "
+        f"{policy.data}{'' if change.records is None else f': {change.records} records'}.\n"
+        f"Spent on all versions: epsilon {said.spent_epsilon:.6g} of {said.budget.epsilon:.6g}; left "
+        f"{said.left_epsilon:.6g}.\n"
+        f"{admin.closed_words(change.closed)}"
+        f"{admin.unfit_words(change.unfit, 'state another number of records')}"
+        f"Now send {files.entry} to whoever drafts the terms. Note the ledger's head: {said.head}"
+    )
 
 
 @app.command()
@@ -378,25 +366,24 @@ def rotate_key(directory: admin.SiloDirectory, forget: admin.Forget = False, aba
 
     Example: dpadmm silo rotate-key clinic
     """
-    with clear_federation_failures():
-        from dpadmm.federation.admin.maintenance import rotate_silo_key
-        from dpadmm.federation.keys import fingerprint
-        from dpadmm.federation.process_lock import sole
-        from dpadmm.federation.silo_directory import SiloDirectory
+    from dpadmm.federation.admin.maintenance import rotate_silo_key
+    from dpadmm.federation.keys import fingerprint
+    from dpadmm.federation.process_lock import sole
+    from dpadmm.federation.silo_directory import SiloDirectory
 
-        files = SiloDirectory(directory)
-        files.check()
-        with sole(files.lock, "This silo"):
-            change = rotate_silo_key(files, is_old_kept=not forget, may_close=abandon)
-        typer.echo(
-            f'{directory} has a new key.\nkey = "{change.key.public}"\n'
-            f"Fingerprint, for the other owners but not through the coordinator: {fingerprint(change.key.public)}\n"
-            f"{admin.key_words(change)}{admin.unfit_words(change.unfit, 'name the old key')}"
-            f"Now send {files.entry} to whoever drafts the terms. Tell the other owners the new fingerprint: those who "
-            "confirmed the old one confirm the new one with the next terms (`dpadmm silo approve --peer`) and must "
-            "refuse terms that name the old key. Make a new backup of the directory: an earlier one has only the old "
-            "key, and does not know what is spent from now on."
-        )
+    files = SiloDirectory(directory)
+    files.check()
+    with sole(files.lock, "This silo"):
+        change = rotate_silo_key(files, is_old_kept=not forget, may_close=abandon)
+    typer.echo(
+        f'{directory} has a new key.\nkey = "{change.key.public}"\n'
+        f"Fingerprint, for the other owners but not through the coordinator: {fingerprint(change.key.public)}\n"
+        f"{admin.key_words(change)}{admin.unfit_words(change.unfit, 'name the old key')}"
+        f"Now send {files.entry} to whoever drafts the terms. Tell the other owners the new fingerprint: those who "
+        "confirmed the old one confirm the new one with the next terms (`dpadmm silo approve --peer`) and must "
+        "refuse terms that name the old key. Make a new backup of the directory: an earlier one has only the old "
+        "key, and does not know what is spent from now on."
+    )
 
 
 @app.command()
@@ -412,10 +399,9 @@ def status(
 
     Changes nothing, and works whether or not the silo is serving. Example: dpadmm silo status clinic --watch
     """
-    with clear_federation_failures():
-        from dpadmm.cli.status_tables import show_silo
+    from dpadmm.cli.status_tables import show_silo
 
-        show_silo(directory, is_json=json, is_watched=watch, is_data_checked=check_data)
+    show_silo(directory, is_json=json, is_watched=watch, is_data_checked=check_data)
 
 
 @app.command()
@@ -434,7 +420,6 @@ def doctor(
     Reads the table. Safe while the silo is serving. Exit code 1 if anything must be fixed.
     Example: dpadmm silo doctor clinic --coordinator federation.example.org:9092
     """
-    with clear_federation_failures():
-        from dpadmm.cli.status_tables import diagnose_silo
+    from dpadmm.cli.status_tables import diagnose_silo
 
-        diagnose_silo(directory, coordinator, is_json=json)
+    diagnose_silo(directory, coordinator, is_json=json)

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.terminal import clear_failures
 
 
 def summary(
@@ -20,13 +19,12 @@ def summary(
 
     Example: dpadmm summary model.json
     """
-    with clear_failures():
-        from dpadmm.cli.terminal import print_json, print_line
-        from dpadmm.core.model import ReleasedModel
+    from dpadmm.cli.terminal import print_json, print_line
+    from dpadmm.core.model import ReleasedModel
 
-        table = ReleasedModel.load(model).summary(level)
-        if json:
-            facts = {"level": table.level, "estimand": table.estimand, "why_no_intervals": table.why_not or None}
-            print_json({"command": "summary", "coefficients": table.records()} | facts)
-        else:
-            print_line(str(table))
+    table = ReleasedModel.load(model).summary(level)
+    if json:
+        facts = {"level": table.level, "estimand": table.estimand, "why_no_intervals": table.why_not or None}
+        print_json({"command": "summary", "coefficients": table.records()} | facts)
+    else:
+        print_line(str(table))

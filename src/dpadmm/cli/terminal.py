@@ -137,16 +137,6 @@ def _is_output_closed() -> bool:
     return bool(closed)
 
 
-@contextmanager
-def clear_federation_failures() -> Iterator[None]:
-    """As `clear_failures`; where the extra is not installed, say so before anything is read, made or asked."""
-    with clear_failures():
-        from dpadmm.federation.keys import need_extra
-
-        need_extra()
-        yield
-
-
 def log_to_terminal() -> None:
     """Let a service log what it does to standard error, a line each with its time."""
     import logging

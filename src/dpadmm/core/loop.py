@@ -120,8 +120,8 @@ def run_rounds(
                 tick()
     return Run(
         models=method.models(state, inbox),
-        last=last,
-        tail_average=tail / (setting.rounds + 1 - first),
+        last=method.project_model(problem, last),
+        tail_average=method.project_model(problem, tail / (setting.rounds + 1 - first)),
         plan=noise.plan,
         history=tuple(noise.history),
         sums=tuple(noise.sums),

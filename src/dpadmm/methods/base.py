@@ -35,9 +35,18 @@ from dpadmm.privacy.protection import ONE_RECORD, Certificate, NeighbouringRelat
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
 from dpadmm.problems.arrays import Floats, Ints
 from dpadmm.problems.problem import LocalFunctions, Problem
-from dpadmm.problems.regularisers import Regulariser
+from dpadmm.problems.regularisers import Regulariser, move_into_domain
 from dpadmm.problems.silos import MOST_RIDGE, MOST_SHIFT, UNIT, most_additions, rounding_share
-from dpadmm.solvers.solver import DEFAULT_TOLERANCE, Solution, Solver, Subproblem, prepare, prepare_release
+from dpadmm.solvers.composite import minimise_composite
+from dpadmm.solvers.solver import (
+    DEFAULT_TOLERANCE,
+    Solution,
+    Solver,
+    Subproblem,
+    WatchedSolver,
+    prepare,
+    prepare_release,
+)
 
 MESSAGE = MessageKind("message")
 BROADCAST = MessageKind("broadcast")
@@ -108,6 +117,24 @@ class Agents:
     def minimise(self, lin: Floats, centre: Floats, pull: Floats, start: Floats) -> Solution:
         """Return argmin w_i f_i(x) + lin'x + (pull/2) ||x - centre||^2 for all agents here."""
         return self.solver.solve(Subproblem(lin, centre, pull, start, self.solver_index))
+
+    def minimise_with_regulariser(self, lin: Floats, centre: Floats, pull: Floats, start: Floats) -> Floats:
+        """Return argmin w_i f_i(x) + g(x)/N + lin'x + (pull/2) ||x - centre||^2, a subgradient within the tolerance."""
+        functions, weights, column = self.functions, self.weights[:, None, None], pull[:, None, None]
+        least = column + weights * functions.constants.strong_convexity
+        top = column + weights * functions.constants.smoothness
+        inside = self.regulariser.prox(np.zeros((1, *lin.shape[1:])), 1.0)
+        if isinstance(self.solver, WatchedSolver):  # around a point of the domain of g, which is public
+            spare = 2 * float((top.max() + 1) * np.linalg.norm(inside, axis=1).max())
+            self.solver.check(Subproblem(lin, centre, pull, start, self.solver_index), spare)
+        return minimise_composite(
+            lambda x: weights * functions.gradient(x) + lin + column * (x - centre),
+            lambda v: self.regulariser.prox(v, 1 / (top * self.number)),
+            least,
+            top,
+            start,
+            self.solver.tolerance,
+        )
 
 
 class NoiseHook(Protocol):
@@ -529,6 +556,10 @@ class Method(ABC):
     def estimate(self, state: Any, inbox: Floats) -> Floats:
         """The last broadcast."""
         return inbox[0]
+
+    def project_model(self, problem: Problem, model: Floats) -> Floats:
+        """Return models (d, R) moved into the domain of the regulariser: post-processing of what is released."""
+        return move_into_domain(problem.regulariser, model)
 
     def residuals(self, agents: Agents, before: tuple[Any, Floats], after: tuple[Any, Floats]) -> Residuals:
         """Primal: distance from consensus. Dual: how far the estimate moved."""

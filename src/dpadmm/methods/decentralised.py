@@ -1,6 +1,6 @@
 """Decentralised ADMM on a graph, without noise (P-ADMM paper, eqs. 8-11), and what all methods on a graph share.
 
-x_i <- argmin w_i f_i(x) + a_i'x + eta sum_{j in V_i} || x - (x_i + x_j)/2 ||^2          (10)
+x_i <- argmin w_i f_i(x) + g(x)/N + a_i'x + eta sum_{j in V_i} || x - (x_i + x_j)/2 ||^2          (10)
 a_i <- a_i + eta sum_{j in V_i} (x_i - x_j)                                             (11)
 
 Everyone broadcasts to its neighbours, every round. A graph method's state has at least the fields `x` (what the agent
@@ -123,7 +123,11 @@ class DecentralisedADMM(EdgePenaltyADMM):
     """
 
     about: ClassVar[About] = About(
-        name="admm", summary="decentralised ADMM, not private", topology=Topology.GRAPH, is_federated=False
+        name="admm",
+        summary="decentralised ADMM, not private",
+        topology=Topology.GRAPH,
+        takes_any_regulariser=True,
+        is_federated=False,
     )
 
     eta: float
@@ -131,6 +135,11 @@ class DecentralisedADMM(EdgePenaltyADMM):
     def __post_init__(self) -> None:
         """Refuse penalties that are not positive numbers."""
         checks.positive("eta", self.eta)
+
+    def check(self, problem: Problem, network: Network | None) -> None:
+        """Every regulariser is accepted, where agents do nothing with it but minimise."""
+        if not self.about.takes_any_regulariser:
+            super().check(problem, network)
 
 
 def is_ridge(regulariser: Regulariser, dimension: int) -> bool:
@@ -171,7 +180,7 @@ def degrees(agents: Agents) -> Floats:
 def penalised_minimiser(
     eta: float | Floats, agents: Agents, x: Floats, inbox: Floats, lin: Floats, start: Floats
 ) -> Floats:
-    """Return argmin w_i f_i(y) + lin'y + eta sum_{j in V_i} || y - (x_i + x_j)/2 ||^2 for all agents here.
+    """Return argmin w_i f_i(y) + g(y)/N + lin'y + eta sum_{j in V_i} || y - (x_i + x_j)/2 ||^2 for all agents here.
 
     The sum over neighbours completes to one square of weight `2 eta deg_i` around the mean of the midpoints.
     `inbox` is `sum_j x_j`; eta is one number, or one per agent.
@@ -179,7 +188,9 @@ def penalised_minimiser(
     deg = degrees(agents)
     centre = (deg * x + inbox) / (2 * deg)
     pull = np.broadcast_to(2.0 * np.asarray(eta) * agents.degrees, agents.degrees.shape).astype(np.float64)
-    # Graph methods have no prox: the agent's share g/N of a ridge regulariser pulls to 0.
+    if not is_ridge(agents.regulariser, agents.dimension):
+        return agents.minimise_with_regulariser(lin, centre, pull, start)
+    # The agent's share g/N of a ridge pulls to 0.
     total = pull + agents.regulariser.strong_convexity / agents.number
     return agents.minimise(lin, centre * (pull / total)[:, None, None], total, start).point
 

@@ -104,6 +104,10 @@ class DPDGD(GraphMethod):
         mixed = _mixing(cast(Network, network)) @ messages.reshape(len(messages), -1)
         return np.asarray(mixed).reshape(messages.shape)
 
+    def project_model(self, problem: Problem, model: Floats) -> Floats:
+        """Into the constraint, which the noise may have left."""
+        return model if self.constraint is None else self.constraint.prox(model, 1.0)
+
     def dual_scale(self, agents: Agents) -> Floats:
         """Movement in units of the first step."""
         return np.full(len(agents.index), 1 / self.step)

@@ -1,6 +1,6 @@
 """P-ADMM: decentralised ADMM with Gaussian noise on what is broadcast (Ding et al. 2019, Algorithm 1).
 
-    x_i  <- argmin w_i f_i(x) + a_i'x + eta sum_{j in V_i} || x - (xt_i + xt_j)/2 ||^2          (13)
+    x_i  <- argmin w_i f_i(x) + g(x)/N + a_i'x + eta sum_{j in V_i} || x - (xt_i + xt_j)/2 ||^2          (13)
     xt_i <- x_i + N(0, s_{i,k}^2 I)
     a_i  <- a_i + eta sum_{j in V_i} (xt_i - xt_j)                                             (14)
 
@@ -27,7 +27,8 @@ class PADMM(DecentralisedADMM):
     ----------
     eta: penalty on each edge, > 0.
 
-    Guarantees: C1. One record moves a broadcast by at most `2 G w_i / (n_i (2 eta deg_i + w_i mu))`; record level,
+    Guarantees: C1, for every convex g. One record moves a broadcast by at most `2 G w_i / (n_i (2 eta deg_i + w_i mu))`
+    (g's own strong convexity m adds m/N to what it is divided by); record level,
     replace-one, against an eavesdropper who sees every message; Gaussian noise composes exactly (C0).
 
     Reference: Ding, Gong, Zhang, Pan, Han, "Optimal differentially private ADMM for distributed machine learning".
@@ -41,6 +42,7 @@ class PADMM(DecentralisedADMM):
         certificate="C1",
         noised="the broadcast model",
         units=ROWS,
+        takes_any_regulariser=True,
         why="silos are peers: each sends a noisy model to its neighbours, and nobody has to be trusted (C1)",
     )
 

@@ -11,12 +11,8 @@ machine with IEEE arithmetic. Counters are handled in blocks of `BLOCK`, short b
 Indices are unsigned throughout: a signed index costs a wrap-around test per access, which stops vectorisation.
 """
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
@@ -62,24 +58,16 @@ _D = (-2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881
 _HALF_PI = 1.5707963267948966
 
 
-@intrinsic
-def _bits_of(typing_context: Any, number: Any) -> Any:
-    """Reinterpret a float64 as a uint64 (in a register, unlike an array view)."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.uint64(types.float64), generate
+@njit(inline="always")
+def _bits_of(number: float) -> u64:
+    """Reinterpret a float64 as a uint64."""
+    return np.float64(number).view(np.uint64)
 
 
-@intrinsic
-def _float_of(typing_context: Any, bits: Any) -> Any:
+@njit(inline="always")
+def _float_of(bits: u64) -> float:
     """Reinterpret a uint64 as a float64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.uint64), generate
+    return np.uint64(bits).view(np.float64)
 
 
 @njit(inline="always")

@@ -297,6 +297,10 @@ def why_not(task: Task, method: type[Method]) -> str | None:
         return f"{about.name} needs a ridge, a weight alpha above 0"
     if proximal is not None and not about.takes_any_regulariser:
         return f"{about.name} has no proximal step for {proximal}"
+    if proximal is not None and about.topology is Topology.GRAPH:
+        return (
+            f"{about.name} is planned with a ridge only, not with {proximal}; state rounds and numbers with dpadmm.run"
+        )
     return None
 
 

@@ -10,7 +10,7 @@ _NAMES = {
     "losses": "Constants Huber LabelKind LinkedLoss Logistic Loss SmoothedHinge Squared",
     "problem": "EmpiricalRisk LocalFunctions Problem PublicFunctions Weighting",
     "quadratics": "QuadraticAgents",
-    "regularisers": "Box ElasticNet Quadratic Regulariser",
+    "regularisers": "Box ElasticNet GroupLasso Quadratic Regulariser Simplex",
     "silos": "Silos",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

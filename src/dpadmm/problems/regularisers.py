@@ -1,17 +1,17 @@
 """Shared convex regularisers g: value, proximal map and the constants that theorems ask for.
 
-Points are arrays of shape (..., d, R): any leading axes (agents), d coordinates, R replicas as columns. All
-regularisers here but `Quadratic` are separable, g(x) = sum_j g_j(x_j), and every decision is taken per column.
+Points are arrays of shape (..., d, R): any leading axes (agents), d coordinates, R replicas as columns. Every decision
+is taken per column. Those in `SEPARABLE` are sums over coordinates, g(x) = sum_j g_j(x_j).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
 from dpadmm.checks import shown
@@ -21,6 +21,9 @@ from dpadmm.problems.silos import as_numbers
 
 # Eigenvalues come out with rounding of this order, relative to the largest one.
 _EIGENVALUE_SLACK = 1e-12
+# Relative to the total, what rounding and the mean of many models may leave of a sum.
+_SIMPLEX_SLACK = 1e-9
+_SHORT_STEP = 2.0**-40
 
 
 class Regulariser(Protocol):
@@ -125,16 +128,16 @@ class ElasticNet:
 class Box:
     """g(x) = 0 if lower <= x <= upper in every coordinate, else infinity; the proximal map is the projection.
 
-    The bounds are numbers for all coordinates or sequences of length d; infinite bounds leave a side open.
-    They are kept as a float or a tuple of floats, so that equal boxes compare equal. `Box(0.0, math.inf)` holds all
-    vectors without negative coordinates.
+    The bounds are numbers for all coordinates or one for each (any sequence, kept as a tuple, so that equal boxes
+    compare equal); infinite bounds leave a side open. `Box(0.0, math.inf)` holds all vectors without negative
+    coordinates.
 
-    >>> Box(0.0, [1.0, 2.0]).prox([[5.0], [5.0]], step=1.0).ravel()
+    >>> Box(0.0, (1.0, 2.0)).prox([[5.0], [5.0]], step=1.0).ravel()
     array([1., 2.])
     """
 
-    lower: float | Sequence[float] | Floats
-    upper: float | Sequence[float] | Floats
+    lower: float | tuple[float, ...]
+    upper: float | tuple[float, ...]
 
     strong_convexity: ClassVar[float] = 0.0
     smoothness: ClassVar[float] = math.inf
@@ -270,6 +273,135 @@ class Quadratic:
         return _norm(g + _times(hessian, x) + slope)
 
 
+@dataclass(frozen=True)
+class GroupLasso:
+    """g(x) = weight sum_k sqrt(d_k) ||x_k||, x_k the d_k coordinates of group k: a group is zero as a whole or nowhere.
+
+    groups: the number of each coordinate's group, such as (0, 0, 1) for the two columns of one category and a number.
+
+    >>> GroupLasso(1.0, [0, 0, 1]).prox([[3.0], [4.0], [0.5]], step=1.0).ravel().round(4).tolist()
+    [2.1515, 2.8686, 0.0]
+    """
+
+    weight: float
+    groups: Sequence[int]
+
+    strong_convexity: ClassVar[float] = 0.0
+    smoothness: ClassVar[float] = math.inf
+    is_smooth: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse weights that are not positive, and groups that are not numbers."""
+        object.__setattr__(self, "weight", checks.positive("weight", self.weight))
+        groups = np.asarray(self.groups)
+        if groups.ndim != 1 or groups.size == 0 or groups.dtype.kind not in "iu":
+            raise InputError(f"groups must be the number of each coordinate's group, got {shown(self.groups)}.")
+        object.__setattr__(self, "groups", tuple(groups.tolist()))
+
+    @cached_property
+    def _thresholds(self) -> tuple[NDArray[np.intp], Floats]:
+        """The group of each coordinate, counted from 0, and the weights of the groups as a column."""
+        _, group, sizes = np.unique(self.groups, return_inverse=True, return_counts=True)
+        return group, self.weight * np.sqrt(sizes)[:, None]
+
+    def _norms(self, x: Floats) -> Floats:
+        """Return the norms of the groups, summed in the same order for every column."""
+        group, weights = self._thresholds
+        squares = np.zeros((*x.shape[:-2], len(weights), x.shape[-1]))
+        for j, k in enumerate(group):
+            squares[..., k, :] += x[..., j, :] ** 2
+        return np.sqrt(squares)
+
+    def _shrink(self, v: Floats, thresholds: Floats) -> Floats:
+        """Return v, each group shortened by its threshold, to zeros where it is no longer."""
+        norms = self._norms(v)
+        kept = np.maximum(norms - thresholds, 0.0) / np.where(norms == 0, 1.0, norms)
+        return np.asarray(kept[..., self._thresholds[0], :] * v)
+
+    def lipschitz(self, d: int) -> float:
+        """Return weight sqrt(d)."""
+        return self.weight * math.sqrt(checks.count("d", d))
+
+    def value(self, x: ArrayLike) -> Floats:
+        """Return the weighted norms of the groups, added up per column."""
+        norms = self._norms(_points("x", x, len(self.groups)))
+        return np.asarray((self._thresholds[1] * norms).sum(axis=-2))
+
+    def prox(self, v: ArrayLike, step: ArrayLike) -> Floats:
+        """Return v with each group shortened by step weight sqrt(d_k)."""
+        v, step = _points("v", v, len(self.groups)), _positive_step(step)
+        return self._shrink(v, step * self._thresholds[1])
+
+    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> Floats:
+        """Return the distance of -g from the subdifferential: of a group that is zero a ball, of others one vector."""
+        x, g = _points("x", x, len(self.groups)), _points("g", g, len(self.groups))
+        (group, weights), norms = self._thresholds, self._norms(x)
+        pull = (weights / np.where(norms == 0, 1.0, norms))[..., group, :] * x
+        return _norm(np.where((norms == 0)[..., group, :], self._shrink(g, weights), g + pull))
+
+
+@dataclass(frozen=True)
+class Simplex:
+    """g(x) = 0 if x >= 0 and sum_j x_j = total, else infinity: shares, mixtures, allocations.
+
+    The proximal map is the projection. A point lies in the set if its sum and signs are right to 1e-9 of the total.
+
+    >>> Simplex().prox([[0.9], [0.5], [-1.0]], step=1.0).ravel().round(12).tolist()
+    [0.7, 0.3, 0.0]
+    """
+
+    total: float = 1.0
+
+    strong_convexity: ClassVar[float] = 0.0
+    smoothness: ClassVar[float] = math.inf
+    is_smooth: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse totals that are not positive numbers."""
+        object.__setattr__(self, "total", checks.positive("total", self.total))
+
+    def lipschitz(self, d: int) -> float:
+        """Return infinity."""
+        checks.count("d", d)
+        return math.inf
+
+    def value(self, x: ArrayLike) -> Floats:
+        """Return 0 for columns in the simplex and infinity for the others."""
+        x, slack = _points("x", x), _SIMPLEX_SLACK * self.total
+        is_inside = (x >= -slack).all(axis=-2) & (np.abs(x.sum(axis=-2) - self.total) <= slack)
+        return np.where(is_inside, 0.0, math.inf)
+
+    def prox(self, v: ArrayLike, step: ArrayLike) -> Floats:
+        """Return the nearest point of the simplex, whatever the step: max(v - t, 0), t set by the sum."""
+        _positive_step(step)
+        v = _points("v", v)
+        # What lies more than the total below the largest entry becomes 0 anyway; clipped, it costs no digits.
+        below = np.maximum(v - v.max(axis=-2, keepdims=True), -self.total)
+        sums = np.cumsum(-np.sort(-below, axis=-2), axis=-2) - self.total
+        return np.maximum(below - (sums / _counts(v)).max(axis=-2, keepdims=True), 0.0)
+
+    def subgradient_residual(self, x: ArrayLike, g: ArrayLike) -> Floats:
+        """Return the distance of -g from the normal cone: equal at positive coordinates, at most that at zeros."""
+        x, g = _points("x", x), _points("g", g)
+        is_free = x > 0
+        order = np.argsort(np.where(is_free, -math.inf, g), axis=-2)
+        means = np.cumsum(-np.take_along_axis(g, order, axis=-2), axis=-2) / _counts(g)
+        counted = _counts(g) >= is_free.sum(axis=-2, keepdims=True)
+        left = -g - np.where(counted, means, -math.inf).max(axis=-2, keepdims=True)
+        return self.value(x) + _norm(np.where(is_free, left, np.maximum(left, 0.0)))
+
+
+def move_into_domain(regulariser: Regulariser, x: Floats) -> Floats:
+    """Return points (..., d, R), those outside the domain of g moved to the nearest point in it, others as they are.
+
+    The proximal map with a step towards 0 is the projection on the domain; of a set it is that for every step.
+    """
+    is_outside = regulariser.value(x) == math.inf
+    if not is_outside.any():
+        return x
+    return np.where(is_outside[..., None, :], regulariser.prox(x, _SHORT_STEP), x)
+
+
 def _points(name: str, x: ArrayLike, d: int | None = None) -> Floats:
     """Return x as floats if it has the shape (..., d, R); d None: with any number of coordinates."""
     points = np.asarray(x, dtype=np.float64)
@@ -309,9 +441,25 @@ def _norm(residual: Floats) -> Floats:
     return np.asarray(np.linalg.norm(residual, axis=-2))
 
 
+def _counts(x: Floats) -> Floats:
+    """Return 1, ..., d as a column."""
+    return np.arange(1.0, x.shape[-2] + 1)[:, None]
+
+
 def _times(matrix: Floats, x: Floats) -> Floats:
     """Return matrix @ x, summed in the same order for every column, so that a column alone gives the same bits."""
     total = matrix[:, :1] * x[..., :1, :]
     for j in range(1, matrix.shape[1]):
         total = total + matrix[:, j : j + 1] * x[..., j : j + 1, :]
     return total
+
+
+AnyRegulariser: TypeAlias = ElasticNet | Box | GroupLasso | Simplex | Quadratic
+"""The regularisers of this package, as records are declared."""
+
+REGULARISERS: Mapping[str, AnyRegulariser] = {
+    "none": ElasticNet(),
+    "non-negative": Box(0.0, math.inf),
+    "simplex": Simplex(),
+}
+"""The regularisers that a name alone describes; the others take numbers."""

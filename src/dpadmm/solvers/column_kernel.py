@@ -5,37 +5,17 @@ is taken if the gradient shrinks by a fifth, or if the function still falls wher
 to half or to where the slope along it would vanish if it were a line.
 
 A pass is made of blocks of rows, whose sums are added up in order. Blocks may be computed on several threads, by
-`block_sum`, with `advance` between the passes; or all of it by `solve_column`. Nothing is reassociated: the bits depend
-on nothing but the arguments.
+`block_sum`, with `advance` between the passes; or all of it by `solve_column`. The bits depend on nothing but the
+arguments.
 """
 
 import numpy as np
 from numba import njit
 
-from dpadmm.solvers import lanes
-from dpadmm.solvers.kernels import csr_tile, dense_sum
+from dpadmm.solvers.kernels import add_scaled, csr_tile, dense_sum, dot
 
 _ENOUGH = 0.8
 _SHORTENINGS = 30
-_LANES = 16
-
-
-@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _dot(a, b):  # type: ignore[no-untyped-def]
-    whole = a.size // _LANES * _LANES
-    total = lanes.dot(lanes.SIXTEEN, a, b, whole)
-    for j in range(whole, a.size):
-        total += a[j] * b[j]
-    return total
-
-
-@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _add(scale, a, out):  # type: ignore[no-untyped-def]
-    """Add scale times a to out."""
-    whole = a.size // _LANES * _LANES
-    lanes.add_scaled(lanes.SIXTEEN, scale, a, 0, whole, out)
-    for j in range(whole, a.size):
-        out[j] += scale * a[j]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -60,7 +40,7 @@ def block_sum(data, form, block, point, out):  # type: ignore[no-untyped-def]
         dense_sum(rows, shifts, weights, first, last, point, line, is_logistic, out)
     else:
         matrix, table = (indptr, indices, values, shifts, weights, first, last), out.reshape(out.size, 1)
-        csr_tile(lanes.ONE, matrix, point.reshape(point.size, 1), 0, line, is_logistic, table)
+        csr_tile(matrix, point.reshape(point.size, 1), 0, 1, line, is_logistic, table)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -69,7 +49,7 @@ def _store_point(data, x, point):  # type: ignore[no-untyped-def]
     centre = data[4]
     _copy(x, point)
     if centre.size > 0:
-        point[x.size] = -_dot(centre, x)
+        point[x.size] = -dot(centre, x)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -82,7 +62,7 @@ def _read_slope(data, sums, slope):  # type: ignore[no-untyped-def]
             total[j] += sums[block, j]
     _copy(total[:d], slope)
     if centre.size > 0:
-        _add(-total[d], centre, slope)
+        add_scaled(-total[d], centre, slope)
     for j in range(d):
         slope[j] *= scale
 
@@ -108,18 +88,18 @@ def _direction(gradient, metric, pairs, bends, number, q):  # type: ignore[no-un
     _copy(gradient, q)
     for pair in range(number - 1, max(number - most, 0) - 1, -1):
         k = pair % most
-        factors[k] = _dot(pairs[k, 0], q) / bends[k]
-        _add(-factors[k], pairs[k, 1], q)
+        factors[k] = dot(pairs[k, 0], q) / bends[k]
+        add_scaled(-factors[k], pairs[k, 1], q)
     shares = np.zeros(gains.size)
     for j in range(d if gains.size > 0 else 0):
-        _add(q[j], vectors[j], shares)
+        add_scaled(q[j], vectors[j], shares)
     for k in range(gains.size):
         shares[k] *= gains[k]
     for j in range(d):
-        q[j] = spread[j] * q[j] + (_dot(vectors[j], shares) if gains.size > 0 else 0.0)
+        q[j] = spread[j] * q[j] + (dot(vectors[j], shares) if gains.size > 0 else 0.0)
     for pair in range(max(number - most, 0), number):
         k = pair % most
-        _add(factors[k] - _dot(pairs[k, 1], q) / bends[k], pairs[k, 0], q)
+        add_scaled(factors[k] - dot(pairs[k, 1], q) / bends[k], pairs[k, 0], q)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -127,7 +107,7 @@ def _gradient(slope, sigma, x, constant, out):  # type: ignore[no-untyped-def]
     """Write the gradient; return its norm."""
     for j in range(x.size):
         out[j] = slope[j] + sigma * x[j] + constant[j]
-    return np.sqrt(_dot(out, out))
+    return np.sqrt(dot(out, out))
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -159,7 +139,7 @@ def advance(data, metric, task, state, sums):  # type: ignore[no-untyped-def]
     else:
         _read_slope(data, sums, new_slope)
         norm = _gradient(new_slope, sigma, trial, constant, new_gradient)
-        left = _dot(new_gradient, direction)
+        left = dot(new_gradient, direction)
         if not (norm <= _ENOUGH * numbers[1] or left >= 0.0):
             numbers[3] *= min(0.5, numbers[2] / (numbers[2] - left))
             numbers[4] += 1.0
@@ -169,7 +149,7 @@ def advance(data, metric, task, state, sums):  # type: ignore[no-untyped-def]
         k = int(numbers[5]) % len(bends)
         _plus(trial, -1.0, x, pairs[k, 0])
         _plus(new_gradient, -1.0, gradient, pairs[k, 1])
-        bends[k] = _dot(pairs[k, 0], pairs[k, 1])
+        bends[k] = dot(pairs[k, 0], pairs[k, 1])
         numbers[5] = numbers[5] + 1.0 if bends[k] > 0.0 else 0.0  # a step lost in rounding teaches nothing
         _copy(trial, x)
         _copy(new_slope, slope)
@@ -178,7 +158,7 @@ def advance(data, metric, task, state, sums):  # type: ignore[no-untyped-def]
     if not numbers[1] > tolerance:
         return False
     _direction(gradient, metric, pairs, bends, int(numbers[5]), direction)
-    numbers[0], numbers[2], numbers[3], numbers[4] = 2.0, _dot(gradient, direction), 1.0, 0.0
+    numbers[0], numbers[2], numbers[3], numbers[4] = 2.0, dot(gradient, direction), 1.0, 0.0
     _plus(x, -1.0, direction, trial)
     _store_point(data, trial, point)
     return True

@@ -339,25 +339,28 @@ class WatchedSolver:
 
     def solve(self, subproblem: Subproblem) -> Solution:
         """Solve, or refuse without having looked at the records."""
-        if (
-            not largest_term(subproblem, self.constants, self.weights) * self.rounded <= self.solver.tolerance
-        ):  # NaN: refuse
+        self.check(subproblem)
+        return self.solver.solve(subproblem)
+
+    def check(self, subproblem: Subproblem, spare: float = 0.0) -> None:
+        """Refuse a subproblem that rounding might keep from its tolerance; spare: forces that are not listed in it."""
+        largest = largest_term(subproblem, self.constants, self.weights, spare)
+        if not largest * self.rounded <= self.solver.tolerance:  # NaN: refuse
             raise SolverError(
                 "Messages have become so large, or the penalty is so small, that 64-bit numbers cannot solve every "
                 f"local problem to the gradient tolerance {self.tolerance:.1e}. This follows from public numbers and "
                 "tells nothing about the records. Choose a larger epsilon, penalty, ridge term or tolerance."
             )
-        return self.solver.solve(subproblem)
 
 
-def largest_term(subproblem: Subproblem, constants: Constants, weights: Floats) -> float:
+def largest_term(subproblem: Subproblem, constants: Constants, weights: Floats, spare: float = 0.0) -> float:
     """Bound all that adds up to the gradient at the minimiser x, whatever the records are.
 
     `||x|| <= (s ||c|| + ||lin|| + w G)/(s + w mu)`, and the gradient of `w f` moves by `w L` times as much at most.
     """
     weight, pull = weights[subproblem.agent_index(), None], subproblem.pull[:, None]
     forces = pull * np.linalg.norm(subproblem.centre, axis=1) + np.linalg.norm(subproblem.lin, axis=1)
-    forces += weight * constants.record_gradient
+    forces += weight * constants.record_gradient + spare
     reach = forces / (pull + weight * constants.strong_convexity)
     return float(np.max(forces + (pull + weight * constants.smoothness) * reach))
 

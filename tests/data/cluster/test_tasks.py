@@ -8,15 +8,7 @@ import pytest
 pytest.importorskip("distributed", reason="needs the extra dpadmm[cluster]")
 
 from dpadmm.data import cluster
-from dpadmm.data.cluster import (
-    ClusterTask,
-    DaskWorkers,
-    connect,
-    cut_evenly,
-    describe_difference,
-    run_task,
-    versions,
-)
+from dpadmm.data.cluster import ClusterTask, DaskWorkers, connect, cut_evenly, describe_difference, run_task, versions
 from dpadmm.errors import ClusterError, InputError
 
 CELL = "a-private-cell"

@@ -183,7 +183,7 @@ def test_terms_are_not_drafted_under_a_key_that_no_invitation_names(key):
     place = CoordinatorFiles(Path("coordinator"))
     place.key_file.unlink()
     SigningKey.create(place.key_file)
-    words = ["federate", "--study", "asthma", "--coordinator", "coordinator", "--yes"]
+    words = ["federate", "run", "--study", "asthma", "--coordinator", "coordinator", "--yes"]
     refused = CliRunner().invoke(app, words)
     assert refused.exit_code == 2
     assert "name an earlier key of this coordinator" in refused.stderr

@@ -150,7 +150,7 @@ def test_refusals():
 
 
 def test_hopeless_conditioning_is_said(quiet, monkeypatch):
-    monkeypatch.setattr("dpadmm.methods.fixed_point.general._MOST_STEPS", 3)
+    monkeypatch.setattr("dpadmm.solvers.composite._STEPS", 1)
     steep = Constraint(np.diag([1.0, 1, 1, 1, 0.1]), -np.eye(5), np.zeros(5))
     with pytest.raises(SolverError, match="condition number"):
         quiet.run(GeneralADMM(1.0, steep), one_silo(Logistic(), mu=0.0), Stopping(rounds=1))

@@ -89,8 +89,8 @@ def pure(round_: int = 0, *, epsilon: float = 0.1, agent: int = 0) -> SphericalL
     return SphericalLaplaceRelease(certificate=certificate(epsilon), rate=1.0, agent=agent, round=round_)
 
 
-def reserve(ledger: Ledger, *releases: Release, run: str = "run", slot: int = 0, data: Any = DATA) -> Receipt:
-    return ledger.confirm(data).reserve(releases, run=run, algorithm="p-admm", origin=Origin.SECURE, slot=slot)
+def reserve(ledger: Ledger, *releases: Release, run: str = "run", data: Any = DATA) -> Receipt:
+    return ledger.confirm(data).reserve(releases, run=run, algorithm="p-admm", origin=Origin.SECURE)
 
 
 @dataclass(frozen=True)

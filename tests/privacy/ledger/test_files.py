@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dpadmm.errors import LedgerError
-from dpadmm.privacy.ledger import Ledger, open_for_reading, spending
+from dpadmm.privacy.ledger import Ledger, open_for_reading, spending, store
 from dpadmm.privacy.ledger.store import anchor_text, locked_anchor, write_anchor
 
 
@@ -270,7 +270,7 @@ def test_reading_the_file_within_a_reservation_lets_nobody_else_write(closed, to
     def meddling(releases):
         closed.read_bytes()
         try:
-            with Ledger.open(closed, timeout_seconds=0.05) as another:
+            with Ledger.open(closed) as another:
                 tools.reserve(another, tools.gaussian(30))
         except LedgerError as refusal:
             refusals.append(str(refusal))
@@ -279,6 +279,7 @@ def test_reading_the_file_within_a_reservation_lets_nobody_else_write(closed, to
     with Ledger.open(closed) as ledger:
         with monkeypatch.context() as patch:
             patch.setattr(spending, "compose", meddling)
+            patch.setattr(store, "TIMEOUT", 0.05)
             tools.reserve(ledger, tools.gaussian(20), tools.gaussian(21))
         assert refusals
         assert ledger.statement().releases == 5
@@ -345,11 +346,9 @@ def test_files_are_private(closed):
         assert Path(f"{closed}{end}").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_locked_file_gives_a_clear_error(closed, tools):
-    with (
-        Ledger.open(closed, timeout_seconds=0.05) as ledger,
-        closing(sqlite3.connect(closed, isolation_level=None)) as other,
-    ):
+def test_a_locked_file_gives_a_clear_error(closed, tools, monkeypatch):
+    monkeypatch.setattr(store, "TIMEOUT", 0.05)
+    with Ledger.open(closed) as ledger, closing(sqlite3.connect(closed, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match="Another process kept the ledger"):
             tools.reserve(ledger, tools.gaussian(9))
@@ -359,14 +358,15 @@ def test_a_locked_file_gives_a_clear_error(closed, tools):
         assert ledger.statement().releases == 4
 
 
-def test_an_anchor_that_another_process_holds_gives_a_clear_error(closed, tools):
+def test_an_anchor_that_another_process_holds_gives_a_clear_error(closed, tools, monkeypatch):
     anchor = Path(f"{closed}.head")
-    with Ledger.open(closed, timeout_seconds=0.05) as ledger:
-        with locked_anchor(anchor, 1.0, is_writing=False):
+    monkeypatch.setattr(store, "TIMEOUT", 0.05)
+    with Ledger.open(closed) as ledger:
+        with locked_anchor(anchor, is_writing=False):
             with pytest.raises(LedgerError, match="Another process kept the ledger"):
                 tools.reserve(ledger, tools.gaussian(9))
             with pytest.raises(LedgerError, match="Another process kept the ledger"):
-                Ledger.open(closed, timeout_seconds=0.05)
+                Ledger.open(closed)
         tools.reserve(ledger, tools.gaussian(9))
 
 
@@ -375,11 +375,11 @@ def test_an_anchor_replaced_while_its_lock_is_awaited(closed):
     anchor, copy, text = Path(f"{closed}.head"), closed.with_name("copy"), anchor_text(9, "9" * 64)
 
     def write():
-        with locked_anchor(anchor, 30.0, is_writing=True) as file:
+        with locked_anchor(anchor, is_writing=True) as file:
             write_anchor(file, 9, "9" * 64)
 
     with ThreadPoolExecutor(1) as pool:
-        with locked_anchor(anchor, 30.0, is_writing=True):
+        with locked_anchor(anchor, is_writing=True):
             waiting = pool.submit(write)
             time.sleep(0.1)
             shutil.copy(anchor, copy)

@@ -66,10 +66,10 @@ def test_a_message_is_paid_for_once_whoever_asks_and_whatever_is_left(ledger, pa
 def test_run_round_agent_and_slot_each_make_a_new_key(ledger, path, tools):
     tools.reserve(ledger, tools.gaussian(4, agent=2, ratio=0.01), run="r-1")
     tools.reserve(ledger, tools.gaussian(0, ratio=0.01), run="another")
-    tools.reserve(ledger, *(tools.gaussian(k, ratio=0.01) for k in (0, 0, 1)), slot=3)  # slots are given in order
+    tools.reserve(ledger, *(tools.gaussian(k, ratio=0.01) for k in (0, 0, 1)))  # slots are given in order
     written = entries(path)[1:]  # another connection sees them
     keys = [(each["run"], each["release"]["round"], each["release"]["agent"], each["slot"]) for each in written]
-    assert keys == [("r-1", 4, 2, 0), ("another", 0, 0, 0), ("run", 0, 0, 3), ("run", 0, 0, 4), ("run", 1, 0, 3)]
+    assert keys == [("r-1", 4, 2, 0), ("another", 0, 0, 0), ("run", 0, 0, 0), ("run", 0, 0, 1), ("run", 1, 0, 0)]
     assert all(each["time"].endswith("+00:00") and each["algorithm"] == "p-admm" for each in written)
 
 
@@ -98,7 +98,6 @@ REFUSED = {
     "no run": {"run": ""},
     "unreadable run": {"run": "a\nb"},
     "no algorithm": {"algorithm": " "},
-    "slot": {"slot": -1},
     "nothing": {"releases": []},
     "no release": {"releases": ["x"]},
     "no noise": {"noise_std": 0.0},
@@ -112,7 +111,7 @@ REFUSED = {
 def test_nothing_is_recorded_of_what_cannot_be(ledger, tools, case):
     change, head = REFUSED[case], ledger.head
     release = replace(tools.gaussian(), **{name: change[name] for name in ("noise_std", "count") if name in change})
-    asked = {"releases": [release], "run": "r", "algorithm": "a", "origin": Origin.SECURE, "slot": 0}
+    asked = {"releases": [release], "run": "r", "algorithm": "a", "origin": Origin.SECURE}
     with pytest.raises(InputError):
         ledger.confirm(tools.data).reserve(**(asked | {name: change[name] for name in asked.keys() & change.keys()}))
     assert ledger.head == head

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from peers.sets import Loaded, load
 
 from dpadmm import Privacy, PrivateLogisticRegression
-from dpadmm.estimators import train
+from dpadmm.core import train
 
 
 def nominal(records: int) -> int:

@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.errors import InputError, SolverError
+from dpadmm.errors import InputError
 from dpadmm.methods.base import MESSAGE, About, Agents, Method, NoiseHook, Residuals, Setting, Topology
 from dpadmm.networks.graph import Network
 from dpadmm.noise.mechanisms import Family, MechanismSpec
@@ -26,8 +26,8 @@ from dpadmm.privacy.certificates.gradients import general_constraint
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import as_numbers
+from dpadmm.solvers.composite import minimise_composite
 
-_MOST_STEPS = 20_000
 # z is made of public values; it is solved as far as double precision goes.
 _Z_TOLERANCE = 1e-13
 
@@ -145,26 +145,32 @@ class GeneralADMM(Method):
         Accelerated proximal steps: the quadratic is replaced by its tangent and `(top/2)||x - y||^2`, which the solvers
         handle. The gradient left is the solver's and `(A'A/gamma - top)(x - y)`.
         """
-        values = self.constraint.singular_values
-        top, least = float(values[0] ** 2 / self.gamma), float(values[-1] ** 2 / self.gamma)
 
-        def proximal(lin: Floats, y: Floats) -> Floats:
-            return agents.minimise(lin, y, np.full(1, top), y).point
+        def proximal(top: float) -> Callable[[Floats], Floats]:
+            return lambda v: agents.minimise(np.zeros_like(v), v, np.full(1, top), v).point
 
-        return _minimise_majorised(
-            self.constraint.a, q, self.gamma, top, least, proximal, start, agents.solver.tolerance
-        )
+        return self._solve(self.constraint.a, q, proximal, start, agents.solver.tolerance)
 
     def _z_step(self, prox: Callable[[Floats, float], Floats], u: Floats, start: Floats) -> Floats:
         """Return argmin g(z) + ||Bz + u||^2/(2 gamma), in the same way."""
-        values = np.linalg.svd(self.constraint.b, compute_uv=False)
+        size = float(np.linalg.norm(self.constraint.b, 2)) ** 2 / self.gamma * max(1.0, float(np.abs(u).max()))
+        return self._solve(self.constraint.b, u, lambda top: lambda v: prox(v, 1 / top), start, _Z_TOLERANCE * size)
+
+    def _solve(
+        self,
+        matrix: Floats,
+        q: Floats,
+        proximal: Callable[[float], Callable[[Floats], Floats]],
+        start: Floats,
+        tolerance: float,
+    ) -> Floats:
+        """Return argmin h(x) + ||Mx + q||^2/(2 gamma), h known by its proximal map."""
+        values = np.linalg.svd(matrix, compute_uv=False)
         top, least = float(values[0] ** 2 / self.gamma), float(values[-1] ** 2 / self.gamma)
-
-        def proximal(lin: Floats, y: Floats) -> Floats:
-            return prox(y - lin / top, 1 / top)
-
-        tolerance = _Z_TOLERANCE * top * max(1.0, float(np.abs(u).max()))
-        return _minimise_majorised(self.constraint.b, u, self.gamma, top, least, proximal, start, tolerance)
+        hessian, pull = matrix.T @ matrix / self.gamma, matrix.T @ q / self.gamma
+        return minimise_composite(
+            lambda y: hessian @ y + pull, proximal(top), np.array(least), np.array(top), start, tolerance
+        )
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook
@@ -181,6 +187,10 @@ class GeneralADMM(Method):
         target = self.constraint.c[:, None] - self.constraint.b @ inbox[0]
         return np.linalg.lstsq(self.constraint.a, target, rcond=None)[0]
 
+    def project_model(self, problem: Problem, model: Floats) -> Floats:
+        """As it is: the regulariser is a function of z, and z lies in its domain."""
+        return model
+
     def residuals(
         self, agents: Agents, before: tuple[GeneralState, Floats], after: tuple[GeneralState, Floats]
     ) -> Residuals:
@@ -195,39 +205,3 @@ class GeneralADMM(Method):
         local, omega = setting.local(0, tolerance=tolerance), self.constraint.omega
         certificate = general_constraint(local, step=self.gamma, smallest_singular_value=omega)
         return (MechanismSpec(MESSAGE, Family.GAUSSIAN, setting.rows(lambda _: certificate)),)
-
-
-def _minimise_majorised(
-    matrix: Floats,
-    q: Floats,
-    gamma: float,
-    top: float,
-    least: float,
-    proximal: Callable[[Floats, Floats], Floats],
-    start: Floats,
-    tolerance: float,
-) -> Floats:
-    """Return argmin h(x) + ||Mx + q||^2/(2 gamma).
-
-    h is known by `proximal(lin, y) = argmin h(x) + lin'x + (top/2)||x - y||^2`. Nesterov's steps for a strongly convex
-    quadratic with curvature in [least, top]; each column stops by itself, once what its last step leaves of the
-    gradient is below the tolerance.
-    """
-    root = (least / top) ** 0.5
-    momentum = (1 - root) / (1 + root)
-    hessian, pull = matrix.T @ matrix / gamma, matrix.T @ q / gamma
-    x, y = start.copy(), start.copy()
-    active = np.arange(x.shape[2])
-    for _ in range(_MOST_STEPS):
-        here = np.ascontiguousarray(y[:, :, active])
-        new = proximal(hessian @ here + pull[:, :, active], here)
-        left = (top - least) * np.linalg.norm(new - here, axis=1).max(axis=0)
-        y[:, :, active] = new + momentum * (new - x[:, :, active])
-        x[:, :, active] = new
-        active = active[left > tolerance]
-        if not active.size:
-            return x
-    raise SolverError(
-        f"A subproblem of the general form was not solved in {_MOST_STEPS} steps: the matrix has the condition number "
-        f"{(top / least) ** 0.5:.1e}. Rescale the constraint."
-    )

@@ -15,7 +15,8 @@ whole history: whoever wrote down an earlier head can later tell an edited or re
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -55,15 +56,22 @@ class Entry:
 
     def content(self) -> dict[str, Any]:
         """Return the body as plain values."""
-        try:
+        with readable(self.seq):
             content = parse_json(self.body)
             Kind(content["event"])
-        except (TypeError, ValueError, KeyError) as error:
-            raise LedgerError(
-                f"Entry {self.seq} cannot be read ({type(error).__name__}); it is damaged or was written by a newer "
-                "version of dpadmm. Restore the ledger from a backup, or use that version."
-            ) from error
-        return dict(content)
+            return dict(content)
+
+
+@contextmanager
+def readable(seq: int) -> Iterator[None]:
+    """Turn a missing or malformed field of an entry into `LedgerError`."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise LedgerError(
+            f"Entry {seq} cannot be understood ({type(error).__name__}): the ledger is damaged or was written by a "
+            "newer version of dpadmm. Restore it from a backup, or use that version."
+        ) from error
 
 
 def read_record(kind: type[_T], content: Mapping[str, Any]) -> _T:

@@ -99,11 +99,8 @@ class SiloColumns:
         return found
 
     def _hash_columns(self) -> Mapping[str, bytes]:
-        return {
-            f"{name}[{place}]": digest
-            for name, values in self.columns.items()
-            for place, digest in enumerate(_digests(values))
-        }
+        found = {name: enumerate(_digests(values)) for name, values in self.columns.items()}
+        return {f"{name}[{place}]": digest for name, digests in found.items() for place, digest in digests}
 
 
 @dataclass(frozen=True)
@@ -115,13 +112,11 @@ class SiloFingerprint:
     columns: frozenset[str]
 
     @classmethod
-    def of(
-        cls, data: SiloColumns, key: bytes, shown_as: str | None = None, *, tells_copies_apart: bool = False
-    ) -> "SiloFingerprint":
+    def of(cls, data: SiloColumns, key: bytes, *, tells_copies_apart: bool = False) -> "SiloFingerprint":
         """Return the marks of a silo's data under the ledger's key."""
-        contents = _apart(data.digests) if tells_copies_apart else data.digests
+        contents = _apart(data.digests, tells_copies_apart)
         return cls(
-            name=data.name if shown_as is None else shown_as,
+            name=data.name,
             label=_mark(data.name.encode(), key, b"dpadmm silo"),
             columns=frozenset(_mark(content, key, b"dpadmm column") for content in contents.values()),
         )
@@ -150,22 +145,15 @@ class DatasetFingerprint:
 
     @classmethod
     def of(
-        cls,
-        data: Sequence[SiloColumns],
-        key: bytes,
-        *,
-        are_names_public: bool = True,
-        tells_copies_apart: bool = False,
+        cls, data: Sequence[SiloColumns], key: bytes, *, are_names_public: bool = True, tells_copies_apart: bool = False
     ) -> "DatasetFingerprint":
         """Return the marks of the silos; names that are not public are replaced by numbers."""
         _check_names(data)
-        shown = [None if are_names_public else f"user {i + 1}" for i in range(len(data))]
-        silos = tuple(
-            SiloFingerprint.of(each, key, name, tells_copies_apart=tells_copies_apart)
-            for each, name in zip(data, shown, strict=True)
-        )
+        silos = [SiloFingerprint.of(each, key, tells_copies_apart=tells_copies_apart) for each in data]
+        if not are_names_public:
+            silos = [replace(each, name=f"user {number}") for number, each in enumerate(silos, start=1)]
         common = _common(data, key, tells_copies_apart=tells_copies_apart)
-        return cls(silos, frozenset(common.values()), tells_copies_apart)
+        return cls(tuple(silos), frozenset(common.values()), tells_copies_apart)
 
     def match(self, data: Sequence[SiloColumns], key: bytes) -> SiloMatch:
         """Return, for each silo of `data` in order, the name of the recorded silo whose data these are.
@@ -180,10 +168,11 @@ class DatasetFingerprint:
                 "silos, split as they were then: a person must be counted in the same silo every time."
             )
         marks = [self.mark(each, key) for each in data]
-        strange = [place for place, mark in enumerate(marks, start=1) if not self._fitting(mark)]
+        fitting = [[silo for silo in self.silos if mark.columns <= silo.columns] for mark in marks]
+        strange = [place for place, silos in enumerate(fitting) if not silos]
         if strange:
-            raise _other_data(" ".join(self._overlap(place, marks[place - 1]) for place in strange[:3]))
-        found = [self._one_of(mark) for mark in marks]
+            raise _other_data(" ".join(self._overlap(place + 1, marks[place]) for place in strange[:3]))
+        found = [_one_of(silos, mark.label) for silos, mark in zip(fitting, marks, strict=True)]
         by_name = dict(zip(found, data, strict=True))
         if len(by_name) < len(self.silos):
             raise _other_data("Two of the given silos are the same.")
@@ -202,36 +191,34 @@ class DatasetFingerprint:
         """Return the marks of a silo's data, as they are made here."""
         return SiloFingerprint.of(data, key, tells_copies_apart=self.tells_copies_apart)
 
-    def _fitting(self, given: SiloFingerprint) -> list[SiloFingerprint]:
-        return [silo for silo in self.silos if given.columns <= silo.columns]
-
     def _overlap(self, place: int, given: SiloFingerprint) -> str:
         """Say how much of a silo is known, for whoever holds the data; by its place, since a name may be a person's."""
         most = max(len(given.columns & silo.columns) for silo in self.silos)
         return f"Of the {len(given.columns)} different columns of silo {place} as given, {most} are known."
 
-    def _one_of(self, given: SiloFingerprint) -> str:
-        fitting = self._fitting(given)
-        if len(fitting) > 1:
-            fitting = [silo for silo in fitting if silo.label == given.label]
-            if not fitting:
-                raise LedgerError(
-                    "Several silos of the ledger hold exactly the values of a given silo, under other names. Use the "
-                    "names that the silos had when the ledger was created, so that the right one is charged."
-                )
-        return fitting[0].name
+
+def _one_of(fitting: Sequence[SiloFingerprint], label: str) -> str:
+    """Return the name of the only silo that fits, or of that with this label."""
+    found = fitting if len(fitting) == 1 else [silo for silo in fitting if silo.label == label]
+    if not found:
+        raise LedgerError(
+            "Several silos of the ledger hold exactly the values of a given silo, under other names. Use the names "
+            "that the silos had when the ledger was created, so that the right one is charged."
+        )
+    return found[0].name
 
 
 def _common(data: Sequence[SiloColumns], key: bytes, *, tells_copies_apart: bool) -> dict[str, str]:
     """Return the marks of the columns that all silos have, by name, each taken through the silos in this order."""
     names = set.intersection(*(set(each.digests) for each in data))
-    contents: Mapping[str, bytes] = {name: b"".join(each.digests[name] for each in data) for name in names}
-    contents = _apart(contents) if tells_copies_apart else contents
+    contents = _apart({name: b"".join(each.digests[name] for each in data) for name in names}, tells_copies_apart)
     return {name: _mark(content, key, b"dpadmm common") for name, content in contents.items()}
 
 
-def _apart(contents: Mapping[str, bytes]) -> dict[str, bytes]:
+def _apart(contents: Mapping[str, bytes], is_wanted: bool) -> Mapping[str, bytes]:
     """Return contents by name of which no two are equal: copies, in the order of their names, are numbered."""
+    if not is_wanted:
+        return contents
     seen: Counter[bytes] = Counter()
     found = {}
     for name in sorted(contents):
@@ -520,8 +507,7 @@ def _texts(column: NDArray[Any]) -> list[str]:
     column = column.astype(object) if column.dtype.kind in "bf" else column
     if column.dtype.kind != "O":
         raise InputError(
-            f"A column has values of type {column.dtype}; a ledger takes booleans, numbers, dates and text. Convert "
-            "the column to one of these."
+            f"A column has values of type {column.dtype}. Convert them to booleans, numbers, dates or text."
         )
     import pandas as pd  # late: only tables of mixed cells need it
 

@@ -14,7 +14,17 @@ from dpadmm.checks import setting
 from dpadmm.errors import InputError, LedgerError, ResumeError
 from dpadmm.files import sync_directory
 from dpadmm.privacy.ledger import store
-from dpadmm.privacy.ledger.entries import GENESIS, Entry, Kind, Reader, Reservation, Writer, key_of, read_record
+from dpadmm.privacy.ledger.entries import (
+    GENESIS,
+    Entry,
+    Kind,
+    Reader,
+    Reservation,
+    Writer,
+    key_of,
+    read_record,
+    readable,
+)
 from dpadmm.privacy.ledger.fingerprints import DatasetFingerprint, DataVersion, NewVersion, SiloColumns
 from dpadmm.privacy.ledger.profiles import KeptProfile
 from dpadmm.privacy.ledger.spending import Budget, RunAccount, SpentBySilo, share_of
@@ -39,12 +49,7 @@ class BudgetChange:
     reason: str
 
 
-def create(
-    path: Path,
-    data: Sequence[SiloColumns],
-    budget: Budget,
-    protection: Protection,
-) -> None:
+def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: Protection) -> None:
     """Write the three files of a new ledger for these silos.
 
     The log appears under its name only when it is complete; if anything fails, nothing stays behind. If the process is
@@ -70,10 +75,7 @@ def create(
     made = [store.key_path(path)]
     try:
         known = DatasetFingerprint.of(
-            data,
-            key,
-            are_names_public=are_names_public,
-            tells_copies_apart=not protection.relation.has_public_sizes,
+            data, key, are_names_public=are_names_public, tells_copies_apart=not protection.relation.has_public_sizes
         )
         writer = Writer(0, GENESIS)
         entries = [writer.next(Kind.CREATED, Created(budget, store.key_check(key), protection, known))]
@@ -100,8 +102,7 @@ def check_persons(data: Sequence[SiloColumns], protection: Protection) -> None:
     if protection.unit is not Unit.PERSON and any(is_told):
         raise InputError(
             f"The ledger's budget is per {protection.unit.value}, but rows were assigned to persons. Leave the persons "
-            "out, or create a ledger with the unit person for these data, and count in its budget what they have "
-            "already spent."
+            "out, or create a ledger with the unit person, and count in its budget what is already spent."
         )
 
 
@@ -126,7 +127,7 @@ class LedgerState:
         content = {} if first is None else first.content()
         if first is None or Kind(content["event"]) is not Kind.CREATED:
             raise LedgerError("The ledger has no first entry, so it is damaged. Restore it from a backup.")
-        with _readable(first.seq):
+        with readable(first.seq):
             made = read_record(Created, content)
             versions = [DataVersion(1, 1, str(content["time"]), made.data)]
             return cls(SpentBySilo(made.protection), made.budget, versions, made.key_check)
@@ -142,7 +143,7 @@ class LedgerState:
         The reader moves on only after an entry is counted: whatever interrupts this, none is skipped later.
         """
         for entry in entries:
-            with self._moving_to(entry), _readable(entry.seq):
+            with self._moving_to(entry), readable(entry.seq):
                 self._count(entry)
 
     def take(self, entry: Entry, ask: Reservation, time: str) -> None:
@@ -193,18 +194,6 @@ class LedgerState:
 def what_was_refused(content: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what tells one refusal from another: it is recorded once, however often the same is asked for."""
     return tuple(str(content.get(name, "")) for name in ("run", "algorithm", "detail"))
-
-
-@contextmanager
-def _readable(seq: int) -> Iterator[None]:
-    """Turn a missing or malformed field into `LedgerError`."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise LedgerError(
-            f"Entry {seq} cannot be understood ({type(error).__name__}): the ledger is damaged or was written by a "
-            "newer version of dpadmm. Restore it from a backup, or use that version."
-        ) from error
 
 
 _KEPT: dict[Path, LedgerState] = {}
@@ -318,28 +307,27 @@ def outdated(connection: sqlite3.Connection, newest: DataVersion, run: str, conf
 
 
 def open_checked(
-    path: Path, expected_head: str | None, timeout: float, *, is_writing: bool = True
+    path: Path, expected_head: str | None, *, is_writing: bool = True
 ) -> tuple[sqlite3.Connection, LedgerState]:
     """Return a connection and the state, once the file, its chain and its anchor are found sound.
 
     Nothing is changed before that. A connection for reading leaves no lock and makes no side file.
     """
-    store.inspect(path, timeout)
-    with store.clear_errors(path), store.undisturbed(path, timeout) as anchor:
+    store.inspect(path)
+    with store.clear_errors(path), store.undisturbed(path) as anchor:
         if anchor is None and expected_head is None:
             raise LedgerError(
-                f"The anchor file {store.anchor_path(path)} is missing, so an older copy of the ledger could not "
-                "be told from the current one. Restore the file, or give the head of the last statement as the "
-                "expected head."
+                f"The anchor file {store.anchor_path(path)} is missing, so an older copy could not be told from the "
+                "current one. Restore the file, or give the head of the last statement as the expected head."
             )
-        with closing(store.connect_for_reading(path, timeout)) as reading, store.transaction(reading, "BEGIN"):
+        with closing(store.connect_for_reading(path)) as reading, store.transaction(reading, "BEGIN"):
             store.validate(reading, path)
             state = read_state(reading, path)
             check_keys(reading, path, state)
             check_history(reading, path, anchor, expected_head)
         if not is_writing:
-            return store.connect_for_reading(path, timeout), state
-        connection = store.open_for_writing(path, timeout)
+            return store.connect_for_reading(path), state
+        connection = store.open_for_writing(path)
         try:
             if anchor is None:
                 store.write_new(store.anchor_path(path), store.anchor_text(state.reader.seq, state.reader.digest))
@@ -352,15 +340,11 @@ def open_checked(
 class OpenHistory:
     """An open log with all that was read of it so far; its one way to write is `_writing`."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, state: LedgerState, timeout: float) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, state: LedgerState) -> None:
         """Belongs to the running thread and process, and to the file that is at `path` now."""
-        self._timeout = timeout
-        self._path = path
-        self._connection = connection
-        self._state = state
-        self._owner = os.getpid(), threading.get_ident()
-        self._file = store.identity(path)
-        self._is_busy = False
+        self._path, self._connection, self._state = path, connection, state
+        self._owner, self._file = (os.getpid(), threading.get_ident()), store.identity(path)
+        self._is_busy = self._is_closed = False
 
     def _guard(self) -> None:
         """Refuse to work across a fork (SQLite cannot) or on a file that is no longer the one at the path."""
@@ -389,7 +373,7 @@ class OpenHistory:
     def _writing(self) -> Iterator[Writer]:
         """Hold the file alone from reading what is spent to the synced commit, then move the anchor."""
         self._guard()
-        with store.locked_anchor(store.anchor_path(self._path), self._timeout, is_writing=True) as anchor:
+        with store.locked_anchor(store.anchor_path(self._path), is_writing=True) as anchor:
             with store.clear_errors(self._path), store.transaction(self._connection):
                 self._refresh()
                 # A log that lacks what the anchor remembers lacks another process's entries.

@@ -13,21 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.codec import decode, encode
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import history, store
 from dpadmm.privacy.ledger.entries import Entry, Kind, Reservation, Writer, check_text, encode_release
 from dpadmm.privacy.ledger.fingerprints import SiloColumns, SiloMatch, match_newest
-from dpadmm.privacy.ledger.history import BudgetChange, LedgerState, OpenHistory
-from dpadmm.privacy.ledger.profiles import (
-    KeptProfile,
-    ProfiledColumns,
-    as_one_release,
-    check_paid,
-    released_profile,
-)
+from dpadmm.privacy.ledger.history import BudgetChange, OpenHistory
+from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns, as_one_release, check_paid, released_profile
 from dpadmm.privacy.ledger.spending import (
     PROFILE_ROUND,
     Budget,
@@ -64,11 +57,6 @@ class Ledger(OpenHistory):
     Budget(epsilon=1.0, delta=1e-05)
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, state: LedgerState, timeout: float = 30.0) -> None:
-        """Not for callers: use `create` or `open`."""
-        super().__init__(path, connection, state, timeout)
-        self._is_closed = False
-
     @classmethod
     def create(
         cls,
@@ -77,7 +65,6 @@ class Ledger(OpenHistory):
         budget: Budget,
         *,
         protection: Protection = ONE_RECORD,
-        timeout_seconds: float = 30.0,
     ) -> "Ledger":
         """Start the ledger of the silos in `data` at the new file `path`, with `path.key` and `path.head` beside it.
 
@@ -85,25 +72,17 @@ class Ledger(OpenHistory):
         """
         place = Path(os.path.realpath(path))
         history.create(place, data, budget, protection)
-        return cls.open(place, timeout_seconds=timeout_seconds)
+        return cls.open(place)
 
     @classmethod
-    def open(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        expected_head: str | None = None,
-        timeout_seconds: float = 30.0,
-    ) -> "Ledger":
+    def open(cls, path: str | os.PathLike[str], *, expected_head: str | None = None) -> "Ledger":
         """Open a ledger and check all of it: pages, version, chain, anchor.
 
         `expected_head` is a head you noted earlier: it must be in the history, or the file is an older or edited copy.
         Raises `LedgerError`, with nothing changed, for a file that is foreign, damaged, unexpected or of another kind.
         """
         place = Path(os.path.realpath(path))
-        timeout = checks.positive("timeout_seconds", timeout_seconds)
-        connection, state = history.open_checked(place, expected_head, timeout)
-        return cls(place, connection, state, timeout)
+        return cls(place, *history.open_checked(place, expected_head))
 
     def close(self) -> None:
         """Close the file; safe to call twice."""
@@ -213,10 +192,7 @@ class Ledger(OpenHistory):
 
     def has_head(self, digest: str) -> bool:
         """Return whether a head noted earlier is in the history."""
-        self._guard()
-        with store.clear_errors(self._path):
-            found = self._connection.execute("SELECT 1 FROM entries WHERE digest = ?", (digest,)).fetchone()
-        return found is not None
+        return bool(self.select("SELECT 1 FROM entries WHERE digest = ?", (digest,)))
 
     def is_about(self, data: Sequence[SiloColumns]) -> bool:
         """Return whether any of these tables looks like one of the ledger's: half of its columns, of any version."""
@@ -263,25 +239,20 @@ class Ledger(OpenHistory):
         with store.clear_errors(self._path):
             return store.execute_beside(self._connection, sql, parameters, is_reading=True)
 
-    def _check_room(self, asks: Sequence[Reservation], version: int) -> None:
-        self._refresh()
-        with store.clear_errors(self._path):
-            found = store.find_keys(self._connection, [ask.key for ask in asks])
-            new = [ask for ask, entry in zip(asks, found, strict=True) if entry is None]
-            refusal = self._outdated(asks[0].run, version) or self._overspend(new)
-        if refusal is not None:
-            raise refusal
+    def _look_up(
+        self, asks: Sequence[Reservation], version: int, before: Sequence[Reservation] = ()
+    ) -> tuple[list[Entry | None], BudgetError | ResumeError | None]:
+        """Return what is recorded under the keys of `asks`, and why the rest of them cannot be recorded, if so.
 
-    def _outdated(self, run: str, version: int) -> ResumeError | None:
-        return history.outdated(self._connection, self._state.newest, run, version)
-
-    def _keep_profile(self, profile: KeptProfile, version: int) -> None:
-        with self._writing() as writer:
-            refusal = self._outdated(profile.run, version)
-            if refusal is not None:
-                raise refusal
-            check_paid(profile, self._profile_releases(profile.run), self._state.profiles)
-            store.append(self._connection, [writer.next(Kind.PROFILE, profile)])
+        before: what the same transaction has reserved.
+        """
+        state, found = self._state, store.find_keys(self._connection, [ask.key for ask in asks])
+        new = [*before, *(ask for ask, entry in zip(asks, found, strict=True) if entry is None)]
+        return found, (
+            history.outdated(self._connection, state.newest, asks[0].run, version)
+            or history.conflict(asks, found)
+            or overspend(state.spent, new, state.budget, n_silos=len(self.silos))
+        )
 
     def _profile_releases(self, run: str) -> list[GaussianRelease]:
         with store.clear_errors(self._path):
@@ -295,8 +266,7 @@ class Ledger(OpenHistory):
     def newest_round(self, run: str) -> int | None:
         """Return the last round of a run that anything was reserved for, None if there is none."""
         self._refresh()
-        with store.clear_errors(self._path):
-            (found,) = self._connection.execute("SELECT MAX(round) FROM keys WHERE run = ?", (run,)).fetchone()
+        ((found,),) = self.select("SELECT MAX(round) FROM keys WHERE run = ?", (run,))
         return None if found is None else int(found)
 
     def set_budget(self, budget: Budget, *, reason: str) -> None:
@@ -352,21 +322,15 @@ class Ledger(OpenHistory):
         text = json.dumps(statement.document(entries), indent=1, sort_keys=True, allow_nan=False)
         store.write_new(Path(path), text.encode() + b"\n")
 
-    def _overspend(self, asks: list[Reservation]) -> BudgetError | None:
-        return overspend(self._state.spent, asks, self._state.budget, n_silos=len(self.silos))
 
-
-def open_for_reading(
-    path: str | os.PathLike[str], *, expected_head: str | None = None, timeout_seconds: float = 30.0
-) -> Ledger:
+def open_for_reading(path: str | os.PathLike[str], *, expected_head: str | None = None) -> Ledger:
     """Open a ledger for reading only, checked like `Ledger.open`; nothing can be reserved and no budget changed.
 
     For whoever has read permission only, and for commands that promise to change nothing: no lock is left, no side file
     made, nothing written.
     """
     place = Path(os.path.realpath(path))
-    connection, state = history.open_checked(place, expected_head, timeout_seconds, is_writing=False)
-    return Ledger(place, connection, state, timeout_seconds)
+    return Ledger(place, *history.open_checked(place, expected_head, is_writing=False))
 
 
 @dataclass(frozen=True)
@@ -411,8 +375,7 @@ class ConfirmedLedger:
         if len(self.sizes) > 1 or sum(sizes) != self.sizes[0]:
             raise InputError(
                 f"The ledger was confirmed with {plural(len(self.sizes), 'silo')} of {plural(sum(self.sizes), 'row')}, "
-                f"but the run has {len(sizes)} of {sum(sizes)}, or splits the rows differently. Confirm the ledger "
-                "with the data of the run."
+                f"the run has {len(sizes)} of {sum(sizes)}, or other ones. Confirm the ledger with the run's data."
             )
         return replace(self, is_pooled=True)
 
@@ -422,33 +385,34 @@ class ConfirmedLedger:
         if not own.is_covered_by(asked):
             raise InputError(
                 f"The ledger's budget is {own.words()}; the run asks for protection {asked.words()}, which does not "
-                "cover that. Leave out unit, view, colluders, neighbours, records per person and silos per person: the "
-                "ledger's are then used."
+                "cover that. Leave out what the run says about protection: the ledger's is then used."
             )
 
-    def reserve(
-        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
-    ) -> Receipt:
+    def reserve(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> Receipt:
         """Record `releases` as spent, durably, and return the receipt that lets their messages leave.
 
         Call it before any noise is drawn. All of the releases are recorded or none. A release is known by (run, round,
-        agent, slot); several of one agent and round in one call get the slots `slot`, `slot + 1`, ... in order.
+        agent, slot); several of one agent and round in one call get the slots 0, 1, ... in order.
         Asking again for the same returns the same receipt and spends nothing.
 
         Raises `BudgetError` if the budget would be exceeded, `ResumeError` if something else is recorded under the same
         key, or if the run was started with an older version of the data (all logged); `InputError` for simulated
         noise or a certificate for other terms, `LedgerError` if the file cannot be written.
         """
-        asks = self._asks(releases, run, algorithm, origin, slot)
-        with self.ledger.transaction(self) as work:
-            return work.reserve_asks(asks)
+        with self.transaction() as work:
+            return work.reserve(releases, run=run, algorithm=algorithm, origin=origin)
 
     def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
-        """Raise `BudgetError` if `reserve` would refuse these releases now; records nothing.
+        """Raise what `reserve` would raise for these releases now; records nothing.
 
         To check before the first round whether a whole run fits. Only `reserve` permits sending.
         """
-        self.ledger._check_room(self._asks(releases, run, algorithm, origin, 0), self.version)
+        asks = self._asks(releases, run, algorithm, origin)
+        self.ledger._refresh()
+        with store.clear_errors(self.ledger.path):
+            _, refusal = self.ledger._look_up(asks, self.version)
+        if refusal is not None:
+            raise refusal
 
     def transaction(self) -> AbstractContextManager["Transaction"]:
         """Return a transaction that can reserve for these data; see `Ledger.transaction`."""
@@ -476,7 +440,13 @@ class ConfirmedLedger:
             noise_std=float(noise_std),
             counts=tuple(float(x) for x in counts),
         )
-        self.ledger._keep_profile(profile, self.version)
+        ledger = self.ledger
+        with ledger._writing() as writer:
+            refusal = history.outdated(ledger._connection, ledger._state.newest, run, self.version)
+            if refusal is not None:
+                raise refusal
+            check_paid(profile, ledger._profile_releases(run), ledger._state.profiles)
+            store.append(ledger._connection, [writer.next(Kind.PROFILE, profile)])
 
     def kept_profile(self, subject: ProfiledColumns) -> KeptProfile | None:
         """Return the profile with the least noise that earlier runs released of these very columns, None without one.
@@ -537,8 +507,7 @@ class ConfirmedLedger:
         if isinstance(release, NoisyRelease) and not asked.is_covered_by(release.certificate.protection):
             raise InputError(
                 f"The ledger's budget is {asked.words()}; the release of agent {release.agent} in round "
-                f"{release.round} is certified {release.certificate.protection.words()}, which does not cover that. "
-                "Certify the release for the ledger's terms."
+                f"{release.round} is certified {release.certificate.protection.words()}, which does not cover that."
             )
         return release
 
@@ -549,15 +518,10 @@ class ConfirmedLedger:
         if len(self.names) == 1:
             return self.names[0]
         if agent >= len(self.names):
-            raise InputError(
-                f"Agent {agent} releases something, but the data have {plural(len(self.names), 'silo')}. Confirm "
-                "all silos."
-            )
+            raise InputError(f"Agent {agent} is beyond the {plural(len(self.names), 'silo')}. Confirm all silos.")
         return self.names[agent]
 
-    def _asks(
-        self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin, slot: int
-    ) -> list[Reservation]:
+    def _asks(self, releases: Iterable[Release], run: str, algorithm: str, origin: Origin) -> list[Reservation]:
         if Origin(origin) is not Origin.SECURE:
             raise InputError(
                 "Simulated noise is reproducible, so it protects nobody and cannot be recorded as a release. Use the "
@@ -571,8 +535,7 @@ class ConfirmedLedger:
             # Through the codec, so that what is compared and composed now is what will be read back.
             release = self._admitted(decode(Release, encode_release(given)))
             place = release.round, release.agent
-            nth = checks.count("slot", slot, least=0) + next_slot[place]
-            asks.append(Reservation(run, algorithm, nth, release, self._silo_of(release.agent)))
+            asks.append(Reservation(run, algorithm, next_slot[place], release, self._silo_of(release.agent)))
             next_slot[place] += 1
         if not asks:
             raise InputError("reserve needs at least one release, got none.")
@@ -592,41 +555,23 @@ class Transaction:
         self.failure: BaseException | None = None
         self.is_open = True
 
-    def reserve(
-        self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin, slot: int = 0
-    ) -> Receipt:
+    def reserve(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> Receipt:
         """Record releases as spent, as `ConfirmedLedger.reserve` does; they are when the block has ended."""
         with self._ending_at_errors():
             if self._data is None:
                 raise InputError("Only a transaction of confirmed data can reserve: use ledger.confirm(data).")
-            return self.reserve_asks(self._data._asks(releases, run, algorithm, origin, slot))
-
-    def reserve_asks(self, asks: Sequence[Reservation]) -> Receipt:
-        """Record what was checked against the ledger's terms."""
-        with self._ending_at_errors():
-            ledger, version = self._ledger, self._data.version if self._data is not None else 0
-            found = store.find_keys(self._connection, [ask.key for ask in asks])
-            new = [ask for ask, entry in zip(asks, found, strict=True) if entry is None]
-            run, algorithm = asks[0].run, asks[0].algorithm
-            refusal = (
-                ledger._outdated(run, version)
-                or history.conflict(asks, found)
-                or ledger._overspend([*(ask for ask, _ in self.recorded), *new])
-            )
+            asks = self._data._asks(releases, run, algorithm, origin)
+            found, refusal = self._ledger._look_up(asks, self._data.version, [ask for ask, _ in self.recorded])
             if refusal is not None:
                 self.refused = {"run": run, "algorithm": algorithm, "releases": len(asks), "detail": str(refusal)}
                 raise refusal
-            entries = [entry or self._writer.next(Kind.RELEASE, ask) for ask, entry in zip(asks, found, strict=True)]
             fresh = tuple(entry is None for entry in found)
+            entries = [entry or self._writer.next(Kind.RELEASE, ask) for ask, entry in zip(asks, found, strict=True)]
             added = [pair for pair, is_new in zip(zip(asks, entries, strict=True), fresh, strict=True) if is_new]
             store.append(self._connection, [entry for _, entry in added])
             self.recorded += added
-        return Receipt(
-            run=run,
-            entries=tuple(entry.seq for entry in entries),
-            digests=tuple(entry.digest for entry in entries),
-            fresh=fresh,
-        )
+        numbers, digests = tuple(entry.seq for entry in entries), tuple(entry.digest for entry in entries)
+        return Receipt(run=run, entries=numbers, digests=digests, fresh=fresh)
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run a statement on further tables of the file, or make one; the ledger's own tables cannot be changed."""

@@ -139,10 +139,7 @@ class SpentReleases:
         # Up, so that rounding never understates what was spent.
         m = math.nextafter(math.sqrt(math.nextafter(float(self.squares), math.inf)), math.inf)
         certificate = Certificate(
-            bound=m,
-            protection=replace(self.protection, silos_per_person=1),
-            theorem="C0",
-            assumptions=("as recorded",),
+            bound=m, protection=replace(self.protection, silos_per_person=1), theorem="C0", assumptions=("as recorded",)
         )
         return [GaussianRelease(certificate=certificate, noise_std=1.0, agent=0, round=0)]
 
@@ -369,21 +366,17 @@ class LedgerStatement:
         """Whether the figure is certified, up to what, and whether only if declared constants hold."""
         return standing(self.strength, self.declared)
 
-    @property
-    def _standings(self) -> list[str]:
-        """Every strength there is, the weakest with what the whole figure rests on."""
-        return [*(strength.value for strength in self.strengths[:-1]), self.standing]
-
     def __str__(self) -> str:
         """Return the statement as a few lines of text."""
         planned = "however later noise was chosen" if self.holds_adaptively else "for noise planned beforehand"
+        strengths = "; ".join([*(strength.value for strength in self.strengths[:-1]), self.standing])
         lines = [
             f"Spent      epsilon {self.spent_epsilon:.6g} of {self.budget.epsilon:.6g}, delta {self.budget.delta:.3g}",
             f"Left       epsilon {self.left_epsilon:.6g}",
             f"Protects   {self.protection} from {self.protection.observer}",
             *self._colluders_lines(),
             f"Assumes    {self.protection.people}",
-            f"Strength   {'; '.join(self._standings)}; {planned}",
+            f"Strength   {strengths}; {planned}",
             f"Releases   {self.releases} recorded, {self.refusals} refusals",
         ]
         if self.version > 1:
@@ -392,8 +385,7 @@ class LedgerStatement:
             lines.append(f"Profiles   {self.profiles} kept, which later fits on the same columns reuse at no cost")
         if len(self.silos) > 1:
             lines += [
-                f"  {spending.silo}: epsilon {spending.spent_epsilon:.6g} in {spending.releases} releases"
-                for spending in self.silos
+                f"  {each.silo}: epsilon {each.spent_epsilon:.6g} in {each.releases} releases" for each in self.silos
             ]
         return "\n".join([*lines, f"Head       {self.head} (entry {self.entries})"])
 

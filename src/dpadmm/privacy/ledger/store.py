@@ -45,6 +45,9 @@ _KEYS = (
     "CREATE TABLE keys (run TEXT NOT NULL, round INTEGER NOT NULL, agent INTEGER NOT NULL, slot INTEGER NOT NULL, "
     "seq INTEGER NOT NULL, PRIMARY KEY (run, round, agent, slot)) WITHOUT ROWID",
 )
+TIMEOUT = 30.0
+"""Seconds to wait for another process that holds the ledger."""
+
 KEY_BYTES = 32
 _NOT_OWNER = stat.S_IRWXG | stat.S_IRWXO
 _ANCHOR = re.compile(rb"(\d{16}) ([0-9a-f]{64})\n")
@@ -99,10 +102,10 @@ _WHAT_TO_DO = {
 }
 
 
-def connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
+def connect(path: Path, mode: str) -> sqlite3.Connection:
     """Open `path` with the URI parameters `mode`; no implicit transactions."""
     uri = f"file:{quote(str(path))}?{mode}"
-    connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
+    connection = sqlite3.connect(uri, uri=True, timeout=TIMEOUT, isolation_level=None)
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection
 
@@ -110,7 +113,7 @@ def connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
 def create_file(path: Path, entries: Iterable[Entry]) -> None:
     """Write a ledger with its first entries to the new file `path`, complete and synced, with no side files left."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    with closing(connect(path, "mode=rw", 5.0)) as connection:
+    with closing(connect(path, "mode=rw")) as connection:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         _make_durable(connection, path)
         with transaction(connection):
@@ -120,19 +123,16 @@ def create_file(path: Path, entries: Iterable[Entry]) -> None:
             connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def connect_for_reading(path: Path, timeout: float) -> sqlite3.Connection:
+def connect_for_reading(path: Path) -> sqlite3.Connection:
     """Open `path` to read it. A transaction that a crash cut short is undone first, which needs the right to write."""
-    connection = connect(path, "mode=ro", timeout)
+    connection = connect(path, "mode=ro")
     try:
         _version(connection)
-    except sqlite3.OperationalError as error:
+    except BaseException as error:
         connection.close()
-        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_READONLY:
             raise
-        return connect(path, "mode=rw", timeout)
-    except BaseException:
-        connection.close()
-        raise
+        return connect(path, "mode=rw")
     return connection
 
 
@@ -141,7 +141,7 @@ def _application_id(connection: sqlite3.Connection) -> int:
         return int(connection.execute("PRAGMA application_id").fetchone()[0])
 
 
-def inspect(path: Path, timeout: float) -> None:
+def inspect(path: Path) -> None:
     """Refuse a file that is not a ledger, touching nothing: no lock, no side file, no recovery.
 
     This goes through SQLite, not `open`: closing a plain descriptor would drop the locks that other ledgers of this
@@ -151,12 +151,12 @@ def inspect(path: Path, timeout: float) -> None:
         raise LedgerError(f"{path} does not exist or is not a file. Create a ledger, or give the path of one.")
     with clear_errors(path):
         try:
-            found = _application_id(connect(path, "mode=ro&immutable=1", 0.0))
+            found = _application_id(connect(path, "mode=ro&immutable=1"))
         except sqlite3.DatabaseError as error:
             # While it is written, or if that was cut short, the file alone is torn: look at it with its journal.
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
                 raise
-            found = _application_id(connect_for_reading(path, timeout))
+            found = _application_id(connect_for_reading(path))
     if found != APPLICATION_ID:
         raise LedgerError(
             f"{path} is not a ledger (application id {found:#x}, a ledger has {APPLICATION_ID:#x}). "
@@ -181,14 +181,14 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def open_for_writing(path: Path, timeout: float) -> sqlite3.Connection:
+def open_for_writing(path: Path) -> sqlite3.Connection:
     """Return a connection that syncs at every commit."""
     if path.stat().st_nlink > 1:
         raise LedgerError(
             f"{path} has several names (hard links), and its journal is found under only one of them. Keep one name, "
             "and make backups by copying."
         )
-    connection = connect(path, "mode=rw", timeout)
+    connection = connect(path, "mode=rw")
     try:
         _make_durable(connection, path)
     except BaseException:
@@ -220,44 +220,33 @@ def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") 
         raise
 
 
+_SELECT = "SELECT seq, body, digest FROM entries WHERE seq"
+
+
 def read_entries(connection: sqlite3.Connection, after: int = 0, upto: int = 2**63 - 1) -> Iterator[Entry]:
     """Yield the entries after number `after`, up to number `upto`, in order."""
-    rows = connection.execute(
-        "SELECT seq, body, digest FROM entries WHERE seq > ? AND seq <= ? ORDER BY seq", (after, upto)
-    )
+    rows = connection.execute(f"{_SELECT} > ? AND seq <= ? ORDER BY seq", (after, upto))
     return (Entry(*row) for row in rows)
 
 
 def read_entry(connection: sqlite3.Connection, seq: int) -> Entry | None:
     """Return entry `seq`, None if there is none."""
-    row = connection.execute("SELECT seq, body, digest FROM entries WHERE seq = ?", (seq,)).fetchone()
-    return None if row is None else Entry(*row)
+    return next(read_entries(connection, seq - 1, seq), None)
 
 
 def find_keys(connection: sqlite3.Connection, keys: Sequence[Key]) -> list[Entry | None]:
     """Return the entry recorded under each key, None where there is none; a run that is new is looked for once."""
     runs = {key[0] for key in keys}
     known = {run for run in runs if connection.execute("SELECT 1 FROM keys WHERE run = ?", (run,)).fetchone()}
-    return [_find_key(connection, key) if key[0] in known else None for key in keys]
-
-
-def _find_key(connection: sqlite3.Connection, key: Key) -> Entry | None:
-    row = connection.execute(
-        "SELECT seq, body, digest FROM entries WHERE seq = "
-        "(SELECT seq FROM keys WHERE run = ? AND round = ? AND agent = ? AND slot = ?)",
-        key,
-    ).fetchone()
-    return None if row is None else Entry(*row)
+    sql = f"{_SELECT} = (SELECT seq FROM keys WHERE run = ? AND round = ? AND agent = ? AND slot = ?)"
+    rows = (connection.execute(sql, key).fetchone() if key[0] in known else None for key in keys)
+    return [None if row is None else Entry(*row) for row in rows]
 
 
 def find_round(connection: sqlite3.Connection, run: str, number: int) -> list[Entry]:
     """Return the entries of all releases of a run in one round."""
-    rows = connection.execute(
-        "SELECT seq, body, digest FROM entries WHERE seq IN (SELECT seq FROM keys WHERE run = ? AND round = ?) "
-        "ORDER BY seq",
-        (run, number),
-    )
-    return [Entry(*row) for row in rows]
+    sql = f"{_SELECT} IN (SELECT seq FROM keys WHERE run = ? AND round = ?) ORDER BY seq"
+    return [Entry(*row) for row in connection.execute(sql, (run, number))]
 
 
 def append(connection: sqlite3.Connection, entries: Iterable[Entry]) -> None:
@@ -281,12 +270,8 @@ def execute_beside(
 
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 _CHANGING = _READING | {
-    sqlite3.SQLITE_INSERT,
-    sqlite3.SQLITE_UPDATE,
-    sqlite3.SQLITE_DELETE,
-    sqlite3.SQLITE_CREATE_TABLE,
-    sqlite3.SQLITE_CREATE_INDEX,
-    sqlite3.SQLITE_REINDEX,
+    *(sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE),
+    *(sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_REINDEX),
 }
 _OWN_TABLES = {"entries", "keys"}
 
@@ -309,7 +294,7 @@ def anchor_text(seq: int, digest: str) -> bytes:
 
 
 @contextmanager
-def locked_anchor(path: Path, timeout: float, *, is_writing: bool) -> Iterator[FileIO]:
+def locked_anchor(path: Path, *, is_writing: bool) -> Iterator[FileIO]:
     """Hold the anchor's lock alone and yield the open file; closing it, or the end of the process, frees the lock.
 
     SQLite's own locks belong to the process, and closing any other descriptor of the ledger in it drops them: a backup
@@ -318,7 +303,7 @@ def locked_anchor(path: Path, timeout: float, *, is_writing: bool) -> Iterator[F
 
     On Windows nobody else can read a locked anchor, not even this process under its path: use the file yielded here.
     """
-    until = time.monotonic() + timeout
+    until = time.monotonic() + TIMEOUT
     while True:
         try:
             # NFS locks files only that are open for writing; elsewhere whoever may only read can lock, too.
@@ -326,8 +311,7 @@ def locked_anchor(path: Path, timeout: float, *, is_writing: bool) -> Iterator[F
             file = FileIO(path, "r+" if is_writable else "r")
         except OSError as error:
             raise LedgerError(
-                f"The anchor file {path} cannot be opened: {error.strerror}. Nothing was recorded; repair or restore "
-                "the file."
+                f"The anchor file {path} cannot be opened: {error.strerror}. Nothing was recorded; restore the file."
             ) from error
         with file:
             if _is_locked(file, path):
@@ -354,13 +338,13 @@ def _is_locked(file: FileIO, path: Path) -> bool:
 
 
 @contextmanager
-def undisturbed(path: Path, timeout: float) -> Iterator[tuple[int, str] | None]:
+def undisturbed(path: Path) -> Iterator[tuple[int, str] | None]:
     """Keep writers away for a while and yield the anchor; without an anchor there is nothing to lock."""
     anchor = anchor_path(path)
     if not anchor.exists():
         yield None
         return
-    with locked_anchor(anchor, timeout, is_writing=False) as file:
+    with locked_anchor(anchor, is_writing=False) as file:
         yield read_anchor(file)
 
 
