@@ -10,7 +10,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from rich.console import Console
 
 from dpadmm.cli.status_tables import findings_table, status_table, time_text
-from dpadmm.federation.admin.finding import Finding, Level
+from dpadmm.federation.admin.doctor import Finding, Level
 from dpadmm.federation.admin.status import (
     BudgetStatus,
     DataStatus,
@@ -20,7 +20,7 @@ from dpadmm.federation.admin.status import (
     SiloStatus,
     Status,
 )
-from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess
+from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess
 from dpadmm.federation.silo_store import LogEntry
 
 LONG = "/srv/" + "a-very-long-name" * 10

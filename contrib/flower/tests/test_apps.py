@@ -15,13 +15,13 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 import dpadmm_flower as flower
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import write_federation
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import FederationStopped
-from dpadmm.federation.process_lock import sole
+from dpadmm.federation.https.service import request_run
+from dpadmm.federation.party_directory import sole
 from dpadmm.federation.silo import Silo
 from dpadmm_flower import server
 from dpadmm_flower.transport import ASKED, FlowerTransport, content

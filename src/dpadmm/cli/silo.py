@@ -279,7 +279,7 @@ def _approve(guest: "InvitedSilo", terms: "Agreement", told: list[str], *, is_as
 
 def _serve(directory: Path, *, is_wanted: bool) -> None:
     from dpadmm.federation.https.client import run_silo
-    from dpadmm.federation.process_lock import is_held
+    from dpadmm.federation.party_directory import is_held
     from dpadmm.federation.silo_directory import SiloDirectory
 
     files = SiloDirectory(directory)
@@ -322,8 +322,8 @@ def new_data(
 
     from dpadmm.data.reading import is_text_file
     from dpadmm.federation.admin.maintenance import change_data
+    from dpadmm.federation.party_directory import sole
     from dpadmm.federation.policy import Policy
-    from dpadmm.federation.process_lock import sole
     from dpadmm.federation.silo_directory import SiloDirectory
 
     files = SiloDirectory(directory)
@@ -368,7 +368,7 @@ def rotate_key(directory: admin.SiloDirectory, forget: admin.Forget = False, aba
     """
     from dpadmm.federation.admin.maintenance import rotate_silo_key
     from dpadmm.federation.keys import fingerprint
-    from dpadmm.federation.process_lock import sole
+    from dpadmm.federation.party_directory import sole
     from dpadmm.federation.silo_directory import SiloDirectory
 
     files = SiloDirectory(directory)

@@ -11,8 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from dpadmm.cli.terminal import cell, print_json
-from dpadmm.federation.admin.doctor import examine_coordinator, examine_silo
-from dpadmm.federation.admin.finding import Finding, Level
+from dpadmm.federation.admin.doctor import Finding, Level, examine_coordinator, examine_silo
 from dpadmm.federation.admin.status import (
     BudgetStatus,
     DataStatus,
@@ -24,7 +23,7 @@ from dpadmm.federation.admin.status import (
     coordinator_status,
     silo_status,
 )
-from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess
+from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess
 
 WATCH_SECONDS = 2.0
 """How often a table that is watched is drawn anew."""

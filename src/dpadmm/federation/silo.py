@@ -16,11 +16,6 @@ from typing import cast
 from dpadmm.errors import DpadmmError, LedgerError
 from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.columns import (
-    counts_to_send,
-    encoding_of,
-    take_counts,
-)
 from dpadmm.federation.errors import (
     MessageError,
     NotApproved,
@@ -29,9 +24,13 @@ from dpadmm.federation.errors import (
     reason_of,
     refusing_unexpected,
 )
-from dpadmm.federation.identity import check_key
-from dpadmm.federation.inbox import taken_inbox
-from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, open_envelope, split
+from dpadmm.federation.inbox import (
+    counts_to_send,
+    encoding_of,
+    take_counts,
+    taken_inbox,
+)
+from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, check_key, open_envelope, split
 from dpadmm.federation.masked_sums import answer_of
 from dpadmm.federation.messages import (
     ConfirmationRequest,

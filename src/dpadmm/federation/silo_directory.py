@@ -14,7 +14,7 @@ from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, need_extra
 from dpadmm.federation.names import check_name
-from dpadmm.federation.new_directory import PartyDirectory, complete, new_directory
+from dpadmm.federation.party_directory import PartyDirectory, complete, new_directory
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.problems.arrays import Floats
 from dpadmm.settings import TableFormat

@@ -11,7 +11,7 @@ from dpadmm.errors import InputError
 from dpadmm.federation.admin.status import coordinator_status, silo_status
 from dpadmm.federation.agreement import Agreement, read_federation, write_federation
 from dpadmm.federation.coordinator import open_run
-from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
+from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.rollback_detection import Session

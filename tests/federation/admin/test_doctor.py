@@ -18,9 +18,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.federation.admin import connection_check, doctor
-from dpadmm.federation.admin.doctor import examine_coordinator, examine_silo
-from dpadmm.federation.admin.finding import Level
+from dpadmm.federation.admin import doctor
+from dpadmm.federation.admin.doctor import Level, examine_coordinator, examine_silo
 from dpadmm.federation.admin.rehearsal import serve_in_thread
 from dpadmm.federation.admin.status import silo_status
 from dpadmm.federation.agreement import NoiseOrigin
@@ -28,7 +27,7 @@ from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https import tls
 from dpadmm.federation.https.service import free_port, serve_coordinator
-from dpadmm.federation.process_lock import sole
+from dpadmm.federation.party_directory import sole
 from dpadmm.federation.silo_store import open_store
 
 
@@ -386,7 +385,7 @@ def test_a_clock_that_is_days_off(federation, waiting, monkeypatch, days, check,
         waiting(lambda: service.status().joined)
         monkeypatch.setattr(Later, "days", days)
         monkeypatch.setattr(tls, "datetime", Later)
-        monkeypatch.setattr(connection_check, "datetime", Later)
+        monkeypatch.setattr(doctor, "datetime", Later)
         assert words in worst(examined(federation, address), check)
 
 

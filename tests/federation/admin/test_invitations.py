@@ -25,8 +25,7 @@ from dpadmm.federation.agreement import read_federation, write_federation
 from dpadmm.federation.coordinator_store import CoordinatorFiles, CoordinatorStore
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.https import server
-from dpadmm.federation.https.client import Address, open_client
-from dpadmm.federation.https.connection_errors import CoordinatorUnavailable
+from dpadmm.federation.https.client import Address, CoordinatorUnavailable, open_client
 from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.keys import SigningKey, open_envelope
 from dpadmm.federation.messages import Join, Register

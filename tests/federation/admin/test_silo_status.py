@@ -14,8 +14,8 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.errors import InputError, SolverError
 from dpadmm.federation.admin.status import SHOWN_REFUSALS, RunState, silo_status
-from dpadmm.federation.https.process_status import SiloProcess, publish_status
-from dpadmm.federation.process_lock import sole
+from dpadmm.federation.https.processes import SiloProcess, publish_status
+from dpadmm.federation.party_directory import sole
 from dpadmm.federation.silo import Silo
 from dpadmm.privacy.ledger import open_for_reading
 

@@ -24,11 +24,11 @@ from dpadmm.federation.admin.rehearsal import (
     run_rehearsal,
     wait_until,
 )
-from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import NoiseOrigin, read_federation
-from dpadmm.federation.columns import encoding_of
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.errors import FederationStopped
+from dpadmm.federation.https.service import request_run
+from dpadmm.federation.inbox import encoding_of
 from dpadmm.federation.outcome import FederationOutcome
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED
 from dpadmm.federation.silo import Silo

@@ -9,7 +9,7 @@ from tests.contracts.in_memory import Crashed
 from tests.federation.protocol.durable_steps import DurableSteps
 
 from dpadmm.errors import LedgerError, ResumeError
-from dpadmm.federation import identity
+from dpadmm.federation import keys
 from dpadmm.federation.admin.maintenance import change_data, rotate_coordinator_key, rotate_silo_key
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator_store import ENDED, CoordinatorFiles
@@ -114,7 +114,7 @@ def test_a_crash_at_any_step_of_a_new_key_leaves_the_old_the_new_or_says_what_to
             assert (key != old, words, SiloEntry.load(files.entry).key) == (True, "", key)
             found = {SigningKey.load(each).public for each in asides}
             assert (old in found, len(found) > 0) == (is_old_kept, is_old_kept)
-            assert not identity.next_place(files.key).exists()
+            assert not keys.next_place(files.key).exists()
             assert oct(files.key.stat().st_mode & 0o777) == "0o600"
             with Ledger.open(files.ledger(NoiseOrigin.SECURE)) as ledger:
                 assert ledger.statement().releases == 1

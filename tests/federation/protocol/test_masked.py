@@ -17,8 +17,8 @@ from dpadmm.federation.agreement import (
     read_federation,
     write_federation,
 )
-from dpadmm.federation.columns import encoding_of
 from dpadmm.federation.errors import FederationStopped, Refusal
+from dpadmm.federation.inbox import encoding_of
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.messages import Answer, Refused
 from dpadmm.federation.outcome import outcome_of

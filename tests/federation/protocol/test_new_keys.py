@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpadmm.errors import InputError, LedgerError, ResumeError
-from dpadmm.federation import identity, messages
+from dpadmm.federation import keys, messages
 from dpadmm.federation.admin.maintenance import open_runs, rotate_coordinator_key, rotate_silo_key
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_store import CoordinatorFiles
@@ -51,8 +51,8 @@ def test_a_silo_gets_another_key_and_keeps_all_else(worlds, star):
 
 
 def test_the_next_key_would_survive_a_power_cut_before_the_state_names_it(star, monkeypatch):
-    order, sync, name = [], identity.sync_directory, SiloStore.change_key
-    monkeypatch.setattr(identity, "sync_directory", lambda place: (order.append("sync"), sync(place)))
+    order, sync, name = [], keys.sync_directory, SiloStore.change_key
+    monkeypatch.setattr(keys, "sync_directory", lambda place: (order.append("sync"), sync(place)))
     monkeypatch.setattr(SiloStore, "change_key", lambda *args: (order.append("state"), name(*args)))
     rotate(star)
     assert order == ["sync", "state", "sync", "sync"]
@@ -149,7 +149,7 @@ def test_files_from_before_the_change_of_the_key_beside_the_new_one_are_refused(
         Silo(directory)
     with pytest.raises((LedgerError, ResumeError), match="older copy"):
         rotate_silo_key(star.first.files, is_old_kept=True, may_close=True)
-    assert not identity.next_place(star.first.files.key).exists()
+    assert not keys.next_place(star.first.files.key).exists()
 
 
 def test_a_copy_from_before_under_old_terms_is_told_of_what_was_seen_under_the_old_key(star):

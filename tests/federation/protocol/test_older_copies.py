@@ -10,7 +10,7 @@ import pytest
 from dpadmm.errors import LedgerError
 from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import NoiseOrigin
-from dpadmm.federation.coordinator_loop import drive
+from dpadmm.federation.coordinator_loop import Interrupted, drive
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.messages import (
@@ -25,7 +25,6 @@ from dpadmm.federation.messages import (
 from dpadmm.federation.rollback_detection import seen_of
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.terms import agreed_run
-from dpadmm.federation.transport import Interrupted
 from dpadmm.noise.sampler import SecureSampler
 from dpadmm.privacy.ledger import store
 

@@ -22,10 +22,10 @@ from dpadmm.federation.messages import (
     ConfirmPeers,
     PeersConfirmed,
     Refused,
+    largest_answer,
 )
 from dpadmm.federation.rollback_detection import RollbackQuestions, Session
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.sizes import largest_answer
 from dpadmm.noise.sampler import SecureSampler
 
 BROADCAST = np.zeros((2, 3))

@@ -11,8 +11,8 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
-from dpadmm.federation.columns import encoding_of, released_profile
 from dpadmm.federation.errors import FederationStopped, Refusal
+from dpadmm.federation.inbox import encoding_of, released_profile
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import Answer, Join, Joined, Refused, Step, Vector
 from dpadmm.federation.outcome import outcome_of

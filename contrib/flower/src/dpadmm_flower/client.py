@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 
 from dpadmm.errors import InputError
 from dpadmm.federation.errors import reason_of
-from dpadmm.federation.process_lock import sole
+from dpadmm.federation.party_directory import sole
 from dpadmm.federation.rollback_detection import Session
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpadmm.errors import InputError
-from dpadmm.federation import identity
+from dpadmm.federation import keys
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_store import NEW, STOPPED, WANTED, CoordinatorFiles
@@ -120,7 +120,7 @@ def rotate_silo_key(files: SiloDirectory, *, is_old_kept: bool, may_close: bool)
     files.check()
     policy, before = Policy.load(files.policy), SigningKey.load(files.key).public
     closed, unfit = tuple[str, ...](), tuple[str, ...]()
-    place = identity.next_place(files.key)
+    place = keys.next_place(files.key)
     with open_store(files, policy.noise) as store:
         is_begun = place.exists() and store.key() == SigningKey.load(place).public
     if not is_begun:  # or interrupted after the state was given to the next key
@@ -128,11 +128,11 @@ def rotate_silo_key(files: SiloDirectory, *, is_old_kept: bool, may_close: bool)
             closed = _close(silo, NEW_KEY, may_close=may_close)
             unfit = tuple(each.run for each in silo.store.agreements() if silo.due_rounds(each))
     entry = _entry(files, policy)
-    key = identity.next_key(files.key)
+    key = keys.next_key(files.key)
     with open_store(files, policy.noise) as store:
         store.change_key(key.public, f"{fingerprint(key.public)} after {fingerprint(before)}")
     replace(entry, key=key.public).save(files.entry)
-    kept = identity.put_into_use(files.key, is_old_kept=is_old_kept)
+    kept = keys.put_into_use(files.key, is_old_kept=is_old_kept)
     return KeyChange(key, before, kept, closed, unfit)
 
 
@@ -153,8 +153,8 @@ def rotate_coordinator_key(files: CoordinatorFiles, *, is_old_kept: bool, may_cl
         _check_closing(ended, NEW_KEY, may_close=may_close)
         for run in runs:
             run.end("The coordinator's key has changed, and the terms name the old one.")
-    key = identity.next_key(files.key_file)
-    kept = identity.put_into_use(files.key_file, is_old_kept=is_old_kept)
+    key = keys.next_key(files.key_file)
+    kept = keys.put_into_use(files.key_file, is_old_kept=is_old_kept)
     return KeyChange(key, before.public, kept, ended)
 
 

@@ -18,9 +18,9 @@ from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_store import DONE, ENDED, NEW, STOPPED, CoordinatorFiles
 from dpadmm.federation.errors import reason_of
-from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
+from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess, read_status
+from dpadmm.federation.party_directory import is_held
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.process_lock import is_held
 from dpadmm.federation.silo_directory import SiloDirectory, policy_records
 from dpadmm.federation.silo_store import LogEntry, SiloStore, open_store
 from dpadmm.federation.terms import agreed_run
