@@ -148,7 +148,7 @@ def check_private(path: Path) -> None:
 
 def need_extra() -> None:
     """Raise `InputError` if the packages of the extra are not installed, or this is neither Linux nor macOS."""
-    from dpadmm.federation import process_lock  # noqa: F401 - refuses where it cannot lock
+    from dpadmm.federation import party_directory  # noqa: F401 - refuses where it cannot lock
 
     _tools()
     if find_spec("httpx") is None or find_spec("uvicorn") is None:
