@@ -9,7 +9,6 @@ seen.
 """
 
 import hashlib
-import json
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +28,6 @@ from dpadmm.federation.messages import (
     PeersConfirmed,
 )
 from dpadmm.federation.terms import AgreedRun, agreed_run
-from dpadmm.files import parse_json
 
 Told = TypeVar("Told", ConfirmationRequest, Confirmation)
 
@@ -51,22 +49,6 @@ class Session:
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
     confirmed: set[str] = field(default_factory=set)
     head: str | None = None
-
-    def as_json(self) -> str:
-        """Return it for a memory that outlives this process, as that of a service which starts one for each request."""
-        return json.dumps({"nonce": self.nonce, "confirmed": sorted(self.confirmed), "head": self.head})
-
-    @classmethod
-    def from_json(cls, text: str) -> "Session":
-        """Return what `as_json` has written."""
-        try:
-            kept = parse_json(text)
-            head = None if kept["head"] is None else str(kept["head"])
-            return cls(str(kept["nonce"]), set(map(str, kept["confirmed"])), head)
-        except (KeyError, TypeError, ValueError) as problem:
-            raise ResumeError(
-                "What this silo's service remembers of its session is damaged. Start it again."
-            ) from problem
 
 
 def needed(terms: AgreedRun) -> int:

@@ -14,7 +14,6 @@ from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.policy import Policy, SiloEntry
-from dpadmm.federation.rollback_detection import Session
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation
 
@@ -84,10 +83,8 @@ def test_invitations(federation, tmp_path, number):
 
 
 @pytest.mark.parametrize("number", NUMBER)
-def test_sessions_and_status(tmp_path, number):
+def test_status(tmp_path, number):
     path = tmp_path / "file"
-    path.write_text(Session(head="0" * 64).as_json())
-    checked(lambda path: Session.from_json(path.read_bytes().decode(errors="replace")), path, number, damage.of_json)
     path.write_text(json.dumps(STATUS))
     for kind in (SiloProcess, CoordinatorProcess):  # None where a process tells nothing that can be read
         checked(lambda path, kind=kind: read_status(path, kind), path, number, damage.of_json, damage.of_bytes, least=0)

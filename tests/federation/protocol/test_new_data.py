@@ -144,27 +144,6 @@ def test_a_run_that_was_approved_but_not_joined_goes_on_if_its_terms_fit(worlds,
     star.refuses(star.invite(other), "which is not the number it holds")
 
 
-def test_an_older_file_that_forgot_the_closing_is_refused(worlds, star):
-    """The anchor beside it knows of the ledger's new version."""
-    worlds.answered(star)
-    star.first.close()
-    file = star.first.files.ledger(NoiseOrigin.SECURE)
-    older = file.read_bytes()
-    star.reopen()
-    change(star, worlds.corrected(star), may_close=True)
-    star.first.close()
-    file.write_bytes(older)
-    with pytest.raises(LedgerError, match="older copy"):
-        star.reopen()
-
-
-def test_the_last_answer_of_a_finished_run_can_still_be_fetched(worlds, star):
-    """The coordinator may not have received it."""
-    answers = worlds.answered(star, rounds=3)
-    change(star, worlds.grown(star))
-    assert star.first.answer(star.ask(3, inbox=np.zeros((2, 3)))) == answers[-1]
-
-
 def test_the_keys_of_masks_are_erased_with_an_abandoned_run(worlds, masked_world):
     world = masked_world
     world.roster()

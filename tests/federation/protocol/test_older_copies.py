@@ -141,24 +141,6 @@ def driven(world, name, rounds=None):
     return transport
 
 
-def test_a_directory_put_back_as_a_whole_is_refused_by_what_others_have_seen(worlds, world, tmp_path, draws):
-    """Another coordinator's file, as after its loss, or a lie: round 1 is asked for once more."""
-    directory = world.first.files.directory
-    for silo in world.silos.values():
-        silo.close()
-    shutil.copytree(directory, tmp_path / "backup")
-    driven(world, "run.db")
-    before = len(draws)
-    shutil.rmtree(directory)
-    shutil.copytree(tmp_path / "backup", directory)
-    with pytest.raises(FederationStopped, match=r"s0(.|\n)*own log"):
-        driven(world, "again.db")
-    assert len(draws) == before
-    silo = Silo(directory)
-    assert "Other silos have seen this one answer round 2 of the run" in silo.store.log()[-1].detail
-    silo.close()
-
-
 def test_the_last_round_alone_is_not_seen_by_others(worlds, world, tmp_path, draws):
     """Documented as unprotected: nobody was asked for anything after it. An honest coordinator has its answer."""
     directory = world.first.files.directory

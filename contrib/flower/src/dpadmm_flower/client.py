@@ -47,11 +47,17 @@ def _answer(message: Message, context: Context) -> bytes:
         session = _session(context)
         with closing(Silo(files.directory, session=session)) as silo:
             reply = silo.answer(asked)
-            context.state[_SESSION] = ConfigRecord({"session": silo.session.as_json()})
+            kept = context.state[_SESSION] = ConfigRecord()
+            kept["nonce"], kept["head"] = silo.session.nonce, silo.session.head or ""
+            kept["confirmed"] = sorted(silo.session.confirmed)
     return reply
 
 
 def _session(context: Context) -> Session | None:
     """Return what earlier processes for this run remember: it is in the SuperNode's memory, and gone when that ends."""
     kept = context.state.config_records.get(_SESSION)
-    return None if kept is None else Session.from_json(str(kept["session"]))
+    if kept is None:
+        return None
+    confirmed = kept["confirmed"]
+    assert isinstance(confirmed, list)
+    return Session(str(kept["nonce"]), set(map(str, confirmed)), str(kept["head"]) or None)
