@@ -36,7 +36,7 @@ SILO = SiloStatus(
     noise="test",
     is_serving=True,
     process=SiloProcess(pid=1, started=TIME, coordinator=LONG, connection="away, " * 40, since=TIME, skew_seconds=-9),
-    budget=BudgetStatus(problem="it is damaged, " * 20),
+    budget=BudgetStatus(spent_epsilon=0.5, left_epsilon=1.5, epsilon=2.0, delta=1e-5, against="an eavesdropper"),
     data=DataStatus(path=LONG, is_readable=True, modified=TIME, is_same=False, problem=ESCAPE),
     runs=(
         RunStatus(run=ESCAPE, digest="cd" * 32, state=RunState.REFUSED, reason=ESCAPE),
