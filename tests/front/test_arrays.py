@@ -14,7 +14,7 @@ from dpadmm.networks.graph import complete
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.ledger import Budget
-from dpadmm.privacy.protection import Protection
+from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
@@ -28,7 +28,9 @@ _STATED = {"epsilon": 1.0, "delta": 1e-5, "rounds": 5, "eta": 0.05, "mu": 0.01}
 def test_the_front_door_offers_exactly_what_it_promises() -> None:
     estimators = {"PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "PrivateSearchCV"}
     records = {"CellRules", "OutputFiles", "Privacy", "TableOptions", "TrainingOptions"}
-    assert dir(dpadmm) == sorted({"Ledger", "Schema", "data", "fit", "load", "plan", "run"} | estimators | records)
+    assert dir(dpadmm) == sorted(
+        {"Ledger", "Schema", "data", "fit", "load", "minimise", "plan", "run"} | estimators | records
+    )
     for name in dir(dpadmm):
         assert getattr(dpadmm, name).__doc__
     with pytest.raises(AttributeError, match="Did you mean 'plan'"):
@@ -111,10 +113,14 @@ def test_every_silo_pays_for_itself_whatever_the_order_of_names(tmp_path) -> Non
 @pytest.mark.parametrize(
     ("method", "asked", "words"),
     [
-        ("p-admm", {"unit": "user", "eta": 0.05}, "PADMM is certified per record as it stands, not per user"),
-        ("noisy-gradients", {"unit": "user", "step": 0.1}, "not per user"),
+        (
+            "p-admm",
+            {"unit": "user", "eta": 0.05},
+            r"P-admm is not certified for the unit user \(C1: person and record\)",
+        ),
+        ("consensus", {"unit": "function", "rho": 0.1}, "needs gradient_distance"),
         ("noisy-gradients", {"view": "eavesdropper", "step": 0.1}, "the public, not against the eavesdropper"),
-        ("dp-gd", {"unit": "function", "step": 0.1}, "not per function"),
+        ("dp-gd", {"unit": "function", "step": 0.1}, "not certified for the unit function"),
     ],
 )
 def test_nobody_is_protected_less_than_was_asked_for(method: str, asked: dict[str, object], words: str) -> None:
@@ -127,6 +133,8 @@ def test_a_weaker_observer_and_another_unit_may_be_asked_for() -> None:
     assert dpadmm.run("p-admm", _PARTS, view="public", eta=0.05, mu=0.01, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
     assert dpadmm.run("noisy-gradients", _PARTS, view="public", step=0.1, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
     assert dpadmm.run("noisy-gradients", _PARTS, view="aggregate", step=0.1, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
+    user = dpadmm.run("noisy-gradients", _PARTS, unit="user", step=0.1, **told)  # type: ignore[arg-type]
+    assert user.account.protection.unit is Unit.USER
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_a_plan_spends_the_budget_and_says_what_it_is():
     assert (made.noise_std > 0).all()
     text = " ".join(made.describe().split())
     assert max(map(len, made.describe().splitlines())) <= 80
-    for word in (
+    for part in (
         "p-admm",
         "epsilon 1",
         "Noise",
@@ -38,7 +38,7 @@ def test_a_plan_spends_the_budget_and_says_what_it_is():
         "without privacy",
         "no private record was used",
     ):
-        assert word in text
+        assert part in text
     assert json.loads(json.dumps(made.as_json()))["method"] == "p-admm"
 
 
@@ -87,7 +87,8 @@ def test_output_perturbation_gets_a_ridge_that_its_noise_needs():
     ("method", "facts", "message"),
     [
         ("no-such", {}, "choose one of"),
-        ("consensus", {}, "choose one of"),
+        ("fp-lasso", {}, "choose one of"),
+        ("fp-general", {}, "needs all records in one silo"),
         ("p-admm", {"sizes": (350,)}, "at least 2 silos"),
         ("p-admm", {"regulariser": ElasticNet(l1=0.1)}, r"planned with a ridge only, not with ElasticNet\(l1=0.1, "),
         ("p-admm", {"protection": Protection(unit=Unit.USER)}, "not certified for the unit user"),
@@ -154,5 +155,5 @@ def test_several_problems_together_stay_within_the_budget(method, monkeypatch):
     monkeypatch.setattr(planner, "run_simulation", lambda *_: equal)
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
     task = replace(TASK, sizes=(200, 200))
-    spent = plan(task, method=method, problems=3).spec.account().curve.epsilon(1e-5)
+    spent = plan(task, method=method, n_models=3).spec.account().curve.epsilon(1e-5)
     assert 0.9 < spent <= 1 + 1e-8

@@ -38,9 +38,7 @@ def draft(
     schema: Annotated[Path, typer.Option(help="The public schema that all silos were made with.")],
     epsilon: options.Epsilon,
     delta: options.Delta,
-    coordinator: Annotated[
-        Path, typer.Option(help="The coordinator's directory; created if it does not exist.")
-    ] = Path("coordinator"),
+    coordinator: Annotated[Path, typer.Option(help="The coordinator's directory; may be new.")] = Path("coordinator"),
     name: Annotated[str, typer.Option(help="Name of the run; every run needs a new one.")] = "federation",
     nominal_records: options.NominalRecords = None,
     class_weight: options.ClassWeights = None,
@@ -77,12 +75,8 @@ def draft(
 
 @app.command()
 def run(
-    federation: Annotated[
-        Path | None, typer.Argument(metavar="[FEDERATION.toml]", help="The terms that all silos have approved.")
-    ] = None,
-    study: Annotated[
-        str | None, typer.Option(help="Instead: a study to which silos were invited; its terms are drafted here.")
-    ] = None,
+    federation: Annotated[Path | None, typer.Argument(metavar="[FEDERATION.toml]", help="The approved terms.")] = None,
+    study: Annotated[str | None, typer.Option(help="Instead: a study, whose terms are drafted here.")] = None,
     coordinator: Annotated[Path | None, typer.Option(help="The coordinator's directory.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Offer the drafted terms of a study without being asked.")] = False,
     schema: Annotated[Path | None, typer.Option(help="The approved schema, for --out and --page.")] = None,

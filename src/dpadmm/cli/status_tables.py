@@ -11,7 +11,11 @@ from rich.live import Live
 from rich.table import Table
 
 from dpadmm.cli.terminal import cell, print_json
+<<<<<<< HEAD
 from dpadmm.federation.admin.doctor import Finding, Level, examine_coordinator, examine_silo
+=======
+from dpadmm.federation.admin.finding import Finding, Level
+>>>>>>> main
 from dpadmm.federation.admin.status import (
     BudgetStatus,
     DataStatus,
@@ -20,8 +24,6 @@ from dpadmm.federation.admin.status import (
     RunStatus,
     SiloStatus,
     Status,
-    coordinator_status,
-    silo_status,
 )
 from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess
 
@@ -29,17 +31,7 @@ WATCH_SECONDS = 2.0
 """How often a table that is watched is drawn anew."""
 
 
-def show_silo(directory: Path, *, is_json: bool, is_watched: bool, is_data_checked: bool) -> None:
-    """Print how a silo stands."""
-    _show("silo status", lambda: silo_status(directory, is_data_checked=is_data_checked), is_json, is_watched)
-
-
-def show_coordinator(directory: Path, *, is_json: bool, is_watched: bool) -> None:
-    """Print how a coordinator stands."""
-    _show("coordinator status", lambda: coordinator_status(directory), is_json, is_watched)
-
-
-def _show(command: str, read: Callable[[], Status], is_json: bool, is_watched: bool) -> None:
+def show_status(command: str, read: Callable[[], Status], *, is_json: bool, is_watched: bool) -> None:
     """Print a status, or draw it until Ctrl-C and leave the last table."""
     if is_json:
         print_json({"command": command, **read().as_json()})
@@ -55,17 +47,8 @@ def _show(command: str, read: Callable[[], Status], is_json: bool, is_watched: b
     Console(highlight=False).print(status_table(read()))
 
 
-def diagnose_silo(directory: Path, coordinator: str | None, *, is_json: bool) -> None:
-    """Print what keeps a silo from working; end with exit code 1 where anything does."""
-    _show_findings("silo doctor", directory, examine_silo(directory, coordinator), is_json)
-
-
-def diagnose_coordinator(directory: Path, *, is_json: bool) -> None:
-    """Print what keeps a coordinator from working; end with exit code 1 where anything does."""
-    _show_findings("coordinator doctor", directory, examine_coordinator(directory), is_json)
-
-
-def _show_findings(command: str, directory: Path, found: list[Finding], is_json: bool) -> None:
+def show_findings(command: str, directory: Path, found: list[Finding], *, is_json: bool) -> None:
+    """Print what keeps a silo or a coordinator from working; end with exit code 1 where anything does."""
     has_problem = any(each.level is Level.PROBLEM for each in found)
     if is_json:
         about = {"command": command, "directory": str(directory.absolute()), "has_problem": has_problem}

@@ -313,8 +313,7 @@ def check_split(split_by: str | None, schema: Schema) -> None:
     if split_by in (*schema.column_names, schema.label.name):
         raise InputError(
             f"{setting('split_by', split_by)} is also a column of the schema. A column can name the silo of a row "
-            "or be a feature, not both. Take it out of the schema (`dpadmm schema init --split-by` drafts one "
-            "without it), or split by another column."
+            "or be a feature, not both. Take it out of the schema, or split by another column."
         )
 
 
@@ -375,9 +374,8 @@ def check_no_copies(tables: Mapping[str, "SiloTable | StreamedTable"], protectio
             places.append(table.where)
         if len(places) > protection.silos_per_person:
             raise InputError(
-                f"{len(places)} tables contain the same rows: {', '.join(places)}. Give only one of them. If people "
-                f"really are in all of them, use {setting('silos_per_person', len(places))} or more, so that their "
-                "records are counted together."
+                f"{len(places)} tables contain the same rows: {', '.join(places)}. Give only one of them, or, if they "
+                f"do hold the same people, use {setting('silos_per_person', len(places))} or more."
             )
 
 

@@ -6,9 +6,9 @@ norms and label scales enter through these alone:
     rows of norm R, labels of scale S:   mu' = mu/R^2,   T' = T R^2,   tau' = tau/(R S),   rows of norm 1, scale 1.
 
 Methods in which every silo adds its noise are one descent with one noise for the mean model; they are simulated as
-fixed-point ADMM with one silo (the tests compare). Records, features and rounds are no more than `MOST_RECORDS`,
-`MOST_WIDTH` and `MOST_ROUNDS`: a plan says where its task has more. All candidates meet the same tables and the same
-noise, so what differs between them is what they do.
+fixed-point ADMM with one silo (the tests compare), and gradients of batches as whole gradients with the same noise.
+Records, features and rounds are no more than `MOST_RECORDS`, `MOST_WIDTH` and `MOST_ROUNDS`: a plan says where its task
+has more. All candidates meet the same tables and the same noise, so what differs between them is what they do.
 
 Rows are those of *worlds*, public stand-ins for private tables, drawn cell by cell and encoded as the user's rows will
 be. A world has the columns that the task's table has, fewer where there are many. Worlds differ in what no public fact
@@ -39,7 +39,9 @@ from dpadmm.data.columns import Categorical, Column, ColumnScale, Numeric
 from dpadmm.data.encoding import CONSTANT, RowEncoding
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.methods.base import Method
+from dpadmm.methods.dp_gd import DPGD
 from dpadmm.methods.fixed_point import CentralisedADMM
+from dpadmm.noise.mechanisms import Family
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.planner.candidates import STANDARD, Candidate, RowForm, margin_scale, run_of, unit_noise
 from dpadmm.privacy.accounting import Target
@@ -289,7 +291,7 @@ _RUNS, _SOFTMAX_RUNS = 4, 2
 _TOLERANCE = 1e-4  # of the gradient bound
 _BUDGET = Target(1.0, 1e-5)  # any: the noise is then brought to the simulation's own
 _HALVINGS = 30
-_SETTLED = 1e-10  # of the loss: nothing that can be seen is left to gain
+_CONVERGED = 1e-10  # of the loss: nothing that can be seen is left to gain
 _MOST_ODDS = 8.0  # of a constant answer, in logarithms
 
 
@@ -370,7 +372,7 @@ def simulation_of(candidate: Candidate) -> Simulation:
     table = task.table if task.table is not None else TableShape(max(task.dimension - 1, 1))
     return Simulation(
         loss=loss,
-        method=CentralisedADMM if is_one else method,
+        method=CentralisedADMM if is_one else DPGD if Family.SAMPLED in method.about.noise else method,
         n_records=min(max(task.n_records, _LEAST_RECORDS), MOST_RECORDS),
         table=shrunk(table, MOST_WIDTH - 1),
         form=candidate.form,
@@ -498,9 +500,9 @@ def best_model(risk: EmpiricalRisk, steps: int = 50) -> Floats:
                 break
         else:
             return w[:, 0]
-        is_settled = value - now < _SETTLED
+        has_converged = value - now < _CONVERGED
         w, value = after, now
-        if is_settled:
+        if has_converged:
             break
     return w[:, 0]
 

@@ -56,7 +56,7 @@ def test_a_step_that_cannot_be_released_is_not_tried_again(worlds, tmp_path, mon
     assert isinstance(messages.read(answers.pop()[64:]), Refused)
     assert len(draws) == 1
     for inbox in (np.zeros((2, 3)), np.full((2, 3), 1e-10)):
-        assert "has ended" in world.told(silo.policy.name, world.ask(2, inbox)).reason
+        assert "has ended" in world.told(silo.policy.name, world.ask(2, inbox=inbox)).reason
     world = worlds.reopened(world)
     assert "has ended" in world.told("s0", world.ask(1)).reason
     assert len(draws) == 1
@@ -173,7 +173,7 @@ def test_trust_can_be_withdrawn_while_a_run_is_under_way(worlds, tmp_path):
     world.told(silo.policy.name, world.invite())
     assert isinstance(world.told(silo.policy.name, world.ask(1)), Answer)
     worlds.changed(silo.policy, view=View.EAVESDROPPER).save(silo.files.policy)
-    assert "does not trust" in world.told(silo.policy.name, world.ask(2, np.zeros((1, 3)))).reason
+    assert "does not trust" in world.told(silo.policy.name, world.ask(2, inbox=np.zeros((1, 3)))).reason
     assert "does not trust" in world.told(silo.policy.name, world.ask(1)).reason
     assert world.statement("s0").releases == 1
 

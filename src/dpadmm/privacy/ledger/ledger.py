@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from dpadmm.checks import plural
@@ -89,16 +88,14 @@ class Ledger(OpenHistory):
         if os.getpid() == self._owner[0]:
             self._connection.close()
             if not self._is_closed:
-                history.keep(self._path, self._state)
+                history.keep(self.path, self._state)
             self._is_closed = True
 
     def __enter__(self) -> Self:
         """Return the ledger."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the ledger."""
         self.close()
 
@@ -112,18 +109,13 @@ class Ledger(OpenHistory):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the way to the file: another process opens it again, or fails; it never goes on without."""
-        return Ledger.open, (str(self._path),)
+        return Ledger.open, (str(self.path),)
 
     def here(self) -> "Ledger":
         """Return the ledger for the running thread and process: itself, or the same file opened again."""
         if self._owner == (os.getpid(), threading.get_ident()):
             return self
-        return Ledger.open(self._path)
-
-    @property
-    def path(self) -> Path:
-        """Where the file is."""
-        return self._path
+        return Ledger.open(self.path)
 
     @property
     def protection(self) -> Protection:
@@ -160,7 +152,7 @@ class Ledger(OpenHistory):
         except LedgerError as problem:
             is_persons = self.protection.unit is Unit.PERSON
             others = is_persons and self._state.newest.is_match([replace(each, persons=None) for each in data], key)
-            raise LedgerError(f"{self._path}: {_OTHER_PERSONS if others else problem}") from None
+            raise LedgerError(f"{self.path}: {_OTHER_PERSONS if others else problem}") from None
         return ConfirmedLedger(self, match, tuple(each.size for each in data), self._state.newest.number)
 
     def add_version(self, data: Sequence[SiloColumns]) -> None:
@@ -185,9 +177,9 @@ class Ledger(OpenHistory):
         return self._state.newest.is_of(data, self._key())
 
     def _key(self) -> bytes:
-        key = store.read_key(store.key_path(self._path))
+        key = store.read_key(store.key_path(self.path))
         if not store.is_same(store.key_check(key), self._state.key_check):
-            raise LedgerError(f"{store.key_path(self._path)} is the key of another ledger. Restore the right one.")
+            raise LedgerError(f"{store.key_path(self.path)} is the key of another ledger. Restore the right one.")
         return key
 
     def has_head(self, digest: str) -> bool:
@@ -197,7 +189,7 @@ class Ledger(OpenHistory):
     def is_about(self, data: Sequence[SiloColumns]) -> bool:
         """Return whether any of these tables looks like one of the ledger's: half of its columns, of any version."""
         self._refresh()
-        key = store.read_key(store.key_path(self._path))
+        key = store.read_key(store.key_path(self.path))
         return any(each.data.is_like(silo, each.key(key)) for each in self._state.versions for silo in data)
 
     @contextmanager
@@ -236,7 +228,7 @@ class Ledger(OpenHistory):
     def select(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return rows of further tables of the file, as last committed."""
         self._guard()
-        with store.clear_errors(self._path):
+        with store.clear_errors(self.path):
             return store.execute_beside(self._connection, sql, parameters, is_reading=True)
 
     def _look_up(
@@ -255,7 +247,7 @@ class Ledger(OpenHistory):
         )
 
     def _profile_releases(self, run: str) -> list[GaussianRelease]:
-        with store.clear_errors(self._path):
+        with store.clear_errors(self.path):
             return released_profile(store.find_round(self._connection, run, PROFILE_ROUND))
 
     def profiles(self) -> tuple[KeptProfile, ...]:
@@ -303,8 +295,8 @@ class Ledger(OpenHistory):
     def verify(self) -> str:
         """Read everything again from the file, check pages, chain and keys, and return the head."""
         self._guard()
-        with store.clear_errors(self._path), store.transaction(self._connection, "BEGIN"):
-            return history.read_again(self._connection, self._path).reader.digest
+        with store.clear_errors(self.path), store.transaction(self._connection, "BEGIN"):
+            return history.read_again(self._connection, self.path).reader.digest
 
     def export_json(self, path: str | os.PathLike[str]) -> None:
         """Write the statement and every entry to a new, readable JSON file.
@@ -313,7 +305,7 @@ class Ledger(OpenHistory):
         JSON (sorted keys, no blanks), so the chain can be checked without this package.
         """
         statement = self.statement()
-        with store.clear_errors(self._path):
+        with store.clear_errors(self.path):
             entries = [
                 {"body": entry.content(), "digest": entry.digest}
                 for entry in store.read_entries(self._connection)
