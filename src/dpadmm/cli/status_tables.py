@@ -11,11 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from dpadmm.cli.terminal import cell, print_json
-<<<<<<< HEAD
-from dpadmm.federation.admin.doctor import Finding, Level, examine_coordinator, examine_silo
-=======
-from dpadmm.federation.admin.finding import Finding, Level
->>>>>>> main
+from dpadmm.federation.admin.doctor import Finding, Level
 from dpadmm.federation.admin.status import (
     BudgetStatus,
     DataStatus,
