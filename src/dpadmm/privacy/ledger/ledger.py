@@ -16,7 +16,7 @@ from dpadmm.checks import plural
 from dpadmm.codec import decode, encode
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import history, store
-from dpadmm.privacy.ledger.entries import Entry, Kind, Reservation, Writer, check_text, encode_release
+from dpadmm.privacy.ledger.entries import Entry, Kind, Reservation, Writer, check_text, encode_release, read_record
 from dpadmm.privacy.ledger.fingerprints import SiloColumns, SiloMatch, match_newest
 from dpadmm.privacy.ledger.history import BudgetChange, OpenHistory
 from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns, as_one_release, check_paid, released_profile
@@ -291,6 +291,16 @@ class Ledger(OpenHistory):
         """
         self._refresh()
         return tuple(run.spending(self._state.budget) for run in self._state.runs.values())
+
+    def dynamic_zcdp(self, run: str) -> dict[int, list[float]]:
+        """Return the running rho of zCDP of each agent of a run, round by round, as recorded; -1 reaches everybody."""
+        from dpadmm.privacy.accounting import dynamic_zcdp  # late: opening a ledger needs no accountant
+
+        with store.clear_errors(self.path):
+            bodies = [entry.content() for entry in store.read_entries(self._connection)]
+        own = [body for body in bodies if body["event"] == Kind.RELEASE.value and body["run"] == run]
+        spent = dynamic_zcdp(read_record(Reservation, body).release for body in own)
+        return {agent: row.tolist() for agent, row in spent.items()}
 
     def verify(self) -> str:
         """Read everything again from the file, check pages, chain and keys, and return the head."""
