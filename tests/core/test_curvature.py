@@ -230,23 +230,23 @@ class TestLedger:
         rounds = spec.runs[0].noise_plan().account().curve.epsilon(1e-5)
         whole = spec.noise_plan().account().curve.epsilon(1e-5)
         assert rounds < whole
-        book, data = self.ledger(tmp_path, (rounds + whole) / 2)
+        held, data = self.ledger(tmp_path, (rounds + whole) / 2)
 
         def never(*_args, **_more):
             raise AssertionError("drawn before it was paid for")
 
         monkeypatch.setattr(SecureSampler, "perturb", never)
-        with book, pytest.raises(BudgetError):
-            train(spec, problem, SecureSampler(), book.confirm(data))
+        with held, pytest.raises(BudgetError):
+            train(spec, problem, SecureSampler(), held.confirm(data))
 
     def test_the_ledger_counts_it(self, tmp_path):
         problem = problem_of()
         spec = spec_of(problem)
         whole = spec.noise_plan().account().curve.epsilon(1e-5)
-        book, data = self.ledger(tmp_path, 2 * whole)
-        with book:
-            train(spec, problem, SecureSampler(), book.confirm(data))
-            assert book.statement().spent_epsilon == pytest.approx(whole, rel=1e-9)
+        held, data = self.ledger(tmp_path, 2 * whole)
+        with held:
+            train(spec, problem, SecureSampler(), held.confirm(data))
+            assert held.statement().spent_epsilon == pytest.approx(whole, rel=1e-9)
 
     def test_a_curvature_that_is_not_drawn_is_noticed(self, monkeypatch):
         problem = problem_of()

@@ -160,12 +160,6 @@ def test_every_model_of_a_training_draws_its_own_secret_batches(one_silo, monkey
     assert len(seeds) == 2
 
 
-def test_a_training_fails_by_public_numbers(problem):
-    run = RunSpec(PADMM(eta=0.01), Setting(problem, 3, network=ring(4)), Target(1e-8, 1e-12))
-    with pytest.raises(SolverError, match="public numbers"):
-        run_training(TrainingSpec.of(run), Problems([problem]), SecureSampler(), label="x")
-
-
 @pytest.mark.parametrize("protection", [Protection(view=View.AGGREGATE), Protection(unit=Unit.FUNCTION)])
 def test_a_method_that_is_not_certified_for_a_protection_is_refused(problem, protection):
     with pytest.raises(InputError, match=r"messages one by one|not certified for the unit function"):
@@ -218,7 +212,7 @@ def test_a_statement_is_about_the_people_that_were_asked_for(problem, algorithm)
 def test_laplace_noise_on_coordinates_is_released_on_a_grid_that_its_budget_counts(problem, tmp_path):
     silos = problem.functions.silos
     data = [SiloColumns(f"silo {i}", {"x": silos.part(i)[1]}) for i in range(4)]
-    ledger = Ledger.create(tmp_path / "book", data, Budget(epsilon=1.0, delta=1e-5))
+    ledger = Ledger.create(tmp_path / "held", data, Budget(epsilon=1.0, delta=1e-5))
     method, target = DPDGD(step=0.3, decay=0.9, noise_decay=0.95), PureTarget(0.5)
     bare, planned = (plan_noise(method, problem, 3, target, ring(4), is_secure=each) for each in (False, True))
     for before, release in zip(bare, planned, strict=True):
@@ -309,7 +303,7 @@ class TestWhatASpecIsFor:
         done = train(self.spec(self.HIDDEN), [problem], SecureSampler())
         assert done.is_private_release
 
-    def test_words_must_hold_many_times_the_nominal_records(self):
+    def test_integers_must_hold_many_times_the_nominal_records(self):
         """A secret number of records must not decide whether a run that is paid for breaks off."""
         assert self.spec(Protection(view=View.PUBLIC)).facts.most_records == 300
         spec = self.spec(self.HIDDEN)
@@ -329,7 +323,7 @@ class Forgetful(PADMM):
 
 
 @pytest.mark.parametrize("sampler", [SimulatedSampler(seed=0), SecureSampler()])
-def test_noise_that_was_promised_and_never_drawn_ends_the_run(problem, sampler):
+def test_noise_that_was_planned_and_never_drawn_ends_the_run(problem, sampler):
     with pytest.raises(InputError, match="round 2"):
         run_private(Forgetful(eta=0.01), problem, 3, TARGET, sampler, ring(4), engine=QUIET)
 

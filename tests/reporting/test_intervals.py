@@ -111,11 +111,11 @@ class TestStatistic:
     def test_the_rule(self):
         given = facts()
         least = np.linalg.eigvalsh(_square(np.array(given.matrix)))[0]
-        for ratio, is_told in ((1.001, True), (0.999, False)):
+        for ratio, has_intervals in ((1.001, True), (0.999, False)):
             tau = least / ratio / math.sqrt(2 * 5)
             found = estimate(replace(given, matrix_std=tau), np.eye(4))
             assert found.ratio == pytest.approx(ratio)
-            assert found.is_told is is_told
+            assert found.has_intervals is has_intervals
         negative = replace(given, matrix=tuple(-x for x in given.matrix))
         assert estimate(negative, np.eye(4)).ratio < 0
 

@@ -135,11 +135,10 @@ def test_awkward_cells_of_plain_columns_follow_the_policies(model):
     blanked = score_rows(made, rows, screening=CellRules(missing="blank"))
     assert predict_from_scores(made, blanked).tolist() == ["yes" if blanked[0, 0] > 0 else "no", None]
     assert np.isnan(probabilities_from_scores(made, blanked)[1]).all()
-    assert made.predict(rows, missing="blank").tolist() == predict_from_scores(made, blanked).tolist()
-    assert made.predict_proba(rows, missing="fill").tolist() == probabilities_from_scores(made, filled).tolist()
-    assert made.decision_function(rows, missing="fill").tolist() == filled[:, 0].tolist()
-    with pytest.raises(InputError, match="missing must be one of"):
-        made.predict(rows, missing="drop")
+    assert made.predict(rows, cells=CellRules(missing="blank")).tolist() == predict_from_scores(made, blanked).tolist()
+    cells = CellRules(missing="fill")
+    assert made.predict_proba(rows, cells=cells).tolist() == probabilities_from_scores(made, filled).tolist()
+    assert made.decision_function(rows, cells=cells).tolist() == filled[:, 0].tolist()
     with pytest.raises(InputError, match="outside the public bounds"):
         score_rows(made, table.iloc[[2]].assign(column2="1"), screening=CellRules(out_of_range="error"))
 

@@ -19,7 +19,7 @@ from dpadmm.checks import plural, shown
 from dpadmm.core.spec import SumQuery
 from dpadmm.errors import InputError, ResumeError, raise_alone
 from dpadmm.methods.base import NoiseHook
-from dpadmm.noise.masks import Masks, Words, add_masks, from_words, sum_words, to_words
+from dpadmm.noise.masks import Masks, Words, add_masks, from_words, pairwise_masks, sum_words, to_words
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import Draw, Releases, Sampler
@@ -46,10 +46,6 @@ class PublicRound:
     disagreement: float
     noise_norm: float
     average_movement: float = 0.0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {**vars(self), "norms": list(self.norms)}
 
 
 class PlannedNoise:
@@ -378,8 +374,4 @@ def masks_of(n_silos: int, context: str) -> Sequence[Masks] | None:
     All silos are in this process, from which masks hide nothing: they are there so that what runs here is what runs in
     a federation. Every silo has a mask with every other one, so that more than `_MOST_MASKED` would take too long.
     """
-    if n_silos > _MOST_MASKED:
-        return None
-    from dpadmm.noise.masks import pairwise_masks
-
-    return pairwise_masks(n_silos, context.encode())
+    return pairwise_masks(n_silos, context.encode()) if n_silos <= _MOST_MASKED else None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from dpadmm.checks import plural
 from dpadmm.errors import InputError
@@ -183,24 +183,13 @@ class SumQuery(Protocol):
     reads: the runs before it that its values are computed from, whose problems its certificate is about.
     """
 
-    @property
-    def name(self) -> str:
-        """Of the step."""
-        ...
-
-    @property
-    def kind(self) -> MessageKind:
-        """Which kind of message it is."""
-        ...
+    name: ClassVar[str]
+    kind: ClassVar[MessageKind]
+    rounds_first: ClassVar[bool]
 
     @property
     def round(self) -> int:
         """In which round it is sent."""
-        ...
-
-    @property
-    def rounds_first(self) -> bool:
-        """Whether silos' values are rounded before they are added up."""
         ...
 
     @property
@@ -217,7 +206,7 @@ class SumQuery(Protocol):
         ...
 
     def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Any:
-        """Return what the noisy sum (d,) tells, given the noise in it."""
+        """Return the result of the noisy sum (d,), given the noise in it."""
         ...
 
 
@@ -238,7 +227,7 @@ class TrainingSpec:
     _plans: dict[tuple[str, bool], NoisePlan] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse steps that cannot be told apart, or that protect different people or add noise in different places."""
+        """Refuse steps of the same name, or that protect different people or add noise in different places."""
         names, runs, sums = set[str](), list[RunSpec](), list[SumQuery]()
         for step in self.steps:
             names.add(step.name)

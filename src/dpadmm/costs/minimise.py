@@ -9,7 +9,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import shown
-from dpadmm.core.budget import opened
+from dpadmm.core.budget import LedgerFile
 from dpadmm.core.spec import ReleaseFacts, RunSpec, TrainingSpec
 from dpadmm.core.train import Problems, run_training
 from dpadmm.costs.agents import Agents
@@ -258,8 +258,8 @@ def minimise(
         raise InputError(f"Nothing was spent. {made.forecast} To run it all the same, give method='admm'.")
     sampler = SecureSampler() if seed is None else SimulatedSampler(checks.count("seed", seed, least=0))
     source = Problems([made.setup.problem(agents)])
-    with opened(ledger, partial(_known, agents)) as book:
-        outcome = run_training(made.spec, source, sampler, book, label="minimise")
+    with LedgerFile.of(ledger).open(partial(_known, agents)) as opened:
+        outcome = run_training(made.spec, source, sampler, opened, label="minimise")
     shared: dict[str, Any] = {
         "plan": made,
         "account": outcome.plan.account(),

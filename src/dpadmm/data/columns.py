@@ -5,7 +5,7 @@ Nothing here refuses a cell: awkward ones are marked, row by row, and `tables.en
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import nearest, setting, shown
+from dpadmm.codec import encode
 from dpadmm.data.cells import Category, Cells, listed_cells, number_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
@@ -20,6 +21,7 @@ from dpadmm.problems.arrays import Floats
 if TYPE_CHECKING:
     import pandas as pd
 
+_FEW_CLASSES = 12  # are named in a message
 _USUAL_CENTRE, _USUAL_SCALE = 0.3, 0.15  # of the public range
 
 
@@ -412,9 +414,7 @@ Label: TypeAlias = BinaryLabel | ClassLabel | ArrayLabel | ThresholdLabel | Real
 
 def record_of(part: Column | Label) -> dict[str, Any]:
     """Return a column or a label as a JSON record."""
-    values = {each.name: getattr(part, each.name) for each in fields(part) if each.init}
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    return {"kind": part.kind} | {name: value for name, value in plain.items() if value is not None}
+    return {"kind": part.kind} | {name: value for name, value in encode(part).items() if value is not None}
 
 
 def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category, ...]:
@@ -432,16 +432,20 @@ def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category,
 
 
 def name_classes(label: Label, weights: Mapping[Any, float]) -> dict[Any, float]:
-    """Return weights by the classes of a schema's label, which the user may have named by their text."""
-    known = {str(each): each for each in label.classes}
-    for name in weights:
-        if str(name) not in known:
-            listed = ", ".join(known) or "none, since the label is a number"
+    """Return weights by the classes of a label, which the user may have named by their text."""
+    known = {str(each): each for each in label.classes} | {each: each for each in label.classes}
+    named = {name: name if name in known else str(name) for name in weights}
+    for name, key in named.items():
+        if key not in known:
+            texts = [str(each) for each in label.classes]
+            listed = ", ".join(texts) if len(texts) <= _FEW_CLASSES else shown(texts)
             raise InputError(
-                f"{setting('class_weight')} names {shown(name)}, which is no class of the schema: these are "
-                f"{listed}.{nearest(str(name), known)}"
+                f"{setting('class_weight')} names {shown(name)}, which is no class: the classes are "
+                f"{listed or 'none, since the label is a number'}.{nearest(key, texts)}",
+                setting="class_weight",
+                code="value",
             )
-    return {known[str(name)]: weight for name, weight in weights.items()}
+    return {known[key]: weights[name] for name, key in named.items()}
 
 
 def label_shares(label: Label, weights: Mapping[Any, float] | None) -> tuple[float, ...]:

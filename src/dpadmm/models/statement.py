@@ -68,7 +68,7 @@ def guarantee_text(guarantee: Guarantee, *details: tuple[str, str], in_one_proce
     return "\n".join(
         [
             *([] if guarantee.is_private_release else [alarm]),
-            *(f"{heading:<11} {words}" for heading, words in lines),
+            *(f"{heading:<11} {text}" for heading, text in lines),
             "Assumes",
             *(f"  - {text}" for text in merged(guarantee.assumptions)),
         ]

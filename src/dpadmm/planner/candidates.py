@@ -73,13 +73,13 @@ RULE_OF_THUMB = 2.0
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 40, 400
 _LEAST_GRADIENTS, _MOST_STEPS, _MOMENTUM = 16, 200, 0.9
-_PURE_ROUNDS = 10  # pure budgets add up, so that every round is dear
+_PURE_ROUNDS = 10  # pure budgets add up, so that every round costs much
 _MOST_GRADIENTS = 4000
 _STEEPEST = 50.0  # largest t L of one round: beyond it silos that differ come to agree too slowly
 _PLENTY = 120.0  # rounds from which on they have time to, so that steps may grow as rounds do
 _STEEPEST_ALONE = 3000.0  # one silo has nobody to agree with; beyond it local solves get hard
 _MOST_PEERS = 50  # a complete graph of more has too many edges
-_SETTLED = 25.0  # mu T from which on the ridge has decided everything
+_CONVERGED = 25.0  # mu T from which on the ridge has decided everything
 _CAP, _LOOSER_CAP = 0.5, 0.7
 _CLIP_RADIUS = 0.6
 INFERENCE_CLIP_RADIUS = 2.0
@@ -87,7 +87,7 @@ INFERENCE_CLIP_RADIUS = 2.0
 
 _LEAST_SHARE, _MOST_SHARE, _SHARE_SEEN, _MOST_PROFILE_NOISE = 0.01, 0.1, 0.005, 0.08
 _NOISELESS = 1e5  # Theta beyond which noise is nothing
-_MOST_ROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
+_MOST_HEADROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
 
 
 def ratios_for(task: Task, method: type[Method]) -> tuple[float, ...]:
@@ -136,7 +136,7 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
         )
     exact = CentralisedADMM if task.n_silos == 1 else CoordinatorADMM
     # Where hardly anything is hidden, exact local steps find the very optimum, which gradients only come near.
-    is_exact_best = why_not(task, exact) is None and room(task, NoisyGradients) >= _NOISELESS
+    is_exact_best = why_not(task, exact) is None and headroom(task, NoisyGradients) >= _NOISELESS
     wanted = (exact,) if is_exact_best else (NoisyGradients, exact)
     summed = [each for each in wanted if why_not(task, each) is None]
     if summed and task.network is None:
@@ -167,7 +167,7 @@ def method_called(task: Task, name: str) -> type[Method]:
     return known[name]
 
 
-def room(task: Task, method: type[Method]) -> float:
+def headroom(task: Task, method: type[Method]) -> float:
     """Return `Theta = L S/(R tau)`: how far the steepest curvature stands above the noise at c = 1."""
     tau = unit_noise(task, method, _PURE_ROUNDS if method.about.is_pure else 1)
     return task.functions().constants.smoothness * margin_scale(task.loss) / (task.row_norm * tau)
@@ -195,7 +195,7 @@ def candidate_at(task: Task, method: type[Method], ratio: float, form: RowForm =
     steepest = _STEEPEST_ALONE if is_alone else _STEEPEST
     curvature = mu if task.regulariser is None else max(mu, float(task.regulariser.strong_convexity))
     if curvature > 0:
-        time = min(time, _SETTLED / curvature)
+        time = min(time, _CONVERGED / curvature)
     time = min(time, steepest * _MOST_ROUNDS / smoothness)
     if not method.about.is_pure:
         needed = time * smoothness / steepest
@@ -387,16 +387,16 @@ def losses_for(task: Task, method: type[Method]) -> tuple[AnyLoss, ...]:
     factor, for a bias that noise drowns; so does a capped softmax. Where there is hardly any noise, or a cap is not
     proved (C2), the loss asked for is kept, so that its optimum is found.
     """
-    loss, is_settled = task.loss, method.about.is_pure or task.aim is Aim.INFERENCE
-    if not isinstance(loss, Softmax) and (is_settled or type(loss) is not Logistic):
+    loss, is_kept = task.loss, method.about.is_pure or task.aim is Aim.INFERENCE
+    if not isinstance(loss, Softmax) and (is_kept or type(loss) is not Logistic):
         return (loss,)
-    if loss.cap < 1 or room(task, method) >= _MOST_ROOM:
+    if loss.cap < 1 or headroom(task, method) >= _MOST_HEADROOM:
         return (loss,)
     return replace(loss, cap=_CAP), replace(loss, cap=_LOOSER_CAP), loss
 
 
 def run_of(candidate: Candidate, n_models: int = 1) -> RunSpec:
-    """Return what running the candidate means; `n_models` problems share its rows.
+    """Return what running the candidate means; `n_models` models share its rows.
 
     Peers talk over the user's graph, else a complete one. Pure epsilon is stronger than (epsilon, delta). Solvers stop
     at a gradient of 1e-4 of what one record can move, so that it costs no noise (C7), but never at less than 64-bit
@@ -428,7 +428,7 @@ _BEST_CURVATURE = 0.02  # of a record along a direction, times the number of dir
 
 
 def interval_budget(task: Task) -> tuple[Target | None, Target, tuple[str, ...]]:
-    """Return what intervals cost, and what that leaves to all others; or None, and why none can be told."""
+    """Return what intervals cost, and what that leaves to all others; or None, and why there can be none."""
     own, left = share_out(task.target, CURVATURE_SHARE)
     assert own is not None
     least = least_records(task, own)
@@ -459,5 +459,5 @@ def least_records(task: Task, own: Target) -> int:
 
 
 def directions(task: Task) -> int:
-    """Return how many coefficients there are to tell: the categories of a column always sum to one."""
+    """Return how many coefficients there are: the categories of a column always sum to one."""
     return task.dimension - (0 if task.table is None else len(task.table.categories))

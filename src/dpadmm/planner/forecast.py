@@ -190,7 +190,7 @@ class Extent:
     rounds: int
     classes: int = 1
 
-    def words(self, task: Task, rounds: int) -> str | None:
+    def limits(self, task: Task, rounds: int) -> str | None:
         """Say where the task has more than was simulated; None where it has not."""
         pairs = (
             ("records", self.records, task.n_records),

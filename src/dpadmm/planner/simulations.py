@@ -291,7 +291,7 @@ _RUNS, _SOFTMAX_RUNS = 4, 2
 _TOLERANCE = 1e-4  # of the gradient bound
 _BUDGET = Target(1.0, 1e-5)  # any: the noise is then brought to the simulation's own
 _HALVINGS = 30
-_SETTLED = 1e-10  # of the loss: nothing that can be seen is left to gain
+_CONVERGED = 1e-10  # of the loss: nothing that can be seen is left to gain
 _MOST_ODDS = 8.0  # of a constant answer, in logarithms
 
 
@@ -500,9 +500,9 @@ def best_model(risk: EmpiricalRisk, steps: int = 50) -> Floats:
                 break
         else:
             return w[:, 0]
-        is_settled = value - now < _SETTLED
+        has_converged = value - now < _CONVERGED
         w, value = after, now
-        if is_settled:
+        if has_converged:
             break
     return w[:, 0]
 

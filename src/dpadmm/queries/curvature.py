@@ -1,6 +1,6 @@
-"""The last release of a run that tells intervals: the curvature of the loss where the run has settled (C14).
+"""The last release of a run with intervals: the curvature of the loss where the run has converged (C14).
 
-Gradients tell where the optimum is, the curvature how sharply it is known. It is taken at the mean of the points at
+Gradients show where the optimum is, the curvature how sharply it is known. It is taken at the mean of the points at
 which the last rounds asked for gradients, and released with noise of its own, as one more sum over all silos.
 """
 
@@ -79,13 +79,13 @@ class Curvature:
     def values(self, source: Any, released: Mapping[str, Any]) -> Floats:
         """Return every silo's packed curvature where the run has settled, (silos, d(d + 1)/2)."""
         (problem,) = source.problems(self.run, released)
-        point, _ = self._settled(released)
+        point, _ = self._last_means(released)
         return curvature_messages(problem, point[:, None])[:, :, 0]
 
     def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> ReleasedCurvature:
         """Return the curvature with the mean gradient of the last rounds, in the scale of sums over records."""
         setting, n = self.run.setting, sum(self.run.facts.sizes)
-        point, gradient = self._settled(released)
+        point, gradient = self._last_means(released)
         (run,) = released[self.run.name]
         noise = max(seen_noise(each) for each in run.plan)
         ridge = setting.problem.functions.constants.strong_convexity
@@ -103,7 +103,7 @@ class Curvature:
         rounds = self.run.setting.rounds
         return rounds + 1 - self.run.method.first_averaged_round(rounds)
 
-    def _settled(self, released: Mapping[str, Any]) -> tuple[Floats, Floats]:
+    def _last_means(self, released: Mapping[str, Any]) -> tuple[Floats, Floats]:
         """Return the means of the points at which the last rounds asked for gradients, and of the noisy answers.
 
         The points follow from the noisy sums, so the descent is followed here; nothing else is read.

@@ -1,4 +1,4 @@
-"""A profile is bought once: whatever happens to the run, later fits use what the ledger keeps, and pay for no more."""
+"""A column profile is paid for once: later fits use what the ledger keeps, and pay for no more."""
 
 import copy
 import pickle
@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from tests.grouped import grouped
 
-from dpadmm.core import training
+import dpadmm.core.train as training
 from dpadmm.core.model import ReleasedModel
 from dpadmm.core.release import OpenRelease, PlannedNoise
 from dpadmm.data.columns import BinaryLabel, Numeric
@@ -35,17 +35,17 @@ def build(path, **options):
 
 
 @pytest.fixture
-def book(data, tmp_path):
-    path = tmp_path / "book.ledger"
+def held(data, tmp_path):
+    path = tmp_path / "held.ledger"
     Ledger.create(path, ledger_data(*data), Budget(epsilon=5.0, delta=DELTA)).close()
     return path
 
 
 def state(path):
-    """Return what is spent, how many profiles are kept, and which runs bought one."""
+    """Return what is spent, how many profiles are kept, and of each run whether it released one."""
     with Ledger.open(path) as ledger:
-        bought = [run.profile_epsilon is not None for run in ledger.runs()]
-        return ledger.statement().spent_epsilon, len(ledger.profiles()), bought
+        has_profile = [run.profile_epsilon is not None for run in ledger.runs()]
+        return ledger.statement().spent_epsilon, len(ledger.profiles()), has_profile
 
 
 def rounds_of(model) -> set[int]:
@@ -56,45 +56,45 @@ def together(*squares_of_m: float) -> float:
     return epsilon_of_delta(np.sqrt(sum(squares_of_m)), DELTA)
 
 
-def test_the_second_fit_pays_for_its_training_alone(data, book):
+def test_the_second_fit_pays_for_its_training_alone(data, held):
     X, y, groups = data
-    first = build(book).fit(X, y, groups)
+    first = build(held).fit(X, y, groups)
     assert min(rounds_of(first)) == 0
-    second = build(book).fit(X, y, groups)
+    second = build(held).fit(X, y, groups)
     assert min(rounds_of(second)) == 1
     assert second.profile_ == first.profile_
     assert second.profile_.run == first.released_.run
     m = m_of(1.0, DELTA)
-    spent, kept, bought = state(book)
+    spent, kept, has_profile = state(held)
     assert spent == pytest.approx(together(m**2, (1 - SHARE) * m**2), rel=1e-4)
-    assert (kept, bought) == (1, [True, False])
+    assert (kept, has_profile) == (1, [True, False])
     assert second.plan_.spec.account().curve.epsilon(DELTA) == pytest.approx(together((1 - SHARE) * m**2), rel=1e-4)
 
 
-def test_a_profile_that_was_dearer_than_half_a_budget_is_not_used_again(data, book):
+def test_a_profile_that_was_dearer_than_half_a_budget_is_not_used_again(data, held):
     X, y, groups = data
-    first = build(book).fit(X, y, groups)
-    small = build(book).set_params(epsilon=0.3).fit(X, y, groups)
+    first = build(held).fit(X, y, groups)
+    small = build(held).set_params(epsilon=0.3).fit(X, y, groups)
     assert small.privacy_.epsilon <= 0.3 * (1 + 1e-9)
     assert small.profile_ is None or small.profile_.run != first.profile_.run
 
 
 @pytest.mark.parametrize("method", ["dp-gd", "dvp", "m-admm", "output-perturbation", "p-admm-recycled", "r-admm"])
 @pytest.mark.parametrize("share", [SHARE, 0.49])
-def test_whatever_the_noise_of_a_method_its_figure_stays_within_epsilon(data, book, method, share):
+def test_whatever_the_noise_of_a_method_its_figure_stays_within_epsilon(data, held, method, share):
     """Pure epsilons and Gaussian noise do not add up in squares."""
     X, y, groups = data
-    build(book, method="p-admm", profile_share=share).fit(X, y, groups)
-    model = build(book, method=method, alpha=0.01).fit(X, y, groups)
+    build(held, method="p-admm", profile_share=share).fit(X, y, groups)
+    model = build(held, method=method, alpha=0.01).fit(X, y, groups)
     assert min(rounds_of(model)) == 1
     assert model.profile_ is not None
     assert model.privacy_.epsilon <= 1.0
 
 
-def test_a_model_counts_the_profile_it_rests_on_whoever_paid_for_it(data, book, tmp_path):
+def test_a_model_counts_the_profile_it_rests_on_whoever_paid_for_it(data, held, tmp_path):
     """The model file holds the counts: seen alone it tells them too, so a figure without them would be too small."""
     X, y, groups = data
-    first, second = (build(book).fit(X, y, groups) for _ in range(2))
+    first, second = (build(held).fit(X, y, groups) for _ in range(2))
     m = m_of(1.0, DELTA)
     alone = together(SHARE * m**2)
     assert first.privacy_.epsilon == pytest.approx(1.0, rel=1e-6)
@@ -114,33 +114,33 @@ def test_a_model_counts_the_profile_it_rests_on_whoever_paid_for_it(data, book, 
 
 
 @pytest.mark.parametrize("way", ["copy", "deepcopy", "pickle", "open ledger"])
-def test_copies_find_it(data, book, way):
+def test_copies_find_it(data, held, way):
     X, y, groups = data
-    first = build(book).fit(X, y, groups)
+    first = build(held).fit(X, y, groups)
     copied_by = {
         "copy": copy.copy,
         "deepcopy": copy.deepcopy,
         "pickle": lambda model: pickle.loads(pickle.dumps(model)),
-        "open ledger": lambda _: build(Ledger.open(book)),
+        "open ledger": lambda _: build(Ledger.open(held)),
     }
     again = copied_by[way](first).fit(X, y, groups)
     assert again.profile_.run == first.profile_.run
     assert min(rounds_of(again)) == 1
 
 
-def test_without_a_profile_none_is_used(data, book):
+def test_without_a_profile_none_is_used(data, held):
     X, y, groups = data
-    build(book).fit(X, y, groups)
-    off = build(book, profile="off", profile_share=None).fit(X, y, groups)
+    build(held).fit(X, y, groups)
+    off = build(held, profile="off", profile_share=None).fit(X, y, groups)
     assert off.profile_ is None
     assert off.privacy_.profile is None
     assert off.privacy_.epsilon == pytest.approx(1.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("change", ["bounds", "columns", "order", "people", "target"])
-def test_only_the_same_columns_and_protection_use_it(data, book, change):
+def test_only_the_same_columns_and_protection_use_it(data, held, change):
     X, y, groups = data
-    build(book).fit(X, y, groups)
+    build(held).fit(X, y, groups)
     table, options = {
         "bounds": (X, {"feature_bounds": (-1.0, 2.0)}),
         "columns": (X[:, 1:], {}),
@@ -148,7 +148,7 @@ def test_only_the_same_columns_and_protection_use_it(data, book, change):
         "people": (X, {"records_per_person": 2}),
         "target": (X, {"epsilon": 0.5}),
     }[change]
-    model = build(book, **options).fit(table, y, groups)
+    model = build(held, **options).fit(table, y, groups)
     assert min(rounds_of(model)) == (1 if change == "target" else 0)
 
 
@@ -180,22 +180,22 @@ def killed(*_args, **_kwargs):
     [(OpenRelease, "total", False), (ConfirmedLedger, "keep_profile", False), (training, "run_rounds", True)],
     ids=["before the draw", "before it is kept", "before training"],
 )
-def test_what_was_paid_for_survives_as_soon_as_it_is_kept(data, book, monkeypatch, owner, name, is_kept):
+def test_what_was_paid_for_survives_as_soon_as_it_is_kept(data, held, monkeypatch, owner, name, is_kept):
     X, y, groups = data
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, killed)
         with pytest.raises(Killed):
-            build(book).fit(X, y, groups)
-    spent, kept, bought = state(book)
+            build(held).fit(X, y, groups)
+    spent, kept, has_profile = state(held)
     assert spent == pytest.approx(1.0, rel=1e-6)  # all of the run is reserved before anything is drawn
-    assert (kept, bought) == (int(is_kept), [True])
-    model = build(book).fit(X, y, groups)
-    assert state(book)[2] == [True, not is_kept]
+    assert (kept, has_profile) == (int(is_kept), [True])
+    model = build(held).fit(X, y, groups)
+    assert state(held)[2] == [True, not is_kept]
     assert (model.profile_.run == model.released_.run) is not is_kept
 
 
 @pytest.mark.parametrize("kind", [LedgerError, InputError])
-def test_a_ledger_that_cannot_keep_it_does_not_stop_what_is_paid_for(data, book, monkeypatch, kind):
+def test_a_ledger_that_cannot_keep_it_does_not_stop_what_is_paid_for(data, held, monkeypatch, kind):
     X, y, groups = data
 
     def full(*_args):
@@ -203,12 +203,12 @@ def test_a_ledger_that_cannot_keep_it_does_not_stop_what_is_paid_for(data, book,
 
     monkeypatch.setattr(ConfirmedLedger, "keep_profile", full)
     with pytest.warns(UserWarning, match="could not be stored for later fits: The disk is full"):
-        model = build(book).fit(X, y, groups)
+        model = build(held).fit(X, y, groups)
     assert model.profile_ is not None
-    assert state(book)[1] == 0
+    assert state(held)[1] == 0
 
 
-def test_nothing_is_kept_before_it_is_drawn(data, book, monkeypatch):
+def test_nothing_is_kept_before_it_is_drawn(data, held, monkeypatch):
     X, y, groups = data
     order = []
     draw, keep = PlannedNoise.perturb, ConfirmedLedger.keep_profile
@@ -223,7 +223,7 @@ def test_nothing_is_kept_before_it_is_drawn(data, book, monkeypatch):
 
     monkeypatch.setattr(PlannedNoise, "perturb", drawing)
     monkeypatch.setattr(ConfirmedLedger, "keep_profile", keeping)
-    build(book).fit(X, y, groups)
+    build(held).fit(X, y, groups)
     assert order[:2] == ["profile", "kept"]
     assert "profile" not in order[2:]
 
@@ -312,7 +312,7 @@ def test_the_weaker_view_is_stated_where_methods_differ(data, tmp_path):
 )
 def test_where_sums_are_seen_a_profile_serves_the_same_observers_alone(data, tmp_path, first, second, is_used):
     X, y, groups = data
-    path = tmp_path / "book.ledger"
+    path = tmp_path / "held.ledger"
     Ledger.create(
         path, ledger_data(*data), Budget(epsilon=5.0, delta=DELTA), protection=Protection(view=View.PUBLIC)
     ).close()

@@ -119,7 +119,7 @@ class TestPooling:
 
 
 @pytest.mark.parametrize(
-    ("columns", "sizes", "words"),
+    ("columns", "sizes", "message"),
     [
         ((2, 3), (50, 2), "2 and 3 with"),  # numbers count twice as much as categories
         ((1, 5), (50, 2), "1 and 5 with"),
@@ -127,16 +127,16 @@ class TestPooling:
         ((1, 4), (50, 2), None),
     ],
 )
-def test_a_profile_of_other_rows_than_it_pays_for_is_refused(columns, sizes, words):
+def test_a_profile_of_other_rows_than_it_pays_for_is_refused(columns, sizes, message):
     numbers = [Numeric(f"n{i}", 0, 1) for i in range(columns[0])]
     form = ProfileForm((*numbers, *(Categorical(f"c{i}", ("a", "b")) for i in range(columns[1]))))
     paid = ColumnProfile(n_numeric=1, n_categorical=4, size=500, target=TARGET)
-    if words is None:
+    if message is None:
         paid.check(form, sizes, setting())
         with pytest.raises(InputError, match=f"with {form.size - 1} bins"):
             replace(paid, size=form.size - 1).check(form, sizes, setting())
         return
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=message):
         paid.check(form, sizes, setting())
 
 

@@ -1,4 +1,4 @@
-"""One door for tables: the shell, a silo and the estimators read, screen and encode alike, and make the same model."""
+"""One way for tables: the shell, a silo and the estimators read, screen and encode alike, and make the same model."""
 
 import json
 import pickle
@@ -73,8 +73,8 @@ def shell(tmp_path, monkeypatch, hospital):
     SICK.save("sick.json")
     COST.save("cost.json")
 
-    def run(words, exit_code=0):
-        done = CliRunner().invoke(app, words.split(), env={"COLUMNS": "300", "TERM": "dumb"})
+    def run(options, exit_code=0):
+        done = CliRunner().invoke(app, options.split(), env={"COLUMNS": "300", "TERM": "dumb"})
         assert done.exit_code == exit_code, done.output
         return done.output
 
@@ -86,7 +86,7 @@ def features(table, label):
 
 
 @pytest.mark.parametrize(
-    ("kind", "words", "schema"),
+    ("kind", "options", "schema"),
     [
         (PrivateLogisticRegression, "", SICK),
         (PrivateLinearSVC, "--loss svm", SICK),
@@ -94,13 +94,13 @@ def features(table, label):
     ],
 )
 @pytest.mark.parametrize("is_grouped", [True, False])
-def test_the_shell_and_python_make_the_same_model(shell, hospital, kind, words, schema, is_grouped):
+def test_the_shell_and_python_make_the_same_model(shell, hospital, kind, options, schema, is_grouped):
     table, groups = hospital
     name = schema.label.name
     files = "north.csv south.csv" if is_grouped else "all.csv"
     shell(
         f"fit {files} --schema {name}.json --epsilon 2 --delta 1e-5 --simulate 11 --anyway --out shell.json "
-        f"--missing fill --unlisted zero {words}"
+        f"--missing fill --unlisted zero {options}"
     )
     theirs = ReleasedModel.load("shell.json")
     X, y = features(table, name)
@@ -129,7 +129,7 @@ CELLS = st.sampled_from([(number, cell) for number, cells in SPELLINGS.items() f
     st.sampled_from([None, "3", "one", ""]),
     st.sampled_from(["error", "fill", "zero", "blank"]),
 )
-def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells, categories, odd, policy):
+def test_a_category_is_the_same_for_commands_silos_and_estimators(tmp_path_factory, cells, categories, odd, policy):
     place = tmp_path_factory.mktemp("doors")
     written = [cell for _, cell in cells] + ([] if odd is None else [odd])
     label = [str(i % 2) for i in range(len(written))]
@@ -138,8 +138,8 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
     schema.save(place / "schema.json")
     table = pd.DataFrame({"ward": pd.Series(written, dtype=object), "sick": label})
     table.to_csv(place / "table.csv", index=False)
-    words = {"missing": policy if policy != "zero" else "fill", "unlisted": policy if policy != "fill" else "zero"}
-    screening, encoding = CellRules(**words), schema.by_bounds()
+    options = {"missing": policy if policy != "zero" else "fill", "unlisted": policy if policy != "fill" else "zero"}
+    screening, encoding = CellRules(**options), schema.by_bounds()
 
     def shell():
         tables = read_silos([place / "table.csv"], None, protection=None)
@@ -151,15 +151,15 @@ def test_a_category_is_the_same_through_all_three_doors(tmp_path_factory, cells,
         return records.cells.rows(schema.by_bounds()), records.cells.labels
 
     def estimator():
-        model = PrivateLogisticRegression(1.0, 1e-5, **grouped(schema=schema, fit_intercept=False, **words))
+        model = PrivateLogisticRegression(1.0, 1e-5, **grouped(schema=schema, fit_intercept=False, **options))
         labelled_table = labelled(model, table[["ward"]], table["sick"], "sick")
         [silos] = table_dataset(schema, model.screening, labelled_table, Owners()).silos(encoding)
         return silos.features, silos.labels
 
     found = []
-    for door in (shell, silo, estimator):
+    for way in (shell, silo, estimator):
         try:
-            found.append(door())
+            found.append(way())
         except InputError as refusal:
             found.append(str(refusal).partition(", row")[2])
     if odd is not None and policy == "error":
@@ -269,12 +269,12 @@ def test_labels_are_judged_by_what_they_mean(hospital):
     X, _ = features(table, "sick")
     model = PrivateLogisticRegression(9.0, 1e-5, **grouped(schema=SICK, **AWKWARD)).fit(X, table["sick"])
     # "1" is another word for "yes", and 1 is that "1".
-    words = table["sick"].map({"yes": 1, "no": "no"})
-    assert model.score(X, words) == model.score(X, table["sick"]) > 0.7
+    labels = table["sick"].map({"yes": 1, "no": "no"})
+    assert model.score(X, labels) == model.score(X, table["sick"]) > 0.7
     assert set(model.predict(X)) <= {"no", "yes"}
     assert list(model.classes_) == ["no", "yes"]
-    found = private_score(model, X, words, epsilon=50.0)
-    assert found.value == pytest.approx(model.score(X, words), abs=0.01)
+    found = private_score(model, X, labels, epsilon=50.0)
+    assert found.value == pytest.approx(model.score(X, labels), abs=0.01)
     above = Schema(COLUMNS, ThresholdLabel("cost", 500), constant=0.5)
     rich = PrivateLogisticRegression(9.0, 1e-5, **grouped(schema=above, **AWKWARD)).fit(X, table["cost"])
     assert set(rich.predict(X)) <= {"at most 500", "above 500"}
@@ -287,8 +287,8 @@ def test_a_released_model_is_measured_as_its_estimator_is(hospital):
     whole = table[(table.index != 7) & (table["ward"] != "09")]
     X, y = features(whole, "sick")
     model = PrivateLogisticRegression(9.0, 1e-5, schema=SICK).fit(X, y)
-    words = y.map({"yes": 1, "no": "no"})
-    found = private_score(model.released_, X, words, epsilon=50.0)
+    labels = y.map({"yes": 1, "no": "no"})
+    found = private_score(model.released_, X, labels, epsilon=50.0)
     assert found.value == pytest.approx(model.score(X, y), abs=0.01)
     assert not any("declared" in each for each in found.privacy.assumptions)
     with pytest.raises(InputError, match="the cell is empty"):
@@ -355,7 +355,7 @@ def test_contradictions_are_refused_before_data_are_looked_at(options, message):
         PrivateLinearRegression(1.0, 1e-5, schema=SICK).fit(None, None)
 
 
-def test_what_is_wrong_with_a_table_is_told_by_row_and_column(hospital):
+def test_what_is_wrong_with_a_table_is_named_by_row_and_column(hospital):
     table, _ = hospital
     X, y = features(table, "sick")
     model = PrivateLogisticRegression(1.0, 1e-5, schema=SICK)
@@ -396,13 +396,13 @@ def test_an_estimator_with_a_schema_can_be_cloned_and_pickled(hospital):
 def test_bounds_may_be_given_by_the_names_of_columns():
     frame = pd.DataFrame({"age": [20.0, 90.0] * 20, "dose": [0.5, 0.1] * 20})
     y = np.array(["no", "yes"] * 20)
-    words = {"epsilon": 5.0, "delta": 1e-5, "classes": ("no", "yes"), "random_state": 0, "profile": "off"}
+    options = {"epsilon": 5.0, "delta": 1e-5, "classes": ("no", "yes"), "random_state": 0, "profile": "off"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        named = PrivateLogisticRegression(**grouped(feature_bounds={"dose": (0, 1), "age": (0, 120)}, **words)).fit(
+        named = PrivateLogisticRegression(**grouped(feature_bounds={"dose": (0, 1), "age": (0, 120)}, **options)).fit(
             frame, y
         )
-        listed = PrivateLogisticRegression(**grouped(feature_bounds=([0, 0], [120, 1]), **words)).fit(frame, y)
+        listed = PrivateLogisticRegression(**grouped(feature_bounds=([0, 0], [120, 1]), **options)).fit(frame, y)
     np.testing.assert_array_equal(named.coef_, listed.coef_)
     for bounds, message in (
         ({"age": (0, 120)}, "leave out 1 of its 2"),
@@ -411,7 +411,7 @@ def test_bounds_may_be_given_by_the_names_of_columns():
         ({"age": (0, 120), "dose": (1, 0)}, "low < high"),
     ):
         with pytest.raises(InputError, match=message) as refusal:
-            PrivateLogisticRegression(**grouped(feature_bounds=bounds, **words)).fit(frame, y)
+            PrivateLogisticRegression(**grouped(feature_bounds=bounds, **options)).fit(frame, y)
         assert "SECRET" not in str(refusal.value)
     with pytest.raises(InputError, match="named columns"):
-        PrivateLogisticRegression(**grouped(feature_bounds={"age": (0, 120)}, **words)).fit(frame.to_numpy(), y)
+        PrivateLogisticRegression(**grouped(feature_bounds={"age": (0, 120)}, **options)).fit(frame.to_numpy(), y)

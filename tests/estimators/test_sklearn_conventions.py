@@ -1,8 +1,6 @@
 """scikit-learn manners beyond its own checks: cloning, pipelines, routing, sparse tables, several classes."""
 
 import pickle
-import subprocess
-import sys
 import traceback
 
 import numpy as np
@@ -17,7 +15,6 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import has_fit_parameter
 from tests.grouped import grouped
 
-import dpadmm
 from dpadmm.errors import InputError
 from dpadmm.estimators import (
     AssumedBoundsWarning,
@@ -33,15 +30,6 @@ from dpadmm.privacy.releases import Origin
 from dpadmm.settings import CellRules, Privacy, TrainingOptions
 
 simulated = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
-
-
-def test_importing_the_package_stays_light():
-    code = "import sys, dpadmm; assert 'sklearn' not in sys.modules and 'numpy' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    assert dpadmm.PrivateLogisticRegression is PrivateLogisticRegression
-    assert "PrivateLinearSVC" in dir(dpadmm)
-    with pytest.raises(AttributeError):
-        dpadmm.PrivateForest  # noqa: B018
 
 
 def test_a_fit_states_its_privacy(make):
@@ -62,11 +50,7 @@ def test_a_fit_states_its_privacy(make):
         "Covers      the model, starting from the rows as provided; not earlier steps fitted on these rows, scores "
         "computed on them, or choices made by looking at them"
     )
-    plain = said.as_json()
-    assert plain["covers"] in text
-    assert plain["protects"] in text
-    assert plain["epsilon"] == said.epsilon
-    assert plain["is_private_release"]
+    assert said.is_private_release
     assert len(model.history_) == 1
     assert model.plan_.task.target.epsilon == 1.0
 
@@ -113,12 +97,12 @@ def test_warnings_as_errors_stop_before_anything_is_spent(make, tmp_path):
     from dpadmm.privacy.ledger import Budget, Ledger
 
     build, X, y = make
-    path = tmp_path / "book.ledger"
+    path = tmp_path / "held.ledger"
     Ledger.create(path, ledger_data(X, y), Budget(epsilon=9.0, delta=1e-5)).close()
     with pytest.raises(AssumedBoundsWarning):  # the suite turns warnings into errors
         build(feature_bounds=None, ledger=path).fit(X, y)
-    with Ledger.open(path) as book:
-        assert book.statement().releases == 0
+    with Ledger.open(path) as held:
+        assert held.statement().releases == 0
 
 
 def test_a_hopeless_budget_is_announced(real_plans):
@@ -243,8 +227,8 @@ def test_which_classes_are_one_model(table):
 def test_problems_of_several_classes_get_noise_of_their_own():
     """Rows of zeros teach nothing, so the models are noise alone: equal draws would give equal models."""
     y = np.arange(300) % 3
-    words = {"row_norm": 1.0, "fit_intercept": False, "random_state": 0, "multi_class": "one-vs-rest"}
-    model = PrivateLogisticRegression(**grouped(epsilon=1.0, delta=1e-5, **words))
+    options = {"row_norm": 1.0, "fit_intercept": False, "random_state": 0, "multi_class": "one-vs-rest"}
+    model = PrivateLogisticRegression(**grouped(epsilon=1.0, delta=1e-5, **options))
     coef = model.fit(np.zeros((300, 3)), y).coef_
     assert np.all(coef != 0)
     assert len({row.tobytes() for row in coef}) == 3
@@ -296,7 +280,6 @@ def test_no_paper_speaks_where_its_noise_was_not_asked_for(table):
     public = {"epsilon": 2.0, "delta": 1e-5, "feature_bounds": (-1, 1), "method": "r-admm"}
     said = PrivateLogisticRegression(**grouped(**public)).fit(X, y, groups=groups).privacy_
     assert "claimed" not in str(said).lower()
-    assert "claimed" not in said.as_json()
 
 
 def test_a_user_is_more_than_one_record(table):
@@ -365,3 +348,24 @@ def test_the_stated_signal_reaches_the_plan_and_the_released_model(make, real_pl
     for wrong in (1.0, float("nan"), "high"):
         with pytest.raises(InputError, match=name):
             build(**{name: wrong}).fit(X, y)
+
+
+@pytest.mark.parametrize(("cell", "message"), [(np.nan, "Fill empty cells"), (np.inf, "Replace such cells")])
+def test_rows_that_cannot_be_used_are_not_to_be_dropped(table, cell, message):
+    """How many rows are left would tell how many were bad."""
+    X, y, _, _ = table
+    model, bad = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, feature_bounds=(-1, 1), classes=(0, 1)), X.copy()
+    bad[3, 1] = cell
+    with pytest.raises(InputError, match=f"{message}.* a public constant") as caught:
+        model.fit(bad, y)
+    assert "rop" not in str(caught.value)
+    with pytest.raises(InputError, match="publicly listed categories, or give a DataFrame and its schema="):
+        model.fit([["red"]] * len(y), y)
+
+
+def test_only_what_is_missing_is_asked_for(table):
+    X, y, _, _ = table
+    with pytest.raises(TypeError, match="'delta'"):
+        PrivateLogisticRegression(1.0)
+    with pytest.raises(InputError, match="epsilon must be a finite number, got None"):
+        PrivateLogisticRegression(epsilon=None, delta=1e-5).fit(X, y)
