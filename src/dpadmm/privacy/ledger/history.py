@@ -49,15 +49,6 @@ class BudgetChange:
     reason: str
 
 
-@dataclass(frozen=True)
-class AnsweredRound:
-    """The message with which a round of a run was answered, by its digest."""
-
-    run: str
-    round: int
-    digest: str
-
-
 def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: Protection) -> None:
     """Write the three files of a new ledger for these silos.
 
@@ -127,7 +118,6 @@ class LedgerState:
     refusals: int = 0
     refused: set[tuple[str, ...]] = field(default_factory=set)
     profiles: list[KeptProfile] = field(default_factory=list)
-    answers: dict[str, dict[int, str]] = field(default_factory=dict)
     runs: dict[tuple[str, str], RunAccount] = field(default_factory=dict)
     is_whole: bool = True
 
@@ -191,9 +181,6 @@ class LedgerState:
                 self.refused.add(what_was_refused(content))
             case Kind.PROFILE:
                 self.profiles.append(read_record(KeptProfile, content))
-            case Kind.ANSWER:
-                answer = read_record(AnsweredRound, content)
-                self.answers.setdefault(answer.run, {})[answer.round] = answer.digest
             case Kind.VERSION:
                 new = read_record(NewVersion, content)
                 if new.version != self.newest.number + 1:

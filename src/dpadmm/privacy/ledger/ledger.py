@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.codec import decode, encode
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import history, store
-from dpadmm.privacy.ledger.entries import Entry, Kind, Reservation, Writer, check_text, encode_release
+from dpadmm.privacy.ledger.entries import Entry, Kind, Reservation, Writer, check_text, encode_release, read_record
 from dpadmm.privacy.ledger.fingerprints import SiloColumns, SiloMatch, match_newest
-from dpadmm.privacy.ledger.history import AnsweredRound, BudgetChange, OpenHistory
+from dpadmm.privacy.ledger.history import BudgetChange, OpenHistory
 from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns, as_one_release, check_paid, released_profile
 from dpadmm.privacy.ledger.spending import (
     PROFILE_ROUND,
@@ -262,26 +261,6 @@ class Ledger(OpenHistory):
         ((found,),) = self.select("SELECT MAX(round) FROM keys WHERE run = ?", (run,))
         return None if found is None else int(found)
 
-    def answers(self) -> dict[str, dict[int, str]]:
-        """Return, by run and round, the digest of the message with which a round was answered (`mark_answer`)."""
-        self._refresh()
-        return {run: dict(marks) for run, marks in self._state.answers.items()}
-
-    def mark_answer(self, run: str, round_: int, digest: str) -> None:
-        """Record that a round of a run is answered with the message of this digest, before it leaves.
-
-        Where the message itself is kept elsewhere, a copy of that place which lacks it, or has another, is recognised.
-        Marking the same again records nothing; `ResumeError` if the round was answered with another message.
-        """
-        check_text("run", run)
-        with self._writing() as writer:
-            known = self._state.answers.get(run, {}).get(round_)
-            if known is None:
-                answer = AnsweredRound(run, checks.count("round", round_, least=0), digest)
-                store.append(self._connection, [writer.next(Kind.ANSWER, answer)])
-        if known not in (None, digest):
-            raise ResumeError(f"Round {round_} of run {run!r} was answered with a different message. Send that one.")
-
     def set_budget(self, budget: Budget, *, reason: str) -> None:
         """Change the budget, for a stated reason, as an entry of the log.
 
@@ -312,6 +291,16 @@ class Ledger(OpenHistory):
         """
         self._refresh()
         return tuple(run.spending(self._state.budget) for run in self._state.runs.values())
+
+    def dynamic_zcdp(self, run: str) -> dict[int, list[float]]:
+        """Return the running rho of zCDP of each agent of a run, round by round, as recorded; -1 reaches everybody."""
+        from dpadmm.privacy.accounting import dynamic_zcdp  # late: opening a ledger needs no accountant
+
+        with store.clear_errors(self.path):
+            bodies = [entry.content() for entry in store.read_entries(self._connection)]
+        own = [body for body in bodies if body["event"] == Kind.RELEASE.value and body["run"] == run]
+        spent = dynamic_zcdp(read_record(Reservation, body).release for body in own)
+        return {agent: row.tolist() for agent, row in spent.items()}
 
     def verify(self) -> str:
         """Read everything again from the file, check pages, chain and keys, and return the head."""
