@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NoReturn, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -23,11 +24,11 @@ from dpadmm.methods.batches import Batches
 from dpadmm.methods.consensus_dp import FunctionsDiffer
 from dpadmm.methods.fixed_point import FederatedADMM, GeneralADMM, LassoADMM, Participation
 from dpadmm.networks.graph import Network, complete
-from dpadmm.noise.mechanisms import Family, Schedule, schedule_of
+from dpadmm.noise.mechanisms import COORDINATOR, Family, Schedule, schedule_of
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
 from dpadmm.planner.planner import plan
 from dpadmm.planner.resolved import network_of, protection_from
-from dpadmm.privacy.accounting import Account, PureTarget, Target
+from dpadmm.privacy.accounting import Account, PureTarget, Target, dynamic_zcdp
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.privacy.protection import COVERED, Protection, Unit, View
 from dpadmm.problems.arrays import Floats
@@ -62,6 +63,25 @@ class RunResult:
     is_private_release: bool
     spec: RunSpec = field(repr=False)
     history: tuple[PublicRound, ...] = field(repr=False)
+
+    @cached_property
+    def dynamic_zcdp(self) -> Floats:
+        """The running rho of zCDP (agents, rounds): what each silo's records have spent after every round."""
+        number = self.spec.setting.problem.n_agents
+        spent = dynamic_zcdp(self.spec.noise_plan(self.is_private_release).by(range(number)))
+        everybody = spent.pop(COORDINATOR, np.zeros(self.spec.setting.rounds))
+        table = np.zeros((number, self.spec.setting.rounds)) + _continued(everybody, self.spec.setting.rounds)
+        for agent, row in spent.items():
+            table[agent] += _continued(row, self.spec.setting.rounds)
+        return table
+
+    def plot_privacy(self, path: str | Path) -> None:
+        """Draw what every silo's records have spent against the rounds, as SVG or PNG."""
+        from dpadmm.report.figures import draw_privacy  # late: matplotlib is slow to load
+
+        names = getattr(getattr(self.spec.setting.problem.functions, "silos", None), "names", ())
+        rows = {str(name): row for name, row in zip(names, self.dynamic_zcdp, strict=False)}
+        draw_privacy(rows or {"every agent": self.dynamic_zcdp.max(axis=0)}, self.epsilon, self.delta, Path(path))
 
     @property
     def epsilon(self) -> float:
@@ -115,7 +135,7 @@ def run(
     delta : float, optional
         Probability that the epsilon bound fails. Methods of pure epsilon need none.
     loss : str or Loss
-        logistic, smoothed-hinge, huber, squared, or a loss.
+        logistic, smoothed-hinge, huber, quantile (the median), epsilon-insensitive, squared, or a loss.
     rounds : int, optional
         Without rounds and numbers the planner chooses all of them from public facts, the loss's cap and a ridge
         included.
@@ -204,6 +224,11 @@ def run(
         spec=spec,
         history=ran.history,
     )
+
+
+def _continued(spent: Floats, rounds: int) -> Floats:
+    """Return what was spent up to the last round; nothing more is spent after the last release."""
+    return np.concatenate([spent, np.full(rounds - len(spent), spent[-1] if len(spent) else 0.0)])
 
 
 def _silos(given: Any, row_norm: float, silos_per_person: int) -> tuple[Silos, list[Any] | None]:

@@ -102,6 +102,7 @@ falling = dpadmm.run("p-admm", silos, epsilon=1.0, delta=1e-5, schedule="geometr
 pure = dpadmm.run("dp-dgd", silos, epsilon=1.0, rounds=10, step=0.5, decay=0.9)
 own = {{"rounds": 5, "rho": 0.5, "mu": 0.1}}
 whole = dpadmm.run("consensus", silos, epsilon=1.0, unit="function", gradient_distance=0.1, **own)
+falling.plot_privacy("spent.svg")  # dynamic zCDP: rho of every silo, round by round
 print(planned, falling, pure, whole, sep="\\n")
 ```
 """

@@ -1,6 +1,7 @@
 """The planner: what it chooses and what it says."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -91,6 +92,19 @@ def test_output_perturbation_gets_a_ridge_that_its_noise_needs():
 def test_a_method_that_cannot_serve_is_refused(method, facts, message):
     with pytest.raises(InputError, match=message):
         plan(replace(TASK, **facts), method=method)
+
+
+def test_a_method_that_was_asked_for_is_held_against_the_planners_own_choice():
+    """Batches are one descent with the same noise, so nothing is gained; a pure epsilon costs more of the signal."""
+    lost = {}
+    for method in ("ps-admm", "dvp", "p-admm"):
+        made = plan(TASK, method=method)
+        lost[method] = re.findall(r"0\.\d\d", made.reasons[0])
+        assert "the method was asked for" in made.describe()
+    assert plan(TASK, method="p-admm").reasons[0].endswith(PADMM.about.why)
+    assert "the planner would choose p-admm (silos are peers" in plan(TASK, method="dvp").reasons[0]
+    assert lost["ps-admm"][1] == lost["dvp"][1] < lost["dvp"][0]
+    assert abs(float(lost["ps-admm"][0]) - float(lost["ps-admm"][1])) <= 0.01
 
 
 def test_a_hopeless_target_is_called_hopeless():

@@ -11,14 +11,10 @@ from dpadmm.errors import InputError
 
 def export(
     model: options.ModelFile,
-    to: Annotated[
-        Path, typer.Option("--to", metavar="FILE", help=".joblib: a scikit-learn pipeline; .json: plain numbers.")
-    ],
-    missing: Annotated[
-        Literal["error", "fill"], typer.Option(help="With .joblib: what the pipeline does with a missing value.")
-    ] = "error",
+    to: Annotated[Path, typer.Option(metavar="FILE", help=".joblib: a scikit-learn pipeline; .json: plain numbers.")],
+    missing: Annotated[Literal["error", "fill"], typer.Option(help="With .joblib: for a missing value.")] = "error",
     unlisted: Annotated[
-        Literal["error", "zero"], typer.Option(help="With .joblib: what it does with a category that is not listed.")
+        Literal["error", "zero"], typer.Option(help="With .joblib: for an unlisted category.")
     ] = "error",
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: options.Json = False,

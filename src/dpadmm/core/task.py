@@ -163,6 +163,10 @@ class Task:
                 "regression, Logistic() or SmoothedHinge() for classification."
             )
         _moderate("the loss's slope", self.loss.slope_bound)
+        if not np.isfinite(self.loss.curvature_bound):
+            raise InputError(
+                f"{self.loss} has corners, so no step can be planned. Give it a width, or state rounds and step."
+            )
         self._check_protection()
         if self.aim is Aim.INFERENCE:
             self._check_inference()

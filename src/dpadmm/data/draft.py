@@ -22,6 +22,7 @@ from dpadmm.data.columns import record_of
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.reading import UNNAMED, may_lack_header, name_columns, no_header, read_file
 from dpadmm.data.schema import ASKED, FORMAT, MARK, VERSION, Schema, column_of, label_of, unfilled
+from dpadmm.data.tables import check_present, names_remedy
 from dpadmm.errors import InputError
 from dpadmm.settings import TableFormat
 
@@ -211,3 +212,17 @@ def _draft_label(name: str, kind: ColumnType, predict: TargetKind) -> dict[str, 
     if kind is ColumnType.BOOLEAN:
         return {"kind": "binary", "name": name, "positive": [1], "negative": [0]}
     return {"kind": "binary", "name": name, "positive": [_ask("positive")], "negative": [_ask("negative")]}
+
+
+def common_types(tables: Mapping[str, Mapping[str, ColumnType]], left_out: set[str]) -> dict[str, ColumnType]:
+    """Return the columns that all files share, with a type that fits all of them."""
+    first, *others = tables.values()
+    for file, types in tables.items():
+        if set(types) != set(first):
+            raise InputError(
+                f"{file} does not have the same columns as the first file: it has {len(types)}, the first file has "
+                f"{len(first)}, and {len(set(types) & set(first))} names are in both. {names_remedy(file, list(types))}"
+            )
+    check_present(next(iter(tables)), sorted(left_out), list(first))
+    same = {name: kind if all(o[name] is kind for o in others) else ColumnType.TEXT for name, kind in first.items()}
+    return {name: kind for name, kind in same.items() if name not in left_out}

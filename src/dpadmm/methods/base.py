@@ -268,6 +268,17 @@ class Setting:
         return bound
 
     @property
+    def solver_tolerance(self) -> float | None:
+        """What certificates count of the solver's error, None for nothing; an error where no solver gets that close."""
+        loss = getattr(self.problem.functions, "linear_loss", None)
+        if loss is not None and not np.isfinite(loss.curvature_bound):
+            raise InputError(
+                f"{loss} has corners, and no local problem with it is solved to a tolerance. Give it a width above 0, "
+                "or use a method that takes gradients, such as noisy-gradients or dp-gd. Nothing was spent."
+            )
+        return self.tolerance or None
+
+    @property
     def degrees(self) -> Ints:
         """How many neighbours each agent has, or an error where there is no network."""
         if self.network is None:
@@ -302,7 +313,7 @@ class Setting:
             n_records=int(problem.functions.sizes[agent]),
             weight=weight,
             strong_convexity=problem.functions.constants.strong_convexity + share / weight,
-            solver_tolerance=(self.tolerance or None) if tolerance is None else tolerance,
+            solver_tolerance=self.solver_tolerance if tolerance is None else tolerance,
             protection=of_rows(self.protection),
             scores=problem.functions.constants.scores,
         )

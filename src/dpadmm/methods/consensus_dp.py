@@ -69,7 +69,7 @@ class RecordsDiffer:
                 n_records=n_records,
                 weight=weight,
                 strong_convexity=constants.strong_convexity,
-                solver_tolerance=setting.tolerance or None,
+                solver_tolerance=setting.solver_tolerance,
                 protection=Protection(
                     records_per_person=setting.protection.records_per_person,
                     silos_per_person=setting.protection.silos_per_person,
@@ -119,7 +119,7 @@ class FunctionsDiffer:
                 strong_convexity=constants.strong_convexity,
                 smoothness=constants.smoothness,
                 weight=weight,
-                solver_tolerance=setting.tolerance or None,
+                solver_tolerance=setting.solver_tolerance,
             )
 
         return _worst(one_kind, setting)

@@ -22,7 +22,7 @@ from dpadmm.data.columns import describe_class_weights
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.columns import encoding_of, released_profile
+from dpadmm.federation.inbox import encoding_of, released_profile
 from dpadmm.federation.outcome import FederationOutcome, SiloOutcome
 from dpadmm.federation.terms import agreed_run
 from dpadmm.methods.base import Topology

@@ -340,7 +340,7 @@ def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
         spec = TrainingSpec.of(*spec.steps, Curvature(run, curvature))
     expected, simulated = forecast(best.candidate, n_models)
     is_hopeless = expected.judged.learned < _HOPELESS
-    why = "the method was asked for" if method is not None else best.candidate.method.about.why
+    why = best.candidate.method.about.why if method is None else _beside_own_choice(best, form)
     return Plan(
         spec=spec,
         candidate=best.candidate,
@@ -505,6 +505,23 @@ def forecast(candidate: Candidate, n_models: int) -> tuple[Forecast, Extent]:
         runs = len(found) * len(found[0].scores)
     extent = Extent(simulation.n_drawn, simulation.dimension, simulation.rounds, simulation.n_classes)
     return Forecast(kind, tuple(signals), runs, task.prevalence), extent
+
+
+def _beside_own_choice(asked: Trial, form: RowForm) -> str:
+    """Say what the planner would choose in place of the method that was asked for, and why."""
+    task, about = asked.candidate.task, asked.candidate.method.about
+    try:
+        others = methods_for(task)
+    except InputError:
+        return "the method was asked for"
+    if asked.candidate.method in others:
+        return f"the method was asked for; left to itself, the planner would consider it: {about.why}"
+    own = nearly_best([choose(climb(task, each, form)) for each in others], _SLIGHT)[0]
+    rival, pure = own.candidate.method.about, ", of pure epsilon," if about.is_pure else ""
+    return (
+        f"the method was asked for; the planner would choose {rival.name} ({rival.why}). Share of the learnable signal "
+        f"lost to noise in simulations: {about.name}{pure} {asked.lost:.2f}, {rival.name} {own.lost:.2f}"
+    )
 
 
 def _reasons(chosen: Candidate, rivals: Sequence[Trial], n_tried: int, share: float) -> list[str]:

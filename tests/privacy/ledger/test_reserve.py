@@ -278,17 +278,6 @@ def test_pure_budget(path, tools):
         assert ledger.statement().holds_adaptively
 
 
-def test_two_ledgers_of_one_file_see_each_others_entries(ledger, path, tools):
-    fit = tools.most_releases(0.1, tools.budget)
-    with Ledger.open(path) as other:
-        for k in range(fit):
-            tools.reserve((ledger, other)[k % 2], tools.gaussian(k))
-        for each in (ledger, other):
-            with pytest.raises(BudgetError):
-                tools.reserve(each, tools.gaussian(fit))
-        assert ledger.statement() == other.statement()
-
-
 @settings(deadline=None, derandomize=True, max_examples=8)
 @given(st.lists(st.tuples(st.sampled_from("gp"), st.floats(0.01, 0.5)), min_size=1, max_size=12))
 def test_never_overspent_and_every_refusal_was_needed(tmp_path_factory, tools, steps):

@@ -225,10 +225,6 @@ def test_the_same_data_have_other_marks_in_every_ledger(tmp_path, tools):
     assert (len(seen), len(labels)) == (2 * 3, 2)
 
 
-def test_no_cell_in_the_text_of_a_silo():
-    assert repr(SiloColumns("s", {"x": ["SECRET17"]})) == "SiloColumns('s', 1 arrays)"
-
-
 def test_key_file_is_for_its_owner_only(tmp_path):
     new_key(tmp_path / "key")
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600

@@ -213,7 +213,7 @@ class GeneralADMM(Method):
 
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """C9: `2 (Ax + Bz - c)` with Gaussian noise, once a round."""
-        tolerance = 2 * setting.tolerance or None
+        tolerance = 2 * (setting.solver_tolerance or 0.0) or None
         local, omega = setting.local(0, tolerance=tolerance), self.constraint.omega
         certificate = general_constraint(local, step=self.gamma, smallest_singular_value=omega)
         return (MechanismSpec(MESSAGE, Family.GAUSSIAN, setting.rows(lambda _: certificate)),)

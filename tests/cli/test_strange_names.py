@@ -17,7 +17,7 @@ BAD = os.fsdecode(b"\xff")
 
 
 @pytest.mark.parametrize("what", ["title", "silo", "ledger", "out"])
-def test_words_that_are_no_utf8_cost_nothing(cli, study, tmp_path, what):
+def test_names_that_are_no_utf8_cost_nothing(cli, study, tmp_path, what):
     silo = tmp_path / (f"n{BAD}.csv" if what == "silo" else "n.csv")
     shutil.copy(study.files[0], silo)
     ledger = tmp_path / (f"l{BAD}" if what == "ledger" else "l")
