@@ -120,14 +120,14 @@ def test_data_changed_after_they_were_confirmed_are_not_used(world, worlds, temp
     calm.first.answer(calm.invite())
     expected = calm.first.answer(calm.ask(1))
     world.told("s0", world.invite())
-    original, table, meddled = ConfirmedLedger.check_room, world.place / "s0.csv", []
+    original, table, meddled = ConfirmedLedger.check_budget, world.place / "s0.csv", []
 
     def meddling(*args, **kwargs):
         meddled.append(original(*args, **kwargs))
         lines = table.read_text().splitlines()
         table.write_text("\n".join([lines[0], "3,3,3,9", *lines[2:]]) + "\n")
 
-    monkeypatch.setattr(ConfirmedLedger, "check_room", meddling)
+    monkeypatch.setattr(ConfirmedLedger, "check_budget", meddling)
     assert world.first.answer(world.ask(1)) == expected
     assert meddled
 

@@ -404,7 +404,7 @@ class ConfirmedLedger:
         with self.transaction() as work:
             return work.reserve(releases, run=run, algorithm=algorithm, origin=origin)
 
-    def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
+    def check_budget(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
         """Raise what `reserve` would raise for these releases now; records nothing.
 
         To check before the first round whether a whole run fits. Only `reserve` permits sending.
