@@ -49,7 +49,7 @@ def write_tables(place: Path) -> dict[str, Path]:
 def accuracy(model: ReleasedModel, tables: dict[str, Path]) -> float:
     """Return the accuracy on all tables together."""
     whole = pd.concat([pd.read_csv(path) for path in tables.values()])
-    likely = model.predict_proba(whole, missing="fill")[:, 1] > 0.5
+    likely = model.predict_proba(whole, cells=CellRules(missing="fill"))[:, 1] > 0.5
     return float((likely == (whole["num"] > 0)).mean())
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 PACKAGES = [
     "api",
+    "costs",
     "settings",
     "estimators",
     "evaluation",
@@ -30,6 +31,7 @@ PACKAGES = [
     "privacy.certificates.objective",
     "privacy.certificates.hidden_state",
     "privacy.certificates.sums",
+    "privacy.certificates.sharing",
     "privacy.ledger",
     "problems",
     "networks",

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpadmm.settings import TrainingOptions
+from dpadmm.settings import CellRules, TrainingOptions
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -279,7 +279,7 @@ def array_predictions(folder: Path) -> Any:
         names = [column.name for column in model.schema.columns]
         table = pd.DataFrame(far, columns=names)[names[::-1]]
         made = {"own": estimator.predict(far), "of arrays": model.predict(far), "of tables": model.predict(table)}
-        made["blanked"] = model.predict(table.mask(table > 5), missing="blank")
+        made["blanked"] = model.predict(table.mask(table > 5), cells=CellRules(missing="blank"))
         found[kind] = {name: [each.tolist(), each.dtype.kind] for name, each in made.items()}
         found[kind]["scores"] = [score_rows(model, far), score_rows(model, table)]
         found[kind]["coef"] = [estimator.coef_, estimator.intercept_]

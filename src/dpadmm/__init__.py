@@ -41,7 +41,8 @@ _HOMES = {
     "fit": "api",
     "load": "api",
     "plan": "api",
-    "run": "api",
+    "minimise": "costs",
+    "run": "method_run",
 }
 """Where each public name lives; it is imported when it is first asked for, so that `import dpadmm` stays light."""
 

@@ -162,7 +162,7 @@ class Privacy(SettingsRecord):
         "secret). Default: the ledger's, else replace-one.",
     )
     nominal_records: int | None = setting(
-        None, "With add-remove: a public number to use in place of the secret number of records.", check=checks.count
+        None, "With add-remove: a public number in place of the secret one of records.", check=checks.count
     )
     records_per_person: int | None = setting(
         None, "Most records that one person has in a silo. Default: the ledger's, else 1.", check=checks.count
@@ -172,14 +172,11 @@ class Privacy(SettingsRecord):
     )
     keep: int | None = setting(
         None,
-        "With --person: use at most this many rows of a person in each silo (the first ones). Default: all. The "
-        "guarantee is the same either way.",
+        "With --person: use at most so many rows of a person in each silo, the first. The guarantee is the same.",
         check=checks.count,
     )
     colluders: int | None = setting(
-        None,
-        "With --view aggregate: how many silos may collude with the coordinator. Default: the ledger's, else 1.",
-        check=_count(0),
+        None, "With --view aggregate: how many silos may collude with the coordinator. Default: 1.", check=_count(0)
     )
 
 
@@ -269,8 +266,8 @@ class TableOptions(TableFormat):
     )
     cluster: Any = setting(
         None,
-        "Let the workers of a Dask cluster read the Parquet files: tcp://HOST:PORT or tls://HOST:PORT of its "
-        "scheduler, in Python also a Client. They must see the same files. Same model; docs/cluster.md.",
+        "Let the workers of a Dask cluster read the Parquet files: tcp:// or tls://HOST:PORT of its scheduler, in "
+        "Python also a Client. They must see the same files.",
         metavar="ADDRESS",
         typed=str | None,
     )
@@ -296,10 +293,10 @@ class CellRules(SettingsRecord):
     )
     unlisted: Unlisted = setting(
         "error",
-        "Category that the schema does not list: refuse it (error), encode it as no category (zero), or blank the row.",
+        "Category that the schema does not list: refuse it (error), encode it as none (zero), or blank the row.",
     )
     out_of_range: OutOfRange = setting(
-        "clip", "Number outside its bounds: move it to the nearest bound (clip), or refuse it (error)."
+        "clip", "Number outside its bounds: move it to the nearest (clip), or refuse it (error)."
     )
 
 
@@ -313,21 +310,18 @@ class TrainingOptions(SettingsRecord):
     l1_ratio: float = setting(0.0, "Share of the L1 norm in the penalty: 0 is ridge, 1 is lasso.", check=_ratio)
     fit_intercept: bool = setting(
         True,
-        "Whether the model has an intercept, a constant feature that is penalised like the rest. Without one it "
-        "is 0 where all columns are at their centres.",
+        "Whether the model has an intercept: a constant feature, penalised like the rest.",
         option="--intercept/--no-intercept",
     )
-    loss: Literal["auto", "logistic", "svm", "huber"] = setting(
-        "auto", "Loss to minimise. auto: logistic for classes, huber for a number."
-    )
+    loss: Literal["auto", "logistic", "svm", "huber"] = setting("auto", "Loss. auto: logistic, or huber for a number.")
     slope_cap: float | None = setting(
         None,
-        "Logistic loss: cap the slope of a record's loss, in (0, 1), so that less noise is needed; 0.7 serves "
-        "well under strict budgets. Scores are then no log-odds; probabilities follow the loss that was fitted.",
+        "Logistic loss: cap the slope of a record's loss, in (0, 1), so that less noise is needed (try 0.7). Scores "
+        "are then no log-odds; probabilities follow the loss that was fitted.",
         check=checks.open_unit,
     )
     multi_class: Literal["auto", "softmax", "one-vs-rest"] = setting(
-        "auto", "For three or more classes: one softmax model, or one per class. auto: what simulations expect more of."
+        "auto", "Three or more classes: one softmax model, or one per class. auto: by simulation."
     )
     topology: Any = setting(
         "auto",
@@ -336,8 +330,7 @@ class TrainingOptions(SettingsRecord):
     )
     profile: Literal["auto", "off"] = setting(
         "auto",
-        "Column profile (noisy counts of the columns, for a small part of the budget): auto, where it pays; or "
-        "off. One that the ledger keeps is used again at no further cost.",
+        "Noisy counts of the columns, for a part of the budget: where they pay, or never.",
     )
     profile_share: float | None = setting(
         None,
@@ -348,10 +341,7 @@ class TrainingOptions(SettingsRecord):
         None, "Share of the positive class, if it is public; plans are then for it.", check=checks.open_unit
     )
     expected_auc: float | None = setting(
-        None,
-        "AUC that a model without privacy is thought to reach, if known from elsewhere, never from these records; "
-        "the forecast is for it.",
-        check=_auc,
+        None, "AUC that a model without privacy reaches, if known from elsewhere, never from these records.", check=_auc
     )
     expected_r2: float | None = setting(
         None, "As --expected-auc, if the target is a number: its R^2.", check=checks.open_unit
@@ -364,14 +354,9 @@ class TrainingOptions(SettingsRecord):
         on_command_line=False,
     )
     threshold: float | None = setting(
-        None,
-        "For estimators: the probability of the second of two classes above which it is predicted. Default: "
-        "predict the likelier one.",
-        on_command_line=False,
+        None, "For estimators: predict the second of two classes above this probability.", on_command_line=False
     )
-    anyway: bool = setting(
-        False, "Train even if the planner expects no useful model or intervals. Estimators always do, with a warning."
-    )
+    anyway: bool = setting(False, "Train even if no useful model is expected. Estimators always do, with a warning.")
 
 
 @_documented
@@ -400,25 +385,19 @@ class FitSettings(SettingsRecord):
         MISSING, "Probability that the epsilon bound fails, in (0, 1), well below 1 / records.", check=checks.open_unit
     )
     schema: Any = setting(
-        None,
-        "Schema file with public bounds and categories; draft one with `dpadmm schema init`.",
-        panel="",
-        typed=Path | None,
+        None, "Schema: public bounds and categories. Draft one with `dpadmm schema init`.", panel="", typed=Path | None
     )
     target: str | None = setting(None, "Column to predict; must be the label of the schema.", panel="")
-    split_by: str | None = setting(
-        None, "Split the one file into silos by the values of this column.", panel="", metavar="COLUMN"
-    )
+    split_by: str | None = setting(None, "Column whose values split one file into silos.", panel="", metavar="COLUMN")
     person: str | None = setting(
         None,
-        "Column that says which person a row belongs to. Each person is then protected with all their rows, which "
-        "together count as one record.",
+        "Person ID of each row. A person is protected with all their rows, which together count as one record.",
         metavar="COLUMN",
     )
     view: Literal["eavesdropper", "coordinator", "peer", "public", "aggregate"] | None = setting(
         None,
-        "Whom it is protected from. The strictest: eavesdropper, who sees every message; aggregate sees only sums "
-        "of masked messages. Default: the ledger's, else eavesdropper.",
+        "Whom it is protected from: eavesdropper sees every message, aggregate sums of masked messages. Default: the "
+        "ledger's, else eavesdropper.",
     )
     aim: Literal["prediction", "inference"] = setting(
         "prediction",
@@ -434,14 +413,14 @@ class FitSettings(SettingsRecord):
     )
     class_weight: Mapping[Any, float] | None = setting(
         None,
-        "Count records of this class by a public weight, 1 if not named; may be repeated.",
+        "Public weight of the records of a class, 1 if not named; may be repeated.",
         panel=MODEL,
         check=_weights,
         metavar="CLASS=WEIGHT",
         typed=list[str] | None,
     )
     ledger: Any = setting(
-        None, "Ledger that records what is spent on these data and enforces their budget.", typed=Path | None
+        None, "Ledger that records what is spent on these data, and enforces their budget.", typed=Path | None
     )
     budget: float | None = setting(None, "For a new ledger: the most epsilon these data may ever spend.")
     seed: int | None = setting(
@@ -481,6 +460,7 @@ RECORDS: dict[str, type[SettingsRecord]] = {
 
 
 _NOT_WITH = {
+    "": "",
     "public": "epsilon delta budget person view threshold by plot out earlier",
     "epsilon": "declare earlier",
     "earlier": "delta declare ledger budget split_by person view by out",
@@ -497,8 +477,7 @@ class EvaluationSettings(SettingsRecord):
     )
     declare: Literal["held-out", "published"] | None = setting(
         None,
-        "With --public: held-out (no row was used for training) or published (all rows are public). Recorded in the "
-        "model file.",
+        "With --public: no row was used for training (held-out), or all rows are public. Recorded in the model file.",
     )
     epsilon: float | None = setting(
         None, "For private data: what all figures together may spend, > 0.", check=checks.positive
@@ -506,9 +485,7 @@ class EvaluationSettings(SettingsRecord):
     delta: float | None = setting(
         None, "With --epsilon: probability that the epsilon bound fails, in (0, 1).", check=checks.open_unit
     )
-    ledger: Path | None = setting(
-        None, "With --epsilon: the ledger of these data. With --public: the ledger of the training data."
-    )
+    ledger: Path | None = setting(None, "Ledger of these data; with --public: of the training data.")
     budget: float | None = setting(None, "For a new ledger: the most epsilon these data may ever spend.")
     person: str | None = like(FitSettings, "person")
     view: Literal["eavesdropper", "aggregate"] = setting(
@@ -520,14 +497,11 @@ class EvaluationSettings(SettingsRecord):
         None, "Two classes: predict the positive class above this probability. Default: 0.5.", panel=MODEL
     )
     by: str | None = setting(
-        None,
-        "Also show figures by group: a column whose categories the schema lists.",
-        panel=OUTPUT,
-        metavar="COLUMN",
+        None, "Also show figures by group: a column whose categories the schema lists.", panel=OUTPUT, metavar="COLUMN"
     )
     plot: Path | None = setting(None, "Draw ROC and calibration curves, .svg or .png.", panel=OUTPUT)
     out: Path | None = setting(
-        None, "File for the private evaluation, .json. Default: a new file next to the model.", panel=OUTPUT
+        None, "File for the private evaluation, .json. Default: a new file beside the model.", panel=OUTPUT
     )
     earlier: Path | None = setting(
         None,
@@ -536,55 +510,54 @@ class EvaluationSettings(SettingsRecord):
         option="--from",
         metavar="FILE",
     )
-    record: bool = setting(
-        True, "Record the figures in the model file, for the report.", panel=OUTPUT, option="--record/--no-record"
-    )
+    record: bool = setting(True, "Record the figures in the model file.", panel=OUTPUT, option="--record/--no-record")
     force: bool = like(OutputFiles, "force")
 
     def __post_init__(self) -> None:
         """Refuse what does not belong together: there are three ways to measure, each with settings of its own."""
         super().__post_init__()
-        basis = next(iter(self.stated("public", "epsilon", "earlier")), None)
-        if basis is None:
-            raise InputError(
-                f"Add {checks.setting('public', 'WHY')} if the data are not private, or {checks.setting('epsilon')} "
-                f"and {checks.setting('delta')} for noisy figures of private data.",
-                setting="epsilon",
-                code="missing",
-            )
-        strange = self.stated(*_NOT_WITH[basis].split())
-        if strange:
-            raise InputError(
-                f"{checks.setting(strange[0])} does not go with {checks.setting(basis)}. Leave it out.",
-                setting=strange[0],
-                code="combination",
-            )
-        if basis == "epsilon" and self.delta is None:
-            raise InputError(
-                f"{checks.setting('epsilon')} needs {checks.setting('delta')} as well, for instance 1e-6.",
-                setting="delta",
-                code="missing",
-            )
-        if basis == "public":
-            self._check_declaration()
+        called, basis = checks.setting, next(iter(self.stated("public", "epsilon", "earlier")), "")
+        public, strange = str(self.public), next(iter(self.stated(*_NOT_WITH[basis].split())), "")
+        wrong = [
+            (
+                "epsilon",
+                "missing",
+                not basis
+                and f"Add {called('public', 'WHY')} if the data are not private, or {called('epsilon')} and "
+                f"{called('delta')} for noisy figures of private data.",
+            ),
+            (strange, "combination", strange and f"{called(strange)} does not go with {called(basis)}. Leave it out."),
+            (
+                "delta",
+                "missing",
+                (basis, self.delta) == ("epsilon", None)
+                and f"{called('epsilon')} needs {called('delta')} as well, for instance 1e-6.",
+            ),
+            (
+                "public",
+                "value",
+                not public.strip()
+                and f"{called('public')} needs a reason, such as 'published by the registry in 2020'.",
+            ),
+            (
+                "declare",
+                "missing",
+                (basis, self.declare) == ("public", None)
+                and "Exact figures of training records would reveal something about them. Add "
+                f"{called('declare', 'held-out')} (no row was used for training) or {called('declare', 'published')} "
+                "(all rows are published). The declaration is recorded.",
+            ),
+            (
+                "ledger",
+                "combination",
+                (self.declare, self.ledger is None) == ("published", False)
+                and f"Published rows need no ledger. Leave out {called('ledger')}, or declare them held-out.",
+            ),
+        ]
+        for name, code, text in wrong:
+            if text:
+                raise InputError(text, setting=name, code=code)
         for name, suffixes in (("plot", (".svg", ".png")), ("out", (".json",))):
             place = getattr(self, name)
             if place is not None and place.suffix not in suffixes:
                 checks.refuse(name, f"end in {' or '.join(suffixes)}", str(place))
-
-    def _check_declaration(self) -> None:
-        name, words, code = "declare", "", "missing"
-        if not str(self.public).strip():
-            name, code = "public", "value"
-            words = f"{checks.setting('public')} needs a reason, such as 'published by the registry in 2020'."
-        elif self.declare is None:
-            words = (
-                f"Exact figures of training records would reveal something about them. Add "
-                f"{checks.setting('declare', 'held-out')} (no row was used for training) or "
-                f"{checks.setting('declare', 'published')} (all rows are published). The declaration is recorded."
-            )
-        elif self.declare == "published" and self.ledger is not None:
-            name, code = "ledger", "combination"
-            words = f"Published rows need no ledger. Leave out {checks.setting('ledger')}, or declare them held-out."
-        if words:
-            raise InputError(words, setting=name, code=code)

@@ -344,7 +344,7 @@ def run_plan(
         )
     source: TrainingRows | Problems
     if isinstance(rows, Dataset):
-        source = TrainingRows.of(rows, plan.spec, {plan.run.name: plan}, earlier)
+        source = TrainingRows(rows, plan.spec.facts, {plan.run.name: plan}, earlier)
     else:
         source = Problems([plan.problem(each) for each in ([rows] if isinstance(rows, Silos) else rows)])
     return run_training(plan.spec, source, sampler, ledger, label=plan.method, run=run, progress=progress)

@@ -23,33 +23,17 @@ def test_the_demonstration_ends_in_a_report(cli, study, tmp_path, monkeypatch):
     (forecast,) = model.choice.expected.signals
     assert forecast.non_private == 0.99  # known: the data set is published
     assert forecast.low < 0.9 <= forecast.high  # what is reached usually lies within
-    assert "for a stated signal (0.99 without privacy)" in " ".join(result.stdout.split())
-    assert "too few" not in result.stdout
-    for words in ("Four hospitals", "epsilon 1", "published", "Who is protected from whom", "report.html"):
-        assert words in result.stdout
     assert "Breast cancer at four hospitals" in (folder / "report.html").read_text()
-
-
-def test_folders_are_not_used_twice(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "taken").mkdir()
-    result = cli.run("demo", "--out", "taken")
-    assert result.exit_code == 2
-    assert "Give a new one with --out" in result.stderr
-    wrong = cli.run("demo", "--epsilon", "-1", "--out", "new", "--json")
-    assert wrong.exit_code == 2
-    assert wrong.stdout == ""
-    assert "epsilon must be greater than 0" in wrong.stderr
 
 
 def test_the_files_can_be_used_by_hand(cli, study, tmp_path, monkeypatch):
     """The demonstration's tables and schema work with the other commands."""
     from dpadmm.cli.demo import _hospitals
-    from dpadmm.data.examples import BREAST_CANCER_SCHEMA
+    from dpadmm.data.examples import BREAST_CANCER_SCHEMA, HOSPITALS
 
     monkeypatch.chdir(tmp_path)
     BREAST_CANCER_SCHEMA.save("schema.json")
-    for name, frame in _hospitals().items():
+    for name, frame in zip(HOSPITALS, _hospitals(), strict=True):
         frame.to_csv(f"{name}.csv", index=False)
     result = cli.run(
         "schema", "check", "schema.json", "university.csv", "city.csv", "county.csv", "rural.csv", "--json"

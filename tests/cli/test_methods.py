@@ -2,24 +2,15 @@
 
 import json
 
-from typer.testing import CliRunner
-
-from dpadmm.cli.main import app
 from dpadmm.methods.base import Method, by_name
 from dpadmm.methods.registry import METHODS
 
 
-def test_json_is_the_registry():
-    result = CliRunner().invoke(app, ["methods", "--json"])
-    assert result.exit_code == 0
-    assert [row["name"] for row in json.loads(result.stdout)] == [method.about.name for method in METHODS]
-
-
-def test_table_names_every_method():
-    result = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "200"})
-    assert result.exit_code == 0
-    for method in METHODS:
-        assert method.about.name in result.stdout
+def test_both_outputs_name_every_method_of_the_registry(cli):
+    names = [method.about.name for method in METHODS]
+    assert [row["name"] for row in json.loads(cli.run("methods", "--json").stdout)] == names
+    shown = cli.run("methods").stdout
+    assert [name for name in names if name not in shown] == []
 
 
 def test_the_papers_are_all_there():

@@ -1,4 +1,7 @@
-"""`--neighbours add-remove`: sizes stay secret from the plan to the saved model, and empty tables take part."""
+"""`--neighbours add-remove`: sizes stay secret from the plan to the saved model, and empty tables take part.
+
+What is refused is in tests/snapshots/terminal/refusals.txt, and in tests/estimators/test_neighbours.py.
+"""
 
 import json
 import re
@@ -70,33 +73,7 @@ def test_private_figures_are_refused(cli, done):
     assert not is_told(result.stderr)
 
 
-def test_a_plan_counts_no_rows(cli, study, done):
+def test_a_plan_counts_no_rows(cli, done):
     _, words, _ = done
     said = cli.ask("plan", *words, "--no-curve")
     assert (said["task"]["relation"], said["task"]["sizes"]) == ("add-or-remove", [214, 213, 213])
-    same = ("plan", "--sizes", "320,320", "--dimension", "4", *study.words[4:], *ADDED, "--no-curve")
-    assert cli.ask(*same)["task"]["sizes"] == [320, 320]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--neighbours", "add-remove"), "--nominal-records must be given"),
-        (("--nominal-records", "100"), "Leave it out"),
-        (("--neighbours", "add-remove", "--nominal-records", "100"), "'aggregate' or 'public'"),
-        ((*ADDED, "--method", "p-admm"), "not certified"),
-        ((*ADDED, "--unit", "user"), "not for users"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_is_spent(cli, study, tmp_path, words, message):
-    place = tmp_path / "m.json"
-    result = cli.run("fit", *study.words, *words, "--out", str(place), "--ledger", str(tmp_path / "l"), "--budget", "3")
-    assert result.exit_code != 0
-    assert message in " ".join(result.stderr.split())
-    assert not is_told(result.stderr)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_nominal_sizes_must_add_up(cli, study):
-    result = cli.run("plan", "--sizes", "10,20", "--dimension", "4", *study.words[4:], *ADDED)
-    assert "must add up" in result.stderr

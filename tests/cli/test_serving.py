@@ -24,7 +24,7 @@ from dpadmm.errors import InputError
 from dpadmm.federation.admin.rehearsal import wait_until
 from dpadmm.federation.https.client import Address
 from dpadmm.federation.https.service import free_port, listen
-from dpadmm.federation.process_lock import sole
+from dpadmm.federation.party_directory import sole
 
 NOWHERE = "127.0.0.1:9"
 RUN_KEYS = "run digest method round rounds delta state spent_epsilon epsilon reason seconds_per_round silos"

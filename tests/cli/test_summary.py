@@ -65,10 +65,3 @@ def test_a_model_that_predicts_says_how_to_have_them(cli, folder):
     said = " ".join(cli.run("summary", str(folder / "m.json")).output.split())
     assert "No intervals" in said
     assert "--aim inference" in said
-
-
-def test_words_are_checked(cli, folder):
-    assert "inference" in fit(cli, folder, "--epsilon", "3", "--aim", "infer").output
-    refused = fit(cli, folder, "--epsilon", "3", "--aim", "inference", "--method", "p-admm")
-    assert "noisy-gradients" in refused.output
-    assert refused.exit_code != 0

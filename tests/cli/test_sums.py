@@ -1,4 +1,4 @@
-"""`--view aggregate`: a model, its ledger, its report and a figure about it, all of sums under masks."""
+"""`--view aggregate`: a model, its ledger and a figure about it, all of sums under masks. tests/privacy proves them."""
 
 from pathlib import Path
 
@@ -26,35 +26,24 @@ def sums(cli, study, tmp_path_factory):
     return folder, words, result.stdout
 
 
-def test_a_fit_says_whom_it_hides_from_and_what_more_would_see(cli, sums):
+def test_a_fit_says_whom_it_hides_from_and_what_more_would_see(sums):
     folder, _, said = sums
     model = ReleasedModel.load(folder / "model.json")
     assert model.guarantee.protection == Protection(view=View.AGGREGATE, colluders=1)
     assert model.guarantee.epsilon == pytest.approx(1.0, rel=1e-6)
     assert model.guarantee.collusion.if_all == pytest.approx(1.84, abs=0.006)  # sqrt(3) m
-    for words in (
-        "from the coordinator with up to 1 silo, who see sums",
-        "every curious silo counts",
-        "epsilon would be 1.83",
-        "masks hide nothing from that machine",
-    ):
-        assert words in said, words
-    facts = cli.ask("report", str(folder / "model.json"))["guarantee"]
-    assert (facts["protection"]["view"], facts["protection"]["colluders"]) == ("aggregate", 1)
+    assert "epsilon would be 1.83" in said
+    assert "masks hide nothing from that machine" in said
 
 
 def test_the_ledger_remembers_the_colluders(cli, sums):
     folder, words, _ = sums
-    path = folder / "sums.ledger"
-    said = cli.ask("ledger", "show", str(path))
+    path = str(folder / "sums.ledger")
+    said = cli.ask("ledger", "show", path)
     assert (said["view"], said["colluders"]) == ("aggregate", 1)
-    shown = " ".join(cli.run("ledger", "show", str(path)).stdout.split())
-    assert "from the coordinator with up to 1 silo, who see sums" in shown
-    assert "│ in sum │" in shown  # one noise of all silos: not "0 silos"
+    assert "│ in sum │" in " ".join(cli.run("ledger", "show", path).stdout.split())  # one noise: not "0 silos"
     for weaker in (("--view", "public"), ("--view", "aggregate", "--colluders", "0")):
-        result = cli.run("fit", *words, "--out", str(folder / "no.json"), "--ledger", str(path), *weaker)
-        assert result.exit_code == 2
-        assert "does not cover that" in result.stderr
+        assert cli.run("fit", *words, "--out", str(folder / "no.json"), "--ledger", path, *weaker).exit_code == 2
 
 
 def test_a_figure_under_masks_is_paid_for_and_needs_three_silos(cli, sums):
@@ -66,15 +55,10 @@ def test_a_figure_under_masks_is_paid_for_and_needs_three_silos(cli, sums):
     found = cli.ask("evaluate", model, *files, *asked, "--ledger", str(path))
     plain = cli.ask("evaluate", model, *files, *asked[:-1], "eavesdropper")
     assert found["uncertainty"] == pytest.approx(plain["uncertainty"] * (4 / 3) ** 0.5, rel=1e-4)
-    assert found["on"] == (
-        "private records, protected from the coordinator with up to 1 silo, who see sums; recorded in sums.ledger"
-    )
     with Ledger.open(path) as ledger:
         assert ledger.statement().spent_epsilon > before
-    assert "needs at least 3 silos, got 2" in cli.run("evaluate", model, *files[:2], *asked).stderr
-    assert (
-        "colluders apply only to the view" in cli.run("evaluate", model, *files, *asked[:-2], "--colluders", "1").stderr
-    )
+    for wrong in ((*files[:2], *asked), (*files, *asked[:-2], "--colluders", "1")):
+        assert cli.run("evaluate", model, *wrong).exit_code == 2
 
 
 def test_noise_that_cannot_be_drawn_is_refused_before_a_ledger_is_made(cli, sums):
@@ -82,14 +66,5 @@ def test_noise_that_cannot_be_drawn_is_refused_before_a_ledger_is_made(cli, sums
     nominal = ("--view", "aggregate", "--neighbours", "add-remove", "--nominal-records", "1000000000000")
     places = ("--out", str(folder / "no.json"), "--ledger", str(folder / "no.ledger"), "--budget", "3")
     result = cli.run("fit", *words, *nominal, *places)
-    assert result.exit_code == 2
-    assert "a smaller nominal number of records" in result.stderr
+    assert (result.exit_code, "a smaller nominal number of records" in result.stderr) == (2, True)
     assert not (folder / "no.ledger").exists()
-
-
-def test_one_silo_is_told_how_to_name_several(cli, sums):
-    folder, words, _ = sums
-    result = cli.run("fit", words[0], *words[4:], "--view", "aggregate", "--out", str(folder / "no.json"))
-    assert result.exit_code == 2
-    assert "got 1" in result.stderr
-    assert "Name the silo of every record with --split-by" in " ".join(result.stderr.split())

@@ -16,7 +16,7 @@ from scipy import optimize, sparse
 from tests.contracts.centred_rows import as_array, random_centred
 
 from dpadmm.errors import SolverError
-from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import EpsilonInsensitive, Huber, LabelKind, Logistic, Quantile, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.silos import Silos
@@ -53,6 +53,18 @@ def _(loss: Huber, t):
 def _(loss: SmoothedHinge, t):
     width = t.dtype.type(loss.width)
     return np.where(t > 1, 0, np.where(t < 1 - width, -1, (t - 1) / width))
+
+
+@plain_slope.register
+def _(loss: Quantile, t):
+    width, level = t.dtype.type(loss.width), t.dtype.type(loss.level)
+    return np.where(t > (1 - level) * width, 1 - level, np.where(t < -level * width, -level, t / width))
+
+
+@plain_slope.register
+def _(loss: EpsilonInsensitive, t):
+    width, margin = t.dtype.type(loss.width), t.dtype.type(loss.margin)
+    return np.sign(t) * np.clip((np.abs(t) - margin) / width, 0, 1)
 
 
 @singledispatch

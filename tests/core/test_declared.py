@@ -57,8 +57,8 @@ STATED = {"epsilon": 0.1, "delta": 1e-5, "rounds": 2, "eta": 0.05, "mu": 0.01}
 def ledger(tmp_path):
     with Ledger.create(
         tmp_path / "a.ledger", ledger_data(X, Y, np.repeat(["silo 0", "silo 1"], 30)), Budget(epsilon=1.0, delta=1e-5)
-    ) as book:
-        yield book
+    ) as held:
+        yield held
 
 
 def train(spec, own):
@@ -146,7 +146,7 @@ def test_a_wrong_constraint_and_wrong_functions_are_refused():
         run(problem(risk=QuietRisk))
 
 
-def test_a_course_is_run_on_the_parts_that_it_was_made_with():
+def test_a_run_is_made_on_the_parts_that_it_was_specified_with():
     """A plan that knows constants alone could otherwise be run on a loss that nobody has checked."""
     own = problem(ClippedLine())
     bare = Problem.of(PublicFunctions(SILOS.sizes, 3, own.functions.constants))
@@ -222,7 +222,7 @@ class QuietGD(DPGD):
         return (replace(mechanism, rows=tuple(rows)),)
 
 
-def test_a_method_of_ones_own_is_named_since_its_promises_are_believed():
+def test_a_method_of_ones_own_is_named_since_its_declared_constants_are_believed():
     said = run(problem(), QuietGD(step=0.1)).account
     assert said.declared == ("method QuietGD",)
     assert said.standing == "certified if your declared constants hold (method QuietGD)"

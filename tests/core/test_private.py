@@ -160,15 +160,9 @@ def test_every_model_of_a_training_draws_its_own_secret_batches(one_silo, monkey
     assert len(seeds) == 2
 
 
-def test_a_training_fails_by_public_numbers(problem):
-    run = RunSpec(PADMM(eta=0.01), Setting(problem, 3, network=ring(4)), Target(1e-8, 1e-12))
-    with pytest.raises(SolverError, match="public numbers"):
-        run_training(TrainingSpec.of(run), Problems([problem]), SecureSampler(), label="x")
-
-
 @pytest.mark.parametrize("protection", [Protection(view=View.AGGREGATE), Protection(unit=Unit.FUNCTION)])
 def test_a_method_that_is_not_certified_for_a_protection_is_refused(problem, protection):
-    with pytest.raises(InputError, match=r"messages one by one|not per function"):
+    with pytest.raises(InputError, match=r"messages one by one|not certified for the unit function"):
         RunSpec(PADMM(eta=0.01), Setting(problem, 2, network=ring(4), protection=protection), TARGET).noise_plan()
 
 
@@ -216,22 +210,21 @@ def test_a_statement_is_about_the_people_that_were_asked_for(problem, algorithm)
     assert levels[3] == pytest.approx(np.sqrt(3) * levels[1])
 
 
-def test_noise_without_a_grid_is_refused_before_it_is_paid_for(problem, tmp_path):
-    data = [SiloColumns(f"silo {i}", {"x": part}) for i, part in enumerate(np.split(np.arange(40.0), 4))]
-    ledger = Ledger.create(tmp_path / "book", data, Budget(epsilon=1.0, delta=1e-5))
-    with pytest.raises(InputError, match="Nothing was spent"):
-        plan_noise(DPDGD(step=0.3, decay=0.9), problem, 3, PureTarget(0.5), ring(4), is_secure=True)
-    with pytest.raises(InputError, match="Nothing was spent"):
-        run_private(
-            DPDGD(step=0.3, decay=0.9),
-            problem,
-            3,
-            PureTarget(0.5),
-            SecureSampler(),
-            ring(4),
-            ledger=ledger.confirm(data),
-        )
-    assert ledger.statement().releases == 0
+def test_laplace_noise_on_coordinates_is_released_on_a_grid_that_its_budget_counts(problem, tmp_path):
+    silos = problem.functions.silos
+    data = [SiloColumns(f"silo {i}", {"x": silos.part(i)[1]}) for i in range(4)]
+    ledger = Ledger.create(tmp_path / "held", data, Budget(epsilon=1.0, delta=1e-5))
+    method, target = DPDGD(step=0.3, decay=0.9, noise_decay=0.95), PureTarget(0.5)
+    bare, planned = (plan_noise(method, problem, 3, target, ring(4), is_secure=each) for each in (False, True))
+    for before, release in zip(bare, planned, strict=True):
+        grid = release.certificate.grid
+        assert 2.0**24 <= release.level / grid < 2.0**25 * (1 + 1e-6)
+        assert release.certificate.bound == before.certificate.bound + grid * problem.dimension
+    assert 0.5 * (1 - 1e-9) < planned.account().curve.epsilon(0.0) <= 0.5
+    done = run_private(method, problem, 3, target, SecureSampler(), ring(4), ledger=ledger.confirm(data))
+    grids = [release.certificate.grid for release in planned if release.round == 3]
+    assert all((model % grid == 0).all() for model, grid in zip(done.run.models, grids, strict=True))
+    assert ledger.statement().releases == 12
 
 
 class TestWhatASpecIsFor:
@@ -311,7 +304,7 @@ class TestWhatASpecIsFor:
         done = train(self.spec(self.HIDDEN), [problem], SecureSampler())
         assert done.is_private_release
 
-    def test_words_must_hold_many_times_the_nominal_records(self):
+    def test_integers_must_hold_many_times_the_nominal_records(self):
         """A secret number of records must not decide whether a run that is paid for breaks off."""
         assert self.spec(Protection(view=View.PUBLIC)).facts.most_records == 300
         spec = self.spec(self.HIDDEN)
@@ -331,7 +324,7 @@ class Forgetful(PADMM):
 
 
 @pytest.mark.parametrize("sampler", [SimulatedSampler(seed=0), SecureSampler()])
-def test_noise_that_was_promised_and_never_drawn_ends_the_run(problem, sampler):
+def test_noise_that_was_planned_and_never_drawn_ends_the_run(problem, sampler):
     with pytest.raises(InputError, match="round 2"):
         run_private(Forgetful(eta=0.01), problem, 3, TARGET, sampler, ring(4), engine=QUIET)
 

@@ -19,7 +19,7 @@ from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.noise.plan import NoisePlan
 from dpadmm.noise.sampler import SecureSampler, SimulatedSampler
-from dpadmm.planner.simulations import scaled
+from dpadmm.planner.simulations import scale_noise
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.sums import column_profile, profile_on_grid
 from dpadmm.privacy.ledger import Budget, Ledger, SiloColumns
@@ -27,6 +27,7 @@ from dpadmm.privacy.protection import ONE_RECORD, Protection, View
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
+from dpadmm.queries.column_profile import ColumnProfile
 from dpadmm.queries.curvature import Curvature
 
 DELTA, N = 1e-5, 50
@@ -86,7 +87,7 @@ def draw(release, part, times=1):
 
 
 @pytest.fixture
-def book(tmp_path):
+def held(tmp_path):
     with Ledger.create(tmp_path / "a.ledger", DATA, Budget(epsilon=5.0, delta=DELTA), protection=PUBLIC) as ledger:
         yield ledger.confirm(DATA)
 
@@ -115,7 +116,7 @@ class TestNothingButWhatWasReserved:
     def test_less_noise_is_refused(self, sampler):
         plan = planned(is_secure=sampler.is_secure)
         with pytest.raises(InputError, match="not reserved"), opened(plan, sampler) as release:
-            release.noise(scaled(plan, 0.999))
+            release.noise(scale_noise(plan, 0.999))
 
     def test_more_than_was_reserved_is_refused(self, sampler):
         plan = planned(is_secure=sampler.is_secure)
@@ -150,42 +151,42 @@ class TestNothingButWhatWasReserved:
 
 
 class TestTheLedger:
-    def test_it_is_charged_before_anything_is_drawn_and_stays_charged(self, book):
+    def test_it_is_charged_before_anything_is_drawn_and_stays_charged(self, held):
         spent = []
 
         def fail():
-            spent.append(book.ledger.statement().spent_epsilon)
+            spent.append(held.ledger.statement().spent_epsilon)
             raise RuntimeError
 
-        with pytest.raises(RuntimeError), opened(planned(), ledger=book):
+        with pytest.raises(RuntimeError), opened(planned(), ledger=held):
             fail()
         assert spent == [pytest.approx(1.0, rel=1e-6)]
-        assert book.ledger.statement().releases == 1
+        assert held.ledger.statement().releases == 1
 
-    def test_simulated_noise_is_not_recorded(self, book):
-        with pytest.raises(InputError, match="cannot be recorded"), opened(planned(), SimulatedSampler(0), book):
+    def test_simulated_noise_is_not_recorded(self, held):
+        with pytest.raises(InputError, match="cannot be recorded"), opened(planned(), SimulatedSampler(0), held):
             pytest.fail("opened")
-        assert book.ledger.statement().releases == 0
+        assert held.ledger.statement().releases == 0
 
-    def test_a_name_serves_one_run(self, book):
-        with opened(planned(), ledger=book, run="one") as release:
+    def test_a_name_serves_one_run(self, held):
+        with opened(planned(), ledger=held, run="one") as release:
             draw(release, planned())
-        with pytest.raises(ResumeError, match="already recorded"), opened(planned(), ledger=book, run="one"):
+        with pytest.raises(ResumeError, match="already recorded"), opened(planned(), ledger=held, run="one"):
             pytest.fail("opened")
 
-    def test_a_name_serves_one_of_two_processes(self, book, monkeypatch):
+    def test_a_name_serves_one_of_two_processes(self, held, monkeypatch):
         """Both find it free, then both reserve the same: the second is given the receipt of the first, at no cost."""
         monkeypatch.setattr(Ledger, "newest_round", lambda *_: None)
-        with opened(planned(), ledger=book, run="one") as release:
+        with opened(planned(), ledger=held, run="one") as release:
             draw(release, planned())
-        with pytest.raises(ResumeError, match="already recorded"), opened(planned(), ledger=book, run="one"):
+        with pytest.raises(ResumeError, match="already recorded"), opened(planned(), ledger=held, run="one"):
             pytest.fail("opened")
 
-    def test_an_interrupt_keeps_the_reservation_and_shows_no_state(self, book):
-        with pytest.raises(KeyboardInterrupt, match="stays spent") as caught, opened(planned(), ledger=book):
+    def test_an_interrupt_keeps_the_reservation_and_shows_no_state(self, held):
+        with pytest.raises(KeyboardInterrupt, match="stays spent") as caught, opened(planned(), ledger=held):
             raise KeyboardInterrupt
         assert caught.value.__context__ is None
-        assert book.ledger.statement().releases == 1
+        assert held.ledger.statement().releases == 1
 
     def test_no_way_leads_from_an_interrupt_to_a_state(self):
         """Not through the frames of its traceback either: those of a context manager hold what they were given."""
@@ -239,7 +240,7 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
         return RunSpec(NoisyGradients(step=0.5), Setting(problem_of(), 2, protection=PUBLIC), TARGET)
 
     @pytest.mark.parametrize("found", [[problem_of(3)], [problem_of()] * 2, InputError("not the one: no such column")])
-    def test_rows_that_are_encoded_by_nothing_released(self, book, found):
+    def test_rows_that_are_encoded_by_nothing_released(self, held, found):
         class Rows:
             def problems(self, run, released):
                 if isinstance(found, Exception):
@@ -247,16 +248,16 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
                 return found
 
         with pytest.raises(InputError, match=r"not the one|is for 1 problem"):
-            run_training(TrainingSpec.of(self.run()), Rows(), SecureSampler(), book, label="x")
-        assert book.ledger.statement().releases == 0
+            run_training(TrainingSpec.of(self.run()), Rows(), SecureSampler(), held, label="x")
+        assert held.ledger.statement().releases == 0
 
     @pytest.mark.parametrize("sizes", [(N - 10,), (N - 10, 20)])
-    def test_a_ledger_of_other_rows(self, book, sizes):
+    def test_a_ledger_of_other_rows(self, held, sizes):
         problem = problem_of(sizes=sizes)
         run = RunSpec(NoisyGradients(step=0.5), Setting(problem, 2, protection=PUBLIC), TARGET)
         with pytest.raises(InputError, match="was confirmed with"):
-            run_training(TrainingSpec.of(run), Problems([problem]), SecureSampler(), book, label="x")
-        assert book.ledger.statement().releases == 0
+            run_training(TrainingSpec.of(run), Problems([problem]), SecureSampler(), held, label="x")
+        assert held.ledger.statement().releases == 0
 
     def test_a_person_who_is_spread_over_agents(self, tmp_path):
         """The ledger knows one silo, the run splits it in two: a person's two records may be one with each."""
@@ -284,11 +285,12 @@ class TestWhatDoesNotFitIsRefusedBeforeItIsPaidFor:
                 TrainingSpec.of(*steps)
         assert TrainingSpec.of(run, Curvature(run, TARGET)).sums[0].reads == (run,)
 
-    def test_a_profile_of_rows_that_came_encoded(self, book):
-        spec = TrainingSpec.of(Count(name="profile", round=0), self.run())
+    def test_a_profile_of_rows_that_came_encoded(self, held):
+        profile = ColumnProfile(n_numeric=2, n_categorical=0, size=42, target=TARGET)
+        spec = TrainingSpec.of(profile, self.run())
         with pytest.raises(InputError, match="already encoded"):
-            run_training(spec, Problems([problem_of()]), SecureSampler(), book, label="x")
-        assert book.ledger.statement().releases == 0
+            run_training(spec, Problems([problem_of()]), SecureSampler(), held, label="x")
+        assert held.ledger.statement().releases == 0
 
 
 def test_a_step_that_plans_anew_gets_the_noise_of_its_first_plan():

@@ -252,13 +252,6 @@ def test_candidates_that_cannot_be_compared_are_refused():
         TrainingSpec.of(first, first)
 
 
-def test_simulated_noise_is_not_recorded(tmp_path):
-    with Ledger.create(tmp_path / "l", columns(problem_of()), Budget(epsilon=2.0, delta=DELTA)) as ledger:
-        with pytest.raises(InputError, match="Simulated noise"):
-            run_search(search_of(), SimulatedSampler(0), ledger.confirm(columns(problem_of())))
-        assert ledger.statement().releases == 0
-
-
 def test_every_candidate_has_noise_of_its_own():
     """Two candidates with the same settings end with different models."""
     seen, same = [], (0.1, 0.1)

@@ -58,11 +58,9 @@ def test_placeholders_are_refused_each_by_name(tmp_path):
     assert Schema.load(place).dimension == 6
 
 
-def test_a_category_may_be_any_text_but_a_placeholder(tmp_path):
+def test_a_category_may_be_any_text_but_a_placeholder():
     assert unfilled({"label": {"name": "y", "positive": ["fill in"]}, "columns": []}) == ()
     assert unfilled(["a"]) == ()
-    with pytest.raises(InputError, match="Cannot read"):
-        Schema.load(tmp_path / "none.json")
 
 
 def test_one_cell_does_not_change_what_a_column_is(tmp_path):
@@ -130,17 +128,14 @@ def test_a_data_frame_is_drafted_by_names_and_types_alone():
     several = Schema.draft(frame, "sick", has_several_classes=True, leave_out=["id"])
     assert several.to_fill_in[0].startswith("label 'sick': write in 'classes' every class, three or more")
     assert several.filled(known | {"sick": ["no", "a", "b"]}).label.classes == ("no", "a", "b")
-    with pytest.raises(InputError, match="not both"):
-        Schema.draft(frame, "sick", is_number=True, has_several_classes=True)
-    with pytest.raises(InputError, match="label 'sick': write in 'positive'"):
-        draft.filled({"age": (0, 120)})
-    with pytest.raises(InputError, match="no column 'pay'"):
-        draft.filled(known | {"pay": (0, 1)})
-    with pytest.raises(InputError, match="must be a pair"):
-        draft.filled(known | {"age": 120})
-    with pytest.raises(InputError, match="needs a pair"):
-        draft.filled(known | {"sick": "yes"})
-    with pytest.raises(InputError, match="look like values"):
-        Schema.draft(pd.DataFrame([[1, 2]], columns=["39", "sick"]), "sick")
-    with pytest.raises(InputError, match="have the same name"):
-        Schema.draft(pd.DataFrame([[1, 2]], columns=["a", "a"]), "a")
+    for call, said in (
+        (lambda: Schema.draft(frame, "sick", is_number=True, has_several_classes=True), "not both"),
+        (lambda: draft.filled({"age": (0, 120)}), "label 'sick': write in 'positive'"),
+        (lambda: draft.filled(known | {"pay": (0, 1)}), "no column 'pay'"),
+        (lambda: draft.filled(known | {"age": 120}), "must be a pair"),
+        (lambda: draft.filled(known | {"sick": "yes"}), "must be a pair"),
+        (lambda: Schema.draft(pd.DataFrame([[1, 2]], columns=["39", "sick"]), "sick"), "look like values"),
+        (lambda: Schema.draft(pd.DataFrame([[1, 2]], columns=["a", "a"]), "a"), "have the same name"),
+    ):
+        with pytest.raises(InputError, match=said):
+            call()

@@ -17,7 +17,7 @@ from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import PersonRows, Silos
 from dpadmm.solvers.solver import Subproblem, prepare
 
-WORDS = {"epsilon": 5.0, "delta": 1e-5, "row_norm": 1.0, "random_state": 0}
+OPTIONS = {"epsilon": 5.0, "delta": 1e-5, "row_norm": 1.0, "random_state": 0}
 pytestmark = pytest.mark.filterwarnings("ignore::dpadmm.estimators.SimulatedNoiseWarning")
 
 
@@ -56,19 +56,19 @@ def test_the_heavier_class_is_found_more_often_for_the_same_price(table):
     X, y, persons = table
     fits = {}
     for weights in (None, {"sick": 4.0}):
-        model = PrivateLogisticRegression(**grouped(**WORDS, class_weight=weights))
+        model = PrivateLogisticRegression(**grouped(**OPTIONS, class_weight=weights))
         fits[weights is None] = model.fit(X, y), model.predict(X)
     (plain, usual), (weighted, found) = fits[True], fits[False]
     assert (found == "sick").sum() > 2 * (usual == "sick").sum()
     assert plain.plan_.sensitivity.tolist() == weighted.plan_.sensitivity.tolist()
     assert any("sick: 4, well: 1" in text for text in weighted.privacy_.assumptions)
-    with_persons = PrivateLinearSVC(**grouped(**WORDS, class_weight={"sick": 4.0})).fit(X, y, persons=persons)
+    with_persons = PrivateLinearSVC(**grouped(**OPTIONS, class_weight={"sick": 4.0})).fit(X, y, persons=persons)
     assert with_persons.privacy_.epsilon <= 5.0
     three = np.digitize(X[:, 0], (-0.3, 0.3))
     shares = []
     for way in ("softmax", "one-vs-rest"):
         model = PrivateLogisticRegression(
-            **grouped(**WORDS | {"epsilon": 50.0}, class_weight={0: 0.1}, multi_class=way)
+            **grouped(**OPTIONS | {"epsilon": 50.0}, class_weight={0: 0.1}, multi_class=way)
         )
         shares.append((model.fit(X, three).predict(X) == 0).mean())
     assert max(shares) < 0.2 < (three == 0).mean()
@@ -76,7 +76,7 @@ def test_the_heavier_class_is_found_more_often_for_the_same_price(table):
 
 def test_thresholds(table):
     X, y, _ = table
-    model = PrivateLogisticRegression(**grouped(**WORDS)).fit(X, y)
+    model = PrivateLogisticRegression(**grouped(**OPTIONS)).fit(X, y)
     likely = model.predict_proba(X)[:, 1]
     strict = model.set_params(training__threshold=0.8).predict(X)
     assert strict.tolist() == np.where(likely > 0.8, "well", "sick").tolist()
@@ -94,7 +94,7 @@ def test_thresholds(table):
 )
 def test_what_is_refused(table, options, match):
     with pytest.raises(InputError, match=match):
-        PrivateLogisticRegression(**grouped(**WORDS | options)).fit(*table[:2])
+        PrivateLogisticRegression(**grouped(**OPTIONS | options)).fit(*table[:2])
 
 
 @pytest.mark.parametrize("weights", [np.array([1.0, 2.0]), np.array([1.0, 0.0]), np.array([1.0])])

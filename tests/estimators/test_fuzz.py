@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from tests.grouped import grouped
 
 from dpadmm.errors import DpadmmError, InputError
-from dpadmm.estimators import (
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    ledger_data,
-)
+from dpadmm.estimators import PrivateLinearRegression, PrivateLinearSVC, PrivateLogisticRegression, ledger_data
 from dpadmm.privacy.ledger import Budget, Ledger
 
 KINDS = (PrivateLogisticRegression, PrivateLinearSVC, PrivateLinearRegression)
@@ -62,9 +57,9 @@ def build(kind, **options):
 
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory):
+def held(tmp_path_factory):
     """An open ledger with next to no budget: whatever gets as far as a release is refused."""
-    path = tmp_path_factory.mktemp("fuzz") / "book.ledger"
+    path = tmp_path_factory.mktemp("fuzz") / "held.ledger"
     with Ledger.create(path, ledger_data(X, Y), Budget(epsilon=1e-9, delta=1e-12)) as ledger:
         yield ledger
 
@@ -86,20 +81,20 @@ def refused(kind, *data, **options):
         model = build(kind, **options)
     except InputError as error:
         return error
-    told = refusal(model, *data)
-    assert told is None or not hasattr(model, "coef_")
-    return told
+    error_found = refusal(model, *data)
+    assert error_found is None or not hasattr(model, "coef_")
+    return error_found
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bad_parameters_are_refused_by_name(kind, book):
+def test_bad_parameters_are_refused_by_name(kind, held):
     for name, values in {**BAD, **ONLY[kind]}.items():
         for value in values:
-            told = refused(kind, X, Y, **{"ledger": book, name: value})
-            assert isinstance(told, InputError), (name, value)
-            word = "person" if name.startswith("max") else name.split("_")[0]
-            assert word in str(told), (name, value, told)
-    assert (book.statement().releases, book.statement().refusals) == (0, 0)
+            error_found = refused(kind, X, Y, **{"ledger": held, name: value})
+            assert isinstance(error_found, InputError), (name, value)
+            name_part = "person" if name.startswith("max") else name.split("_")[0]
+            assert name_part in str(error_found), (name, value, error_found)
+    assert (held.statement().releases, held.statement().refusals) == (0, 0)
 
 
 shapes = st.sampled_from([(24, 2), (24,), (0, 2), (24, 0), (2, 24), (1, 2), (3, 3, 3), (), (23, 2)])
@@ -121,20 +116,20 @@ groupings = st.one_of(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bad_data_get_a_message_and_spend_nothing(kind, book):
+def test_bad_data_get_a_message_and_spend_nothing(kind, held):
     outcomes = set()
 
     @settings(max_examples=60, deadline=None, derandomize=True, database=None)
     @given(tables, targets, groupings)
     def attack(table, target, groups):
-        told = refusal(build(kind, ledger=book), table, target, groups=groups)
-        outcomes.add(type(told))
-        assert told is not None, "a release went past an empty budget"
-        assert len(str(told)) > 20
+        error_found = refusal(build(kind, ledger=held), table, target, groups=groups)
+        outcomes.add(type(error_found))
+        assert error_found is not None, "a release went past an empty budget"
+        assert len(str(error_found)) > 20
 
     attack()
     assert InputError in outcomes
-    assert book.statement().releases == 0
+    assert held.statement().releases == 0
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
@@ -144,14 +139,14 @@ def test_any_parameters_give_a_model_or_a_message(kind, options):
     try:
         model = build(kind, **options)
     except InputError as error:
-        told = error
+        error_found = error
     else:
-        told = refusal(model, X, Y)
-    if told is None:
+        error_found = refusal(model, X, Y)
+    if error_found is None:
         assert np.all(np.isfinite(model.predict(X)))
         assert model.privacy_.epsilon <= model.epsilon * (1 + 1e-6)
     else:
-        assert len(str(told)) > 20
+        assert len(str(error_found)) > 20
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -1,4 +1,4 @@
-"""Fits for inference through every door: what is asked, refused, warned about, spent, kept and covered."""
+"""Fits for inference through every way: what is asked, refused, warned about, spent, kept and covered."""
 
 import math
 import warnings
@@ -45,8 +45,8 @@ def test_a_secure_fit_tells_intervals_and_pays_for_all(tmp_path):
     assert found.has_intervals
     assert model.privacy_.is_private_release
     assert "C14" in "".join(model.privacy_.theorems)
-    with Ledger.open(tmp_path / "l.ledger") as book:
-        assert book.statement().spent_epsilon == pytest.approx(2.0, rel=1e-5)
+    with Ledger.open(tmp_path / "l.ledger") as held:
+        assert held.statement().spent_epsilon == pytest.approx(2.0, rel=1e-5)
     for row, slope in zip(found.rows, [*SLOPES, -0.3], strict=True):
         assert abs(row.coef - slope) < 6 * row.std_err
 
@@ -80,11 +80,11 @@ def test_refusals_come_before_anything_is_spent(tmp_path):
         ({"class_weight": {0: 2.0}}, "class_weight"),
         ({"feature_bounds": None}, r"needs feature_bounds.*Nothing was spent"),
     ]
-    for more, words in wrong:
-        with pytest.raises(InputError, match=words):
+    for more, message in wrong:
+        with pytest.raises(InputError, match=message):
             estimator(ledger=tmp_path / "l.ledger", **more).fit(X, y)
-    with Ledger.open(tmp_path / "l.ledger") as book:
-        assert book.statement().spent_epsilon == 0
+    with Ledger.open(tmp_path / "l.ledger") as held:
+        assert held.statement().spent_epsilon == 0
     with pytest.raises(InputError, match="eavesdropper"):
         fitted(groups=np.arange(N) % 4)
     with pytest.raises(InputError, match="independent"):
@@ -134,15 +134,15 @@ def test_a_rare_outcome_that_is_stated_is_refused_before_anything_is_spent(tmp_p
     X, y = rows()
     table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(sick=np.where(y == 1, "yes", "no"))
     known = dict.fromkeys("abc", BOUNDS) | {"sick": ("yes", "no")}
-    words = {"epsilon": 2.0, "delta": 1e-5, "schema": known, "aim": "inference"}
-    assert not dpadmm.plan(table, "sick", **grouped(**words)).lacks_intervals
-    assert dpadmm.plan(table, "sick", **grouped(**words, prevalence=0.02)).lacks_intervals
-    book = {"ledger": tmp_path / "rare.ledger", "budget": 3.0}
+    options = {"epsilon": 2.0, "delta": 1e-5, "schema": known, "aim": "inference"}
+    assert not dpadmm.plan(table, "sick", **grouped(**options)).lacks_intervals
+    assert dpadmm.plan(table, "sick", **grouped(**options, prevalence=0.02)).lacks_intervals
+    held = {"ledger": tmp_path / "rare.ledger", "budget": 3.0}
     with pytest.raises(InputError, match="Nothing was spent"):
-        dpadmm.fit(table, "sick", **grouped(**words, **book, prevalence=0.02))
+        dpadmm.fit(table, "sick", **grouped(**options, **held, prevalence=0.02))
     assert not (tmp_path / "rare.ledger").exists()
     with pytest.raises(InputError, match="prevalence must"):
-        dpadmm.fit(table, "sick", **grouped(**words, prevalence=1.5))
+        dpadmm.fit(table, "sick", **grouped(**options, prevalence=1.5))
     with pytest.warns(NoIntervalsWarning):
         estimator(2.0, random_state=0, training=TrainingOptions(prevalence=0.02)).fit(X, y)
 

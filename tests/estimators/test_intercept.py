@@ -24,12 +24,12 @@ SCHEMA = Schema(COLUMNS, BinaryLabel("sick", positive=("yes",), negative=("no",)
 BUDGET = {"epsilon": 20.0, "delta": 1e-5, "random_state": 0}
 
 
-def by_estimator(**words):
-    return PrivateLogisticRegression(**grouped(**BUDGET, **words)).fit(X, SICK).released_
+def by_estimator(**options):
+    return PrivateLogisticRegression(**grouped(**BUDGET, **options)).fit(X, SICK).released_
 
 
-def by_fit(*data, **words):
-    return dpadmm.fit(*data, **grouped(epsilon=20.0, delta=1e-5, seed=0, **words))
+def by_fit(*data, **options):
+    return dpadmm.fit(*data, **grouped(epsilon=20.0, delta=1e-5, seed=0, **options))
 
 
 def schema_file(folder, change=lambda record: record):
@@ -42,7 +42,7 @@ def unstated(record):
     return {name: value for name, value in record.items() if name != "constant"}
 
 
-DOORS = {
+WAYS = {
     "an array with bounds": lambda _: by_estimator(feature_bounds=(0, 1), classes=("no", "yes")),
     "an array with a norm": lambda _: by_estimator(row_norm=2.0, classes=("no", "yes")),
     "a schema": lambda _: by_estimator(schema=SCHEMA),
@@ -60,11 +60,11 @@ DOORS = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_the_mean_probability_is_the_base_rate(door, tmp_path):
+@pytest.mark.parametrize("way", WAYS)
+def test_the_mean_probability_is_the_base_rate(way, tmp_path):
     """Columns say nothing here, so the intercept alone can: without one it was 0.41 or more."""
-    model = DOORS[door](tmp_path)
-    rows = X if isinstance(model.schema, Schema) or "array" not in door else X.set_axis(model.schema.names, axis=1)
+    model = WAYS[way](tmp_path)
+    rows = X if isinstance(model.schema, Schema) or "array" not in way else X.set_axis(model.schema.names, axis=1)
     assert model.predict_proba(rows)[:, 1].mean() == pytest.approx((SICK == "yes").mean(), abs=0.03)
 
 

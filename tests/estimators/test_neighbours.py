@@ -55,19 +55,19 @@ def estimator(**asked):
     )
 
 
-def is_told(text, sizes):
+def is_shown(text, sizes):
     """Return whether one of the sizes, or their sum, stands in a text as a number of its own."""
     return any(re.search(rf"(?<![\w.]){n}(?:\.0)?(?![\w.])", text) for n in (*sizes, sum(sizes)))
 
 
 def test_the_search_for_sizes_finds_them():
-    assert is_told("457 records", SIZES[0])
-    assert is_told('{"sizes": [1338.0]}', SIZES[0])
-    assert not is_told("0.457 f457 4570", SIZES[0])
+    assert is_shown("457 records", SIZES[0])
+    assert is_shown('{"sizes": [1338.0]}', SIZES[0])
+    assert not is_shown("0.457 f457 4570", SIZES[0])
 
 
 def fitted(sizes, place):
-    """Fit with a ledger, and return the estimator, everything that may be told of it, and the ledger's entries."""
+    """Fit with a ledger, and return the estimator, everything that may be shown of it, and the ledger's entries."""
     X, y, groups = rows(sizes)
     with (
         warnings.catch_warnings(record=True) as seen,
@@ -88,7 +88,7 @@ def fitted(sizes, place):
         "plan": model.plan_.describe(),
         "plan json": json.dumps(model.plan_.as_json()),
         "statement": str(model.privacy_),
-        "statement json": json.dumps(model.privacy_.as_json()),
+        "statement json": json.dumps(encode(model.privacy_)),
         "model's statement": model.released_.statement,
         "ledger": str(said).split("Head")[0],
         "errors": f"{dear.value} {other.value} {figure.value}",
@@ -116,14 +116,14 @@ def both(tmp_path_factory):
 
 
 class TestSecrecy:
-    def test_no_true_size_is_told_anywhere(self, both):
+    def test_no_true_size_is_shown_anywhere(self, both):
         for sizes, (_, texts, files, _) in zip(SIZES, both, strict=True):
-            told = [name for name, text in (texts | files).items() if is_told(text, sizes)]
-            assert not told
+            shown = [name for name, text in (texts | files).items() if is_shown(text, sizes)]
+            assert not shown
             assert str(NOMINAL) in texts["plan"]
             assert "nominally" in texts["model's statement"]
 
-    def test_data_of_other_sizes_give_the_same_words(self, both):
+    def test_data_of_other_sizes_give_the_same_texts(self, both):
         (_, first, _, _), (_, second, _, _) = both
         assert first == second
 
@@ -157,7 +157,7 @@ class TestSecrecy:
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("asked", "message"),
     [
         ({"nominal_records": None}, "nominal_records must be given"),
         ({"neighbours": "replace-one"}, "Leave it out"),
@@ -167,13 +167,13 @@ class TestSecrecy:
         ({"nominal_records": 2.5}, "whole number"),
     ],
 )
-def test_bad_parameters_are_refused_before_the_data_are_read(asked, words):
-    with pytest.raises(InputError, match=words):
+def test_bad_parameters_are_refused_before_the_data_are_read(asked, message):
+    with pytest.raises(InputError, match=message):
         estimator(**asked).fit("no table", "no labels")
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("asked", "message"),
     [
         ({"view": "eavesdropper"}, "'aggregate' or 'public'"),
         ({"view": "public", "unit": "user"}, "not for users"),
@@ -182,14 +182,14 @@ def test_bad_parameters_are_refused_before_the_data_are_read(asked, words):
         ({"view": "public", "nominal_records": 1}, "at least the 2 silos"),
     ],
 )
-def test_what_is_not_certified_is_refused_before_anything_is_spent(asked, words, tmp_path):
+def test_what_is_not_certified_is_refused_before_anything_is_spent(asked, message, tmp_path):
     X, y, groups = rows((30, 41))
     data, budget = ledger_data(X, y, groups), Budget(epsilon=9.0, delta=1e-5)
     with Ledger.create(tmp_path / "l", data, budget, protection=ADDED) as ledger:
-        with pytest.raises(DpadmmError, match=words) as refused:
+        with pytest.raises(DpadmmError, match=message) as refused:
             estimator(ledger=ledger, **asked).fit(X, y, groups)
         assert ledger.statement().releases == 0
-    assert not is_told(str(refused.value), (30, 41))
+    assert not is_shown(str(refused.value), (30, 41))
 
 
 def test_one_silo_hides_alone_and_may_have_few_records():
@@ -221,18 +221,18 @@ class TestEmptySilos:
         )
         made, rng = plan(task), np.random.default_rng(0)
         assert made.profile is not None
-        told = set()
+        shown = set()
         for sizes in ((300, 0, 250), (0, 0, 0), (700, 1, 0)):
             tables = [rng.uniform(-1, 1, (n, 2)) for n in sizes]
             raw = Dataset(SCHEMA, [ArrayRows(each, np.sign(each[:, 0])) for each in tables], nominal=task.sizes)
             done = run_plan(made, raw, SecureSampler(), progress=False)
             assert np.all(np.isfinite(done.model))
-            told.add((str(done.account), repr(done.plan), str(done.receipts)))
-        assert len(told) == 1
+            shown.add((str(done.account), repr(done.plan), str(done.receipts)))
+        assert len(shown) == 1
 
 
 def test_encoded_rows_are_summed_over_nominal_numbers_too():
-    """However many there are: a plan is carried out on silos of any true size, told by the nominal ones."""
+    """However many there are: a plan is carried out on silos of any true size, shown by the nominal ones."""
     task = Task(sizes=nominal_sizes(600, 3), dimension=2, loss=Logistic(), target=Target(5.0, 1e-5), protection=ADDED)
     made, rng = plan(task), np.random.default_rng(0)
     for n in (150, 200, 700):
@@ -245,7 +245,7 @@ def test_encoded_rows_are_summed_over_nominal_numbers_too():
         assert run_plan(made, silos, SecureSampler(), progress=False).is_private_release
 
 
-def test_users_of_planning_are_told_which_methods_remain():
+def test_a_refusal_lists_the_methods_that_can_be_planned():
     task = Task(sizes=(100, 100), dimension=3, loss=Logistic(), target=Target(1.0, 1e-5), protection=ADDED)
     with pytest.raises(InputError, match="not certified for add-or-remove"):
         plan(task, method="fp-coordinator")

@@ -104,9 +104,9 @@ class TestLedger:
         X, y, whose = visits(np.arange(PERSONS) % 3 + 1)
         path = self.create(tmp_path / "l", whose, X.assign(sick=y), None, None if is_whole else whose % 2)
         model = build(random_state=None, ledger=path).fit(X, y, groups=whose % 2, persons=whose)
-        with Ledger.open(path) as book:
-            assert 0 < book.statement().spent_epsilon <= 10.0
-            assert book.profiles()[0].records == PERSONS
+        with Ledger.open(path) as held:
+            assert 0 < held.statement().spent_epsilon <= 10.0
+            assert held.profiles()[0].records == PERSONS
         named = [f"p{i}" for i in whose]  # whose rows are together counts, not how persons are called
         again = build(random_state=None, ledger=path, keep=2).fit(X, y, groups=whose % 2, persons=named)
         assert again.plan_.task.profile.earlier_run is not None
@@ -134,7 +134,7 @@ class TestLedger:
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        ("options", "words"),
+        ("options", "message"),
         [
             ({"unit": "record"}, "Leave one out"),
             ({"unit": "user"}, "Leave one out"),
@@ -144,9 +144,9 @@ class TestRefusals:
             ({"method": "r-admm"}, "not certified for the unit person"),
         ],
     )
-    def test_of_what_does_not_go_with_persons(self, options, words):
+    def test_of_what_does_not_go_with_persons(self, options, message):
         X, y, whose = visits(np.ones(PERSONS, dtype=int))
-        with pytest.raises(InputError, match=words):
+        with pytest.raises(InputError, match=message):
             build(**options).fit(X, y, groups=whose % 2, persons=whose)
 
     def test_of_persons_nobody_named(self):

@@ -41,8 +41,8 @@ def estimator(path):
 
 
 @pytest.fixture
-def book(tmp_path):
-    path = tmp_path / "book.ledger"
+def held(tmp_path):
+    path = tmp_path / "held.ledger"
     Ledger.create(path, ledger_data(*data()), BUDGET).close()
     return path
 
@@ -52,7 +52,7 @@ def spent(path):
         return ledger.statement().spent_epsilon
 
 
-RACER = """
+PROCESS = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
 sys.path.insert(0, sys.argv[2])
@@ -70,44 +70,44 @@ print(json.dumps(models))
 """
 
 
-def test_fits_of_three_processes_race_for_one_budget(book):
+def test_fits_of_three_processes_race_for_one_budget(held):
     """However they interleave, as many models leave as the budget pays for, each with noise of its own."""
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-c", RACER, str(book), str(root)]
-    racers = [
+    command = [sys.executable, "-c", PROCESS, str(held), str(root)]
+    processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ)
         for _ in range(3)
     ]
-    told = []
-    for racer in racers:
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    for racer in racers:
-        out, _ = racer.communicate(timeout=300)
-        assert racer.returncode == 0
-        told += json.loads(out)
+    released = []
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        out, _ = process.communicate(timeout=300)
+        assert process.returncode == 0
+        released += json.loads(out)
     assert MOST >= 3
-    assert len(told) == MOST
-    assert len({json.dumps(model) for model in told}) == MOST
-    assert spent(book) <= BUDGET.epsilon
+    assert len(released) == MOST
+    assert len({json.dumps(model) for model in released}) == MOST
+    assert spent(held) <= BUDGET.epsilon
 
 
-def test_a_ledger_put_back_by_hand_is_noticed_before_any_noise(book, tmp_path, monkeypatch):
+def test_a_ledger_put_back_by_hand_is_noticed_before_any_noise(held, tmp_path, monkeypatch):
     kept = tmp_path / "copy"
-    shutil.copy(book, kept)
-    estimator(book).fit(*data())
-    before = spent(book)
-    shutil.copy(kept, book)
+    shutil.copy(held, kept)
+    estimator(held).fit(*data())
+    before = spent(held)
+    shutil.copy(kept, held)
     drawn = []
     monkeypatch.setattr(SecureSampler, "perturb", lambda *_a, **_k: drawn.append(1))
     with pytest.raises(LedgerError, match="older copy"):
-        estimator(book).fit(*data())
+        estimator(held).fit(*data())
     assert before > 0
     assert not drawn
 
 
 @pytest.mark.parametrize(("point", "is_paid"), [("append", False), ("write_anchor", True)])
-def test_an_interrupt_at_the_commit(book, monkeypatch, point, is_paid):
+def test_an_interrupt_at_the_commit(held, monkeypatch, point, is_paid):
     """Before it nothing is recorded, after it all is; in neither case has anything been drawn."""
     drawn, right = [], getattr(store, point)
     perturb = SecureSampler.perturb
@@ -117,16 +117,16 @@ def test_an_interrupt_at_the_commit(book, monkeypatch, point, is_paid):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(store, point, interrupt)
-    model = estimator(book)
+    model = estimator(held)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*data())
     assert not drawn
     assert not hasattr(model, "coef_")
     monkeypatch.setattr(store, point, right)
-    assert (spent(book) > 0) is is_paid
-    estimator(book).fit(*data())
+    assert (spent(held) > 0) is is_paid
+    estimator(held).fit(*data())
     fits = 2 if is_paid else 1
-    assert spent(book) == pytest.approx(_epsilon(fits), rel=1e-6)
+    assert spent(held) == pytest.approx(_epsilon(fits), rel=1e-6)
 
 
 def _epsilon(fits):

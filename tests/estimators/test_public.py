@@ -63,9 +63,9 @@ def test_equal_releases_leave_equal_estimators(make, table, fixed_releases, is_g
     one = build(epsilon=20.0, **options).fit(X, y, groups=groups)
     other = build(epsilon=20.0, **options).fit(np.cos(9 * X), y[order], groups=groups)
     # What follows from the releases alone must agree in full, the model included; but for its random name and the time.
-    told = [[each for each in walk(model) if each[0] not in NAMED] for model in (one, other)]
-    assert told[0] == told[1]
-    assert len(told[0]) > 100
+    reached = [[each for each in walk(model) if each[0] not in NAMED] for model in (one, other)]
+    assert reached[0] == reached[1]
+    assert len(reached[0]) > 100
 
 
 @pytest.mark.parametrize("is_grouped", [False, True])

@@ -27,7 +27,7 @@ class Replay:
 
     def __init__(self, monkeypatch):
         self.draw, self.left, self.changes, self.is_second = SecureSampler.perturb, [], [], False
-        monkeypatch.setattr(SecureSampler, "perturb", lambda own, *given, **words: self.perturb(own, *given, **words))
+        monkeypatch.setattr(SecureSampler, "perturb", lambda own, *given, **more: self.perturb(own, *given, **more))
         monkeypatch.setattr(uuid, "uuid4", lambda: "one-name")
         monkeypatch.setattr(build, "now", lambda: "one time")
 
@@ -60,15 +60,15 @@ def table(rows, person):
     return X, y
 
 
-def inference(**words):
+def inference(**options):
     return PrivateLogisticRegression(
-        4.0, DELTA, **grouped(feature_bounds=(-1, 1), classes=(0, 1), profile="off", aim="inference", **words)
+        4.0, DELTA, **grouped(feature_bounds=(-1, 1), classes=(0, 1), profile="off", aim="inference", **options)
     )
 
 
-def search(**words):
+def search(**options):
     model = PrivateLogisticRegression(
-        4.0, DELTA, **grouped(**{"feature_bounds": (-1, 1), "classes": (0, 1), "profile": "off"} | words)
+        4.0, DELTA, **grouped(**{"feature_bounds": (-1, 1), "classes": (0, 1), "profile": "off"} | options)
     )
     return PrivateSearchCV(model, {"alpha": [1e-4, 1.0]}, compared=2)
 
@@ -81,7 +81,7 @@ AGAINST, OTHER, AWRY = ([1, 1], 0), ([-1, -1], 0), ([1, -1], 0)
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    ("make", "words", "rows", "replaced", "silos", "honest", "least"),
+    ("make", "options", "rows", "replaced", "silos", "honest", "least"),
     [
         (inference, {}, (0,), OTHER, None, None, 0.3),
         (inference, {}, (0,), AWRY, None, None, 0.3),
@@ -96,17 +96,17 @@ AGAINST, OTHER, AWRY = ([1, 1], 0), ([-1, -1], 0), ([1, -1], 0)
     ],
 )
 def test_noisy_values_tell_all_there_is_and_no_more_than_certified(
-    monkeypatch, make, words, rows, replaced, silos, honest, least
+    monkeypatch, make, options, rows, replaced, silos, honest, least
 ):
     X, y = table(rows, AGAINST)
     replay = Replay(monkeypatch)
-    first = make(**words).fit(X, y, groups=silos)
+    first = make(**options).fit(X, y, groups=silos)
     replay.is_second = True
     if replaced is None:
         kept = np.delete(np.arange(N), rows)
-        second = make(**words).fit(X[kept], y[kept], groups=None if silos is None else silos[kept])
+        second = make(**options).fit(X[kept], y[kept], groups=None if silos is None else silos[kept])
     else:
-        second = make(**words).fit(*table(rows, replaced), groups=silos)
+        second = make(**options).fit(*table(rows, replaced), groups=silos)
     assert not replay.left
     assert pickle.dumps(first) == pickle.dumps(second)
     certified = m_of(first.privacy_.epsilon, DELTA)

@@ -13,8 +13,9 @@ from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks.graph import complete
 from dpadmm.noise.sampler import SimulatedSampler
 from dpadmm.privacy.accounting import Target
+from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.ledger import Budget
-from dpadmm.privacy.protection import Protection
+from dpadmm.privacy.protection import Protection, Unit
 from dpadmm.problems.losses import Logistic
 from dpadmm.problems.problem import EmpiricalRisk, Problem
 from dpadmm.problems.silos import Silos
@@ -28,7 +29,9 @@ _STATED = {"epsilon": 1.0, "delta": 1e-5, "rounds": 5, "eta": 0.05, "mu": 0.01}
 def test_the_front_door_offers_exactly_what_it_promises() -> None:
     estimators = {"PrivateLinearRegression", "PrivateLinearSVC", "PrivateLogisticRegression", "PrivateSearchCV"}
     records = {"CellRules", "OutputFiles", "Privacy", "TableOptions", "TrainingOptions"}
-    assert dir(dpadmm) == sorted({"Ledger", "Schema", "data", "fit", "load", "plan", "run"} | estimators | records)
+    assert dir(dpadmm) == sorted(
+        {"Ledger", "Schema", "data", "fit", "load", "minimise", "plan", "run"} | estimators | records
+    )
     for name in dir(dpadmm):
         assert getattr(dpadmm, name).__doc__
     with pytest.raises(AttributeError, match="Did you mean 'plan'"):
@@ -111,10 +114,14 @@ def test_every_silo_pays_for_itself_whatever_the_order_of_names(tmp_path) -> Non
 @pytest.mark.parametrize(
     ("method", "asked", "words"),
     [
-        ("p-admm", {"unit": "user", "eta": 0.05}, "PADMM is certified per record as it stands, not per user"),
-        ("noisy-gradients", {"unit": "user", "step": 0.1}, "not per user"),
+        (
+            "p-admm",
+            {"unit": "user", "eta": 0.05},
+            r"P-admm is not certified for the unit user \(C1: person and record\)",
+        ),
+        ("consensus", {"unit": "function", "rho": 0.1}, "needs gradient_distance"),
         ("noisy-gradients", {"view": "eavesdropper", "step": 0.1}, "the public, not against the eavesdropper"),
-        ("dp-gd", {"unit": "function", "step": 0.1}, "not per function"),
+        ("dp-gd", {"unit": "function", "step": 0.1}, "not certified for the unit function"),
     ],
 )
 def test_nobody_is_protected_less_than_was_asked_for(method: str, asked: dict[str, object], words: str) -> None:
@@ -127,6 +134,36 @@ def test_a_weaker_observer_and_another_unit_may_be_asked_for() -> None:
     assert dpadmm.run("p-admm", _PARTS, view="public", eta=0.05, mu=0.01, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
     assert dpadmm.run("noisy-gradients", _PARTS, view="public", step=0.1, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
     assert dpadmm.run("noisy-gradients", _PARTS, view="aggregate", step=0.1, **told).epsilon == pytest.approx(1.0)  # type: ignore[arg-type]
+    user = dpadmm.run("noisy-gradients", _PARTS, unit="user", step=0.1, **told)  # type: ignore[arg-type]
+    assert user.account.protection.unit is Unit.USER
+
+
+def test_what_was_spent_after_every_round_is_told_drawn_and_recorded(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """P-ADMM's dynamic zCDP: rho adds up by `D^2/(2 s^2)`, more where a silo has fewer records or the noise falls."""
+    place = tmp_path / "a.ledger"
+    parts = [_PARTS[0], _PARTS[1], tuple(each[:20] for each in _PARTS[2])]
+    X, y = np.vstack([x for x, _ in parts]), np.concatenate([y for _, y in parts])
+    groups = np.repeat(["silo 0", "silo 1", "silo 2"], [30, 30, 20])
+    dpadmm.Ledger.create(place, ledger_data(X, y, groups), Budget(epsilon=1.1, delta=1e-5)).close()
+    done = dpadmm.run("p-admm", parts, ledger=place, schedule="geometric:0.5", **_STATED)  # type: ignore[arg-type]
+    spent = done.dynamic_zcdp
+    assert spent.shape == (3, 5)
+    np.testing.assert_allclose(np.diff(spent, axis=1), spent[:, :1] * 2.0 ** np.arange(1, 5), rtol=1e-5)
+    m = m_of(1.0, 1e-5)
+    np.testing.assert_allclose(spent[:, -1], m * m / 2, rtol=1e-6)
+    assert spent[0, -1] + 2 * np.sqrt(spent[0, -1] * np.log(1e5)) > done.epsilon
+    with dpadmm.Ledger.open(place) as ledger:
+        recorded = ledger.dynamic_zcdp(ledger.runs()[0].run)
+    np.testing.assert_allclose([recorded[agent] for agent in range(3)], spent)
+    for name in ("spent.svg", "spent.png"):
+        done.plot_privacy(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 1000
+    with pytest.raises(InputError, match="must end in"):
+        done.plot_privacy(tmp_path / "spent.gif")
+    one = dpadmm.run("consensus-gaussian", parts, epsilon=1.0, delta=1e-5, rounds=3, rho=0.5, mu=0.1, seed=0)  # type: ignore[arg-type]
+    assert (one.dynamic_zcdp == one.dynamic_zcdp[0]).all()  # one noise is everybody's
+    pure = dpadmm.run("r-admm", parts, epsilon=1.0, rounds=4, eta=0.5, mu=0.1, seed=0).dynamic_zcdp  # type: ignore[arg-type]
+    np.testing.assert_allclose(pure[0], [0.125, 0.125, 0.25, 0.25])  # even rounds cost nothing
 
 
 @pytest.mark.parametrize(

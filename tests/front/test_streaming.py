@@ -12,7 +12,7 @@ from tests.contracts.parquet_groups import write_groups
 from tests.grouped import grouped
 
 import dpadmm
-from dpadmm.data import parquet, sources, streamed
+from dpadmm.data import parquet, sources
 from dpadmm.errors import InputError, LedgerError
 from dpadmm.privacy.ledger import open_for_reading
 
@@ -126,7 +126,7 @@ def test_a_folder_is_the_silo_that_its_rows_are_in_one_file():
 def test_size_decides_where_nothing_is_said(monkeypatch):
     def is_streamed(stream: bool | None = None, **words) -> bool:
         options, paths = sources.TableOptions(stream=stream), [Path(name) for name in FILES]
-        return bool(sources.in_files(sources.read_files(paths, options, sources.Protection(), **words)))
+        return bool(sources.in_files(sources.read_tables(paths, options, sources.Protection(), **words)))
 
     assert not is_streamed()
     assert is_streamed(True)
@@ -169,7 +169,7 @@ def test_data_frames_are_not_streamed():
 
 
 def test_a_file_that_changes_during_a_run_ends_it_and_what_was_reserved_stays_spent(monkeypatch):
-    plain, calls = streamed.SumPart.__call__, []
+    plain, calls = parquet.SumPart.__call__, []
 
     def changing(task, part):
         calls.append(part)
@@ -177,7 +177,7 @@ def test_a_file_that_changes_during_a_run_ends_it_and_what_was_reserved_stays_sp
             os.utime("north.parquet", (1, 1))
         return plain(task, part)
 
-    monkeypatch.setattr(streamed.SumPart, "__call__", changing)
+    monkeypatch.setattr(parquet.SumPart, "__call__", changing)
     with pytest.raises(InputError, match="has changed since it was checked"):
         fitted(FILES, stream=True, ledger="data.ledger", budget=9.0, method="noisy-gradients")
     with open_for_reading("data.ledger") as book:
@@ -185,7 +185,7 @@ def test_a_file_that_changes_during_a_run_ends_it_and_what_was_reserved_stays_sp
 
 
 def test_an_interrupted_run_keeps_what_was_reserved(monkeypatch):
-    plain, calls = streamed.ParquetStream.totals, []
+    plain, calls = parquet.ParquetStream.totals, []
 
     def interrupted(stream, tasks):
         calls.append(tasks)
@@ -193,7 +193,7 @@ def test_an_interrupted_run_keeps_what_was_reserved(monkeypatch):
             raise KeyboardInterrupt
         return plain(stream, tasks)
 
-    monkeypatch.setattr(streamed.ParquetStream, "totals", interrupted)
+    monkeypatch.setattr(parquet.ParquetStream, "totals", interrupted)
     with pytest.raises(KeyboardInterrupt, match="stays spent"):
         fitted(FILES, stream=True, ledger="data.ledger", budget=9.0, method="noisy-gradients")
     with open_for_reading("data.ledger") as book:

@@ -17,9 +17,10 @@ from tests.page_facts import facts_of
 import dpadmm
 from dpadmm import api
 from dpadmm.codec import encode
+from dpadmm.core import train
 from dpadmm.core.model import ReleasedModel
 from dpadmm.errors import BudgetError, InputError, LedgerError
-from dpadmm.estimators import tables, train
+from dpadmm.estimators import tables
 from dpadmm.estimators.notices import AwkwardCellsWarning, SimulatedNoiseWarning
 from dpadmm.privacy.ledger import open_for_reading
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, View

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
+import dpadmm
 from dpadmm.core.release import PlannedNoise
 from dpadmm.data.examples import logistic_table
 from dpadmm.data.partition import by_sizes
@@ -20,7 +21,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.certificates.local import TRUSTED_SUM
 from dpadmm.privacy.protection import Protection, Unit, View
 from dpadmm.privacy.releases import GaussianRelease, SummedGaussianRelease
-from dpadmm.problems.losses import Huber, Logistic
+from dpadmm.problems.losses import EpsilonInsensitive, Huber, Logistic, Quantile
 from dpadmm.problems.problem import EmpiricalRisk, Problem, Weighting
 from dpadmm.problems.regularisers import Box, ElasticNet
 from dpadmm.problems.silos import Silos
@@ -292,3 +293,30 @@ class TestNumbers:
         longest = 1 / problem.functions.constants.smoothness
         assert NoisyGradients.at_step(Setting(problem, 5, 0.0), 1e9).step == longest
         assert NoisyGradients.at_step(Setting(problem, 5, 0.0), 0.01).step == 0.01
+
+
+LEVELS = np.random.default_rng(4).exponential(size=3000)
+
+
+def test_a_quantile_is_fitted_by_noisy_gradients_with_or_without_its_corner_and_by_solves_only_without():
+    """The constant that predicts best is the quantile of the labels; a method that solves refuses the corner."""
+    budget, parts = {"epsilon": 20.0, "delta": 1e-5, "seed": 0}, [(np.ones((1000, 1)), y) for y in np.split(LEVELS, 3)]
+    expected = np.quantile(LEVELS, 0.8)
+    for width in (0.0, 0.05):
+        loss = Quantile(0.8, width)
+        found = dpadmm.run("dp-gd", parts, loss=loss, rounds=60, step=0.5, power=0.3, **budget).model[0]
+        assert found == pytest.approx(expected, abs=0.15)
+    solved = dpadmm.run("p-admm", parts, loss=loss, rounds=60, eta=0.05, **budget).model[0]
+    assert solved == pytest.approx(expected, abs=0.15)
+    for name, numbers in (("p-admm", {"eta": 0.1}), ("consensus", {"rho": 1.0}), ("fp-federated", {"gamma": 1.0})):
+        with pytest.raises(InputError, match=r"has corners.*Nothing was spent"):
+            dpadmm.run(name, parts, loss=Quantile(0.8, 0.0), rounds=2, **numbers, **budget)
+    with pytest.raises(InputError, match="has corners, so no step can be planned"):
+        dpadmm.run("dp-gd", parts, loss=EpsilonInsensitive(0.1, 0.0), **budget)
+
+
+@pytest.mark.parametrize("loss", ["quantile", "epsilon-insensitive"])
+def test_losses_by_name_can_be_planned(loss):
+    parts = [(np.ones((1000, 1)), y) for y in np.split(LEVELS, 3)]
+    done = dpadmm.run("dp-gd", parts, loss=loss, epsilon=5.0, delta=1e-5, seed=0)
+    assert done.model[0] == pytest.approx(np.median(LEVELS), abs=0.3)

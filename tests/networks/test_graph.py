@@ -44,13 +44,6 @@ def connected_graphs(draw):
     return graph
 
 
-def as_networkx(network):
-    graph = nx.Graph()
-    graph.add_nodes_from(range(network.n_agents))
-    graph.add_edges_from(network.edges.tolist())
-    return graph
-
-
 def assert_matrices_agree(network, graph):
     n = len(graph)
     adjacency = nx.to_numpy_array(graph, nodelist=range(n), weight=None)
@@ -76,22 +69,18 @@ def test_any_graph_matches_networkx(graph):
     assert_matrices_agree(Network.from_graph(graph), graph)
 
 
-def test_labels_are_sorted_and_kept():
-    network = Network.from_graph(nx.Graph([("c", "a"), ("b", "c")]))
-    assert network.names == ("a", "b", "c")
-    assert network.edges.tolist() == [[0, 2], [1, 2]]
-
-
-def test_labels_that_cannot_be_compared_keep_their_order():
-    network = Network.from_graph(nx.Graph([("x", 1), (1, (2, 3))]))
-    assert network.names == ("x", 1, (2, 3))
-    assert network.edges.tolist() == [[0, 1], [1, 2]]
-
-
-def test_edge_weights_are_ignored():
-    graph = nx.Graph()
-    graph.add_edge(0, 1, weight=7.0)
-    assert Network.from_graph(graph).adjacency.toarray().tolist() == [[0, 1], [1, 0]]
+@pytest.mark.parametrize(
+    ("edges", "names", "expected"),
+    [
+        ([("c", "a"), ("b", "c")], ("a", "b", "c"), [[0, 2], [1, 2]]),
+        ([("x", 1), (1, (2, 3))], ("x", 1, (2, 3)), [[0, 1], [1, 2]]),  # labels that cannot be compared
+        ([(0, 1, {"weight": 7.0})], (0, 1), [[0, 1]]),
+    ],
+)
+def test_labels_are_sorted_if_they_can_be_and_weights_are_ignored(edges, names, expected):
+    network = Network.from_graph(nx.Graph(edges))
+    assert (network.names, network.edges.tolist()) == (names, expected)
+    assert set(network.adjacency.data) == {1.0}
 
 
 def test_equality_and_hash_follow_the_graph():
@@ -165,21 +154,17 @@ def test_metropolis_weights_are_doubly_stochastic_and_mix(make):
     np.testing.assert_allclose(mixed, 1 / network.n_agents, rtol=0, atol=1e-10)
 
 
-def multigraph():
-    return nx.MultiGraph([(0, 1), (0, 1)])
-
-
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
         (nx.Graph([(0, 1), (2, 3)]), "connected network, got 2 separate parts"),
         (nx.Graph([(0, 1), (1, 1)]), "self-loops, got one at agent 1"),
         (nx.DiGraph([(0, 1)]), "directed"),
-        (multigraph(), "multigraph"),
+        (nx.MultiGraph([(0, 1), (0, 1)]), "multigraph"),
         (nx.empty_graph(1), "at least 2 agents, got a graph with 1"),
         (nx.empty_graph(0), "at least 2 agents, got a graph with 0"),
         (nx.empty_graph(3), "got 3 separate parts"),
-        ([(0, 1)], "networkx.Graph, got list"),
+        ([(0, 1)], "networkx.Graph, got list; of edges"),
     ],
 )
 def test_unusable_graphs_are_refused(graph, message):
@@ -187,34 +172,43 @@ def test_unusable_graphs_are_refused(graph, message):
         Network.from_graph(graph)
 
 
+EDGE = np.array([(0, 1)])
+NONE = np.empty((0, 2), dtype=int)
+
+
 @pytest.mark.parametrize(
-    ("n", "edges", "names", "message"),
+    ("make", "message"),
     [
-        (1, np.empty((0, 2), dtype=int), (), "n_agents must be a whole number of at least 2"),
-        (2.5, np.array([(0, 1)]), (), "n_agents"),
-        (2, np.array([(0, 2)]), (), "agents 0 to 1, got agents from 0 to 2"),
-        (2, np.array([(-1, 1)]), (), "got agents from -1"),
-        (2, np.array([(0, 1), (1, 0)]), (), r"\(0, 1\) more than once"),
-        (2, np.array([(0.0, 1.0)]), (), "integer array"),
-        (2, np.array([0, 1]), (), r"shape \(E, 2\)"),
-        (3, np.array([(0, 1, 2)]), (), r"shape \(E, 2\)"),
-        (3, np.array([(0, 1)]), (), "2 separate parts"),
-        (2, np.array([(0, 1)]), ("a",), "one distinct label"),
-        (2, np.array([(0, 1)]), ("a", "a"), "1 are distinct"),
+        (lambda: Network(1, NONE), "n_agents must be a whole number of at least 2"),
+        (lambda: Network(2.5, EDGE), "n_agents"),
+        (lambda: Network(2, np.array([(0, 2)])), "agents 0 to 1, got agents from 0 to 2"),
+        (lambda: Network(2, np.array([(-1, 1)])), "got agents from -1"),
+        (lambda: Network(2, np.array([(0, 1), (1, 0)])), r"\(0, 1\) more than once"),
+        (lambda: Network(2, np.array([(0.0, 1.0)])), "integer array"),
+        (lambda: Network(2, np.array([0, 1])), r"shape \(E, 2\)"),
+        (lambda: Network(3, np.array([(0, 1, 2)])), r"shape \(E, 2\)"),
+        (lambda: Network(3, EDGE), "2 separate parts"),
+        (lambda: Network(2, EDGE, ("a",)), "one distinct label"),
+        (lambda: Network(2, EDGE, ("a", "a")), "1 are distinct"),
+        *(
+            (lambda size=size: ring(5).neighbour_sum(np.zeros(size)), "first axis 5")
+            for size in ((), 4, (4, 5), (0, 5))
+        ),
+        *((lambda agent=agent: ring(5).neighbours(agent), "agent") for agent in (-1, 5, 1.5)),
+        (lambda: star(1), "n must be a whole number of at least 2, got 1"),
+        (lambda: star(-3), "at least 2, got -3"),
+        (lambda: ring(2), "at least 3, got 2"),
+        (lambda: ring(4.5), "got 4.5"),
+        (lambda: path(1), "at least 2"),
+        (lambda: path(True), "got True"),
+        (lambda: complete(1), "at least 2"),
+        (lambda: complete(0), "at least 2"),
+        (lambda: complete(10**6), "edges, more than the 20000000 allowed"),
+        (lambda: grid(0, 3), "rows"),
+        (lambda: grid(3, -1), "cols"),
+        (lambda: grid(1, 1), "got 1 x 1"),
     ],
 )
-def test_unusable_arrays_are_refused(n, edges, names, message):
+def test_refusals(make, message):
     with pytest.raises(InputError, match=message):
-        Network(n, edges, names)
-
-
-@pytest.mark.parametrize("values", [3.0, np.zeros(4), np.zeros((4, 5)), np.zeros((0, 5))])
-def test_neighbour_sum_refuses_other_sizes(values):
-    with pytest.raises(InputError, match="first axis 5"):
-        ring(5).neighbour_sum(values)
-
-
-@pytest.mark.parametrize("agent", [-1, 5, 1.5])
-def test_neighbours_refuses_unknown_agents(agent):
-    with pytest.raises(InputError, match="agent"):
-        ring(5).neighbours(agent)
+        make()

@@ -44,8 +44,8 @@ def test_weights_of_classes_are_terms():
     terms = weighted.terms("heart", KEY)
     assert terms.class_weights == (0.25, 1.0)
     assert replace(terms, class_weights=()) == plain.terms("heart", KEY)  # forecasts and noise do not know of them
-    for wrong, words in (({"ill": 2.0}, "no class of the schema"), ({no: 0.0}, "every weight of a class")):
-        with pytest.raises(InputError, match=words):
+    for wrong, message in (({"ill": 2.0}, "which is no class"), ({no: 0.0}, "every weight of a class")):
+        with pytest.raises(InputError, match=message):
             draft(ENTRIES, SCHEMA, TARGET, class_weight=wrong)
 
 
@@ -67,7 +67,7 @@ def test_secret_sizes_have_one_nominal_number():
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"schema": "0" * 64}, "veterans was made with another schema"),
         ({"view": View.AGGREGATE}, "for different views"),
@@ -75,8 +75,8 @@ def test_secret_sizes_have_one_nominal_number():
         ({"records": None}, "does not fit"),
     ],
 )
-def test_silos_that_do_not_fit_together(change, words):
-    with pytest.raises(InputError, match=words):
+def test_silos_that_do_not_fit_together(change, message):
+    with pytest.raises(InputError, match=message):
         draft([*ENTRIES[:3], changed(ENTRIES[3], **change)], SCHEMA, TARGET)
 
 

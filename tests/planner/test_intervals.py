@@ -55,7 +55,7 @@ def test_predictions_are_planned_as_ever():
     assert "Intervals" not in made.describe()
 
 
-def test_too_few_records_are_told_beforehand_and_buy_nothing():
+def test_too_few_records_are_announced_beforehand_and_cost_nothing():
     made = plan(task_of((3000,)))
     assert made.lacks_intervals
     assert made.curvature is None
@@ -94,7 +94,7 @@ def test_other_methods_are_refused(method):
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "message"),
     [
         ({"loss": Logistic(0.7)}, "plain logistic"),
         ({"loss": SmoothedHinge(0.5)}, "plain logistic"),
@@ -106,14 +106,14 @@ def test_other_methods_are_refused(method):
         ({"network": ring(3), "sizes": (9000,) * 3, "who": Protection(view=View.PUBLIC)}, "graph"),
     ],
 )
-def test_what_no_intervals_are_known_for_is_refused(more, words):
-    with pytest.raises(InputError, match=words):
+def test_what_no_intervals_are_known_for_is_refused(more, message):
+    with pytest.raises(InputError, match=message):
         task_of(**more)
 
 
 def test_one_model_per_class_is_refused():
     with pytest.raises(InputError, match="one model of two classes"):
-        plan(task_of(), problems=3)
+        plan(task_of(), n_models=3)
 
 
 def test_a_federation_has_none():
@@ -123,7 +123,7 @@ def test_a_federation_has_none():
         federation_terms(made, "run", people, "c" * 64, "d" * 64)
 
 
-def test_a_bought_profile_leaves_its_share():
+def test_a_released_profile_leaves_its_share():
     task = task_of()
     rule = task.profile.with_earlier("earlier", 0.1)
     made = plan(replace(task, profile=rule))

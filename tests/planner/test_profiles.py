@@ -33,15 +33,15 @@ def even(monkeypatch):
     monkeypatch.setattr(planner, "run_signal", lambda *_: SignalScores((0.8,), 0.9, kept=0.5))
 
 
-@pytest.mark.parametrize("problems", [1, 2, 7])
+@pytest.mark.parametrize("n_models", [1, 2, 7])
 @pytest.mark.parametrize("share", [None, 0.05, 0.4])
 @pytest.mark.usefixtures("even")
-def test_profile_and_problems_spend_the_whole_budget_and_no_more(problems, share):
-    made = plan(replace(TASK, profile=ProfileRule(share=share)), problems=problems)
+def test_profile_and_problems_spend_the_whole_budget_and_no_more(n_models, share):
+    made = plan(replace(TASK, profile=ProfileRule(share=share)), n_models=n_models)
     delta = TASK.target.delta
     whole = m_of(1.0, delta) ** 2
     own, each = (m_of(target.epsilon, delta) ** 2 for target in (made.profile.target, made.task.target))
-    assert own + problems * each == pytest.approx(whole, rel=1e-6)
+    assert own + n_models * each == pytest.approx(whole, rel=1e-6)
     if share is not None:
         assert own / whole == pytest.approx(share, rel=1e-6)
     assert made.spec.account().curve.epsilon(delta) <= 1.0 * (1 + 1e-9)

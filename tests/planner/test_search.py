@@ -61,7 +61,7 @@ def test_the_budget_is_spent_and_not_exceeded(sizes, protection):
     assert said.epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
     assert said.epsilon(1e-5) <= 1.0 + 1e-9
     parts = [m_of(each.epsilon, each.delta) for each in (found.profile.target, found.scores)]
-    each = [m_of(course.target.epsilon, 1e-5) for course in found.spec.runs]
+    each = [m_of(run_spec.target.epsilon, 1e-5) for run_spec in found.spec.runs]
     total = math.fsum(m**2 for m in (*parts, *each))
     assert math.sqrt(total) == pytest.approx(m_of(1.0, 1e-5), rel=1e-6)
 

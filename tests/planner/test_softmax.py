@@ -16,13 +16,13 @@ from dpadmm.planner.forecast import ScoreKind
 from dpadmm.planner.simulations import (
     WORLDS,
     draw,
-    predicted,
+    predict_scores,
     run_apart,
     run_simulation,
     score_models,
     simulation_of,
     synthetic_data,
-    trained,
+    train_models,
     trivial_loss,
 )
 from dpadmm.privacy.accounting import Target
@@ -71,7 +71,7 @@ def test_worlds_of_classes_are_learnable_and_many():
 def test_scores_of_several_classes():
     loss, rows = Softmax(3, 0.7), np.eye(2)
     models = np.array([[5.0, 0.0, 0.0, 5.0, 0.0, 0.0]]).T  # class 0 by the first feature, class 1 by the second
-    scores = predicted(loss, rows, models)
+    scores = predict_scores(loss, rows, models)
     assert scores[:, :, 0].tolist() == [[5.0, 0.0, 0.0], [0.0, 5.0, 0.0]]
     right, losses, areas = score_models(loss, scores, np.array([0.0, 2.0]))
     logs = loss.log_probabilities(scores[:, :, 0])
@@ -83,11 +83,11 @@ def test_scores_of_several_classes():
 
 def test_softmax_is_compared_with_one_model_per_class():
     """Softmax is taken and the reason tells both figures; numbers that are asked for are not compared."""
-    made = plan(task(n=600, loss=Softmax(4)), problems=None)
+    made = plan(task(n=600, loss=Softmax(4)), n_models=None)
     assert (made.run.n_models, made.task.loss.n_classes) == (1, 4)
     assert made.reasons[1].startswith("one softmax model of all classes: share of the learnable signal that survived")
     assert not any("one-vs-rest" in reason for reason in plan(task(n=600, loss=Softmax(4))).reasons)
-    assert plan(task(n=600, loss=Logistic()), problems=None).run.n_models == 1
+    assert plan(task(n=600, loss=Logistic()), n_models=None).run.n_models == 1
 
 
 def better_apart(simulation, n_classes, world):
@@ -100,7 +100,7 @@ def test_the_better_one_is_taken(monkeypatch):
     """Were one model for each class expected to be clearly better, it would be planned, with its own forecast."""
     monkeypatch.setattr(planner, "run_apart", better_apart)
     drowned = task(n=400, epsilon=0.5)
-    made = plan(drowned, problems=None)
+    made = plan(drowned, n_models=None)
     assert made.run.n_models == 3
     assert isinstance(made.task.loss, Logistic)
     assert made.reasons[1].startswith("one model for each class against the rest: ")
@@ -112,11 +112,11 @@ def test_the_better_one_is_taken(monkeypatch):
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (400, 4))
     y = np.digitize(X[:, 0], (-0.3, 0.3))
-    words = {"delta": 1e-5, "feature_bounds": (-1, 1), "classes": range(3), "random_state": 0}
+    options = {"delta": 1e-5, "feature_bounds": (-1, 1), "classes": range(3), "random_state": 0}
     with pytest.warns(UserWarning, match="simulated"):
-        fitted = PrivateLogisticRegression(0.5, **grouped(**words)).fit(X, y)
+        fitted = PrivateLogisticRegression(0.5, **grouped(**options)).fit(X, y)
     with pytest.warns(UserWarning, match="simulated"):
-        forced = PrivateLogisticRegression(0.5, **grouped(multi_class="one-vs-rest", **words)).fit(X, y)
+        forced = PrivateLogisticRegression(0.5, **grouped(multi_class="one-vs-rest", **options)).fit(X, y)
     assert fitted.privacy_.n_models == 3
     assert np.array_equal(fitted.coef_, forced.coef_)
     assert any("3 one-vs-rest models" in note for note in fitted.privacy_.assumptions)
@@ -124,12 +124,12 @@ def test_the_better_one_is_taken(monkeypatch):
 
 def test_one_model_per_class_is_scored_as_its_predictions_are():
     """Without noise, models of each class and softmax tell nearly the same; with much noise they tell nothing."""
-    apart = plan(task(n=10**7, loss=Logistic()), problems=3)
+    apart = plan(task(n=10**7, loss=Logistic()), n_models=3)
     simulation = simulation_of(apart.candidate)
     found = [run_apart(replace(simulation, tau=1e-6), 3, world) for world in WORLDS]
     assert all(one.kept > 0.85 for one in found)
     assert run_apart(replace(simulation, tau=1.0), 3, WORLDS[0]).kept < 0
     silos = synthetic_data(simulation, WORLDS[0]).silos
-    models = [trained(replace(simulation, tau=1.0), silos, number) for number in (0, 0, 1)]
+    models = [train_models(replace(simulation, tau=1.0), silos, number) for number in (0, 0, 1)]
     assert np.array_equal(models[0], models[1])
     assert not np.isclose(models[0], models[2]).any()  # noise that classes have in common would cancel

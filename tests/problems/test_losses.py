@@ -6,10 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import special
+from sklearn.metrics import mean_pinball_loss
 from tests.contracts.loss_contract import POINTS, LossContract
 
 from dpadmm.errors import InputError
-from dpadmm.problems.losses import Huber, LabelKind, Logistic, SmoothedHinge, Softmax, Squared
+from dpadmm.problems.losses import (
+    EpsilonInsensitive,
+    Huber,
+    LabelKind,
+    Logistic,
+    Quantile,
+    SmoothedHinge,
+    Softmax,
+    Squared,
+)
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.regularisers import ElasticNet
 from dpadmm.problems.silos import Silos
@@ -127,6 +137,49 @@ class TestSmoothedHinge(LossContract):
         assert (loss.target, loss.slope_bound, loss.curvature_bound) == (LabelKind.SIGNS, 1.0, 4.0)
 
 
+class TestQuantile(LossContract):
+    instances = (Quantile(), Quantile(0.9, 0.5), Quantile(0.05, 0.01))
+
+    def kinks(self, loss):
+        return [-loss.level * loss.width, (1 - loss.level) * loss.width]
+
+    @pytest.mark.parametrize("level", [0.05, 0.5, 0.9])
+    def test_lies_just_below_the_pinball_loss(self, level):
+        raw = [mean_pinball_loss([0.0], [t], alpha=level) for t in POINTS]
+        gap = raw - Quantile(level, 0.2).value(POINTS)
+        assert (gap >= -1e-11).all()
+        assert gap.max() <= 0.2 * max(level, 1 - level) ** 2 / 2 + 1e-11
+        np.testing.assert_allclose(Quantile(level, 0.0).value(POINTS), raw, atol=1e-8)
+
+
+class TestEpsilonInsensitive(LossContract):
+    instances = (EpsilonInsensitive(), EpsilonInsensitive(1.0, 0.01), EpsilonInsensitive(0.01, 2.0))
+
+    def kinks(self, loss):
+        return [-loss.margin - loss.width, -loss.margin, loss.margin, loss.margin + loss.width]
+
+    def test_lies_just_below_the_loss_with_corners(self):
+        raw = np.maximum(np.abs(POINTS) - 0.3, 0.0)
+        gap = raw - EpsilonInsensitive(0.3, 0.2).value(POINTS)
+        assert (gap >= -1e-11).all()
+        assert gap.max() <= 0.1 + 1e-11
+        np.testing.assert_allclose(EpsilonInsensitive(0.3, 0.0).value(POINTS), raw, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("loss", "low", "high"), [(Quantile(0.9, 0.0), -0.9, 0.1), (EpsilonInsensitive(0.3, 0.0), -1, 1)]
+)
+def test_without_a_width_slopes_jump_and_proximal_maps_are_exact(loss, low, high):
+    corner = loss.form.dead
+    slopes = loss.slope(np.array([-corner - 1e-7, 0.0, corner + 1e-7]))
+    np.testing.assert_allclose(slopes, [low, 0.0, high], rtol=1e-15, atol=0)
+    t, step = np.linspace(-3, 3, 241), 0.7
+    u = t - np.clip(t, -corner, corner)
+    expected = t - np.clip(u, step * low, step * high)  # soft thresholding around each corner
+    np.testing.assert_allclose(loss.prox(t, step), expected, atol=3e-8)
+    assert loss.curvature_bound == math.inf
+
+
 class Lying(float):
     """A number that is smaller in products than in comparisons."""
 
@@ -140,6 +193,9 @@ class Lying(float):
     ("kind", "name"),
     [
         (Huber, "threshold"),
+        (Quantile, "level"),
+        (lambda width: Quantile(0.5, width), "width"),
+        (EpsilonInsensitive, "margin"),
         (SmoothedHinge, "width"),
         (Logistic, "cap"),
         (lambda cap: Softmax(3, cap), "cap"),

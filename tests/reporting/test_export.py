@@ -99,17 +99,17 @@ def agree(found, wanted):
 @pytest.mark.parametrize("by_bounds", [False, True])
 @pytest.mark.parametrize("kind", list(LOSSES))
 def test_the_pipeline_of_a_table_predicts_the_same(base, kind, by_bounds):
-    model, policies = of_table(base, kind, by_bounds=by_bounds), {"missing": "fill", "unlisted": "zero"}
-    for rows, words in ((rows_of(), {}), (awkward_rows(), policies)):
-        pipeline = model.to_sklearn(**words)
-        wanted = model.predict(rows, **words)
+    model, policies = of_table(base, kind, by_bounds=by_bounds), CellRules(missing="fill", unlisted="zero")
+    for rows, cells in ((rows_of(), None), (awkward_rows(), policies)):
+        pipeline = model.to_sklearn(cells=cells)
+        wanted = model.predict(rows, cells=cells)
         if kind == "number":
             agree(pipeline.predict(rows) / 43, wanted / 43)
             continue
         assert (pipeline.predict(rows) == wanted).all()
         assert len(set(wanted)) == 2
         if kind != "machine":
-            agree(pipeline.predict_proba(rows), model.predict_proba(rows, **words))
+            agree(pipeline.predict_proba(rows), model.predict_proba(rows, cells=cells))
     shuffled = rows_of().iloc[:, ::-1]
     assert (model.to_sklearn().predict(shuffled) == model.to_sklearn().predict(rows_of())).all()
 
@@ -148,12 +148,13 @@ def test_numbers_of_an_array(base, has_bounds):
 def test_the_pipeline_needs_no_dpadmm(base, tmp_path):
     """In a process where it cannot be imported."""
     model, rows = of_table(base, "capped"), awkward_rows()
-    joblib.dump(model.to_sklearn(missing="fill", unlisted="zero"), tmp_path / "p.joblib")
+    cells = CellRules(missing="fill", unlisted="zero")
+    joblib.dump(model.to_sklearn(cells=cells), tmp_path / "p.joblib")
     rows.to_pickle(tmp_path / "rows.pickle")
     words = [sys.executable, "-c", BLOCKED, *(str(tmp_path / name) for name in ("p.joblib", "rows.pickle", "out.npy"))]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    agree(np.load(tmp_path / "out.npy"), model.predict_proba(rows, missing="fill", unlisted="zero"))
+    agree(np.load(tmp_path / "out.npy"), model.predict_proba(rows, cells=cells))
 
 
 def test_cells_that_are_not_allowed_are_refused(base):
@@ -163,7 +164,7 @@ def test_cells_that_are_not_allowed_are_refused(base):
         rows.loc[1, name] = cell
         with pytest.raises(ValueError):
             pipeline.predict(rows)
-    filled = of_table(base, "capped").to_sklearn(missing="fill")
+    filled = of_table(base, "capped").to_sklearn(cells=CellRules(missing="fill"))
     with pytest.raises(ValueError, match="unknown categories"):
         filled.predict(rows_of(3).assign(sex="other"))
 
@@ -179,7 +180,7 @@ def test_cells_that_are_not_allowed_are_refused(base):
 )
 def test_policies_that_it_cannot_have_are_refused(base, words, message):
     with pytest.raises(InputError, match=message):
-        of_table(base, "logistic").to_sklearn(**words)
+        of_table(base, "logistic").to_sklearn(cells=CellRules(**words))
 
 
 def test_a_cap_that_ties_scores_is_refused(base):
@@ -206,13 +207,13 @@ def test_the_reader_of_the_page_predicts_the_same(base, read, kind):
         plain, rows = json.loads(model.to_plain_json()), awkward_rows()
         cells = rows.astype(object).where(rows.notna(), None)
         found = [read(plain, row) for row in cells.to_dict("records")]
-        policies = {"missing": "fill", "unlisted": "zero"}
+        policies = CellRules(missing="fill", unlisted="zero")
         if kind == "number":
-            agree(np.array(found) / 43, model.predict(rows, **policies) / 43)
+            agree(np.array(found) / 43, model.predict(rows, cells=policies) / 43)
         elif kind == "machine":
-            agree(np.array(found)[:, 0], model.decision_function(rows, **policies))
+            agree(np.array(found)[:, 0], model.decision_function(rows, cells=policies))
         else:
-            agree(found, model.predict_proba(rows, **policies))
+            agree(found, model.predict_proba(rows, cells=policies))
 
 
 def together(model, cap):

@@ -18,7 +18,7 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.inference.intervals import contrasts, estimate, interval_rows
-from dpadmm.queries.curvature import CurvatureFacts, ReleasedCurvature, packed
+from dpadmm.queries.curvature import CurvatureFacts, ReleasedCurvature, pack
 
 N = 6000
 SCHEMA = Schema(
@@ -111,11 +111,11 @@ class TestStatistic:
     def test_the_rule(self):
         given = facts()
         least = np.linalg.eigvalsh(_square(np.array(given.matrix)))[0]
-        for ratio, is_told in ((1.001, True), (0.999, False)):
+        for ratio, has_intervals in ((1.001, True), (0.999, False)):
             tau = least / ratio / math.sqrt(2 * 5)
             found = estimate(replace(given, matrix_std=tau), np.eye(4))
             assert found.ratio == pytest.approx(ratio)
-            assert found.is_told is is_told
+            assert found.has_intervals is has_intervals
         negative = replace(given, matrix=tuple(-x for x in given.matrix))
         assert estimate(negative, np.eye(4)).ratio < 0
 
@@ -283,7 +283,7 @@ class TestModel:
         kept = fitted.released_.curvature
         with pytest.raises(InputError, match="damaged"):
             replace(kept, matrix=kept.matrix[:-1])
-        short = replace(kept, point=kept.point[:-1], gradient=kept.gradient[:-1], matrix=tuple(packed(np.eye(5))))
+        short = replace(kept, point=kept.point[:-1], gradient=kept.gradient[:-1], matrix=tuple(pack(np.eye(5))))
         with pytest.raises(InputError, match="damaged"):
             replace(fitted.released_, curvature=short)
 

@@ -135,11 +135,10 @@ def test_awkward_cells_of_plain_columns_follow_the_policies(model):
     blanked = score_rows(made, rows, screening=CellRules(missing="blank"))
     assert predict_from_scores(made, blanked).tolist() == ["yes" if blanked[0, 0] > 0 else "no", None]
     assert np.isnan(probabilities_from_scores(made, blanked)[1]).all()
-    assert made.predict(rows, missing="blank").tolist() == predict_from_scores(made, blanked).tolist()
-    assert made.predict_proba(rows, missing="fill").tolist() == probabilities_from_scores(made, filled).tolist()
-    assert made.decision_function(rows, missing="fill").tolist() == filled[:, 0].tolist()
-    with pytest.raises(InputError, match="missing must be one of"):
-        made.predict(rows, missing="drop")
+    assert made.predict(rows, cells=CellRules(missing="blank")).tolist() == predict_from_scores(made, blanked).tolist()
+    cells = CellRules(missing="fill")
+    assert made.predict_proba(rows, cells=cells).tolist() == probabilities_from_scores(made, filled).tolist()
+    assert made.decision_function(rows, cells=cells).tolist() == filled[:, 0].tolist()
     with pytest.raises(InputError, match="outside the public bounds"):
         score_rows(made, table.iloc[[2]].assign(column2="1"), screening=CellRules(out_of_range="error"))
 
@@ -215,6 +214,6 @@ def test_plain_columns_with_other_types_are_refused_even_with_a_right_digest(mod
     made = encode(plain(model, BOUNDED, SICK, (1.0, 1.0, 0.0)))
     changes = ({"names": "ab"}, {"centre": [0.0]}, {"norm_bound": "x"}, {"label": {"name": "a"}}, {"more": 1})
     for change in changes:
-        (tmp_path / "m.json").write_bytes(files.signed(made | {"schema": made["schema"] | change}))
+        (tmp_path / "m.json").write_bytes(files.sign_facts(made | {"schema": made["schema"] | change}))
         with pytest.raises(InputError, match=r"m\.json"):
             ReleasedModel.load(tmp_path / "m.json")

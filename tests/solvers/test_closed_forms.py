@@ -16,7 +16,7 @@ from tests.contracts.solver_contract import (
 )
 
 from dpadmm.errors import InputError, SolverError
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import EpsilonInsensitive, Huber, Logistic, Quantile, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.quadratics import QuadraticAgents
 from dpadmm.problems.silos import Silos
@@ -163,6 +163,8 @@ class TestRankOneSolver(SolverContract):
             (Logistic(0.6), True, 3.0, 17),
             (Squared(), False, 1.0, 6),
             (Huber(0.5), True, 1.0, 6),
+            (Quantile(0.9, 2.0), False, 1.0, 6),
+            (EpsilonInsensitive(0.3, 0.5), True, 1.0, 6),
             (SmoothedHinge(0.5), False, 1.0, 9),
             (SmoothedHinge(0.01), True, 2.0, 6),
         )
@@ -177,7 +179,9 @@ class TestRankOneSolver(SolverContract):
         assert type(self.make(self.cases[case])) is RankOneSolver
 
     @pytest.mark.parametrize("replicas", [1, 4])
-    @pytest.mark.parametrize("loss", [Logistic(), Logistic(0.6), Squared(), Huber(0.3), SmoothedHinge(0.01)])
+    @pytest.mark.parametrize(
+        "loss", [Logistic(), Logistic(0.6), Squared(), Huber(0.3), SmoothedHinge(0.01), Quantile(0.9, 2.0)]
+    )
     def test_hard_numbers_keep_the_bound(self, loss, replicas):
         """Penalties from 1e-6 to 1e6, centres up to 1e3, rows down to 1e-9 and zero, no ridge."""
         functions = users(loss, n=40, mu=0.0)

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import EpsilonInsensitive, Huber, Logistic, Quantile, SmoothedHinge, Squared
 from dpadmm.problems.silos import RUN
 from dpadmm.solvers import kernels
 
@@ -16,7 +16,10 @@ def logistic_slopes(t, low=-np.inf):
     return t
 
 
-LOSSES = (Logistic(), Logistic(0.7), Squared(), Huber(0.3), SmoothedHinge(0.25))
+LOSSES = (
+    *(Logistic(), Logistic(0.7), Squared(), Huber(0.3), SmoothedHinge(0.25)),
+    *(Quantile(0.9, 0.3), EpsilonInsensitive(0.2, 0.3), EpsilonInsensitive(0.2, 0.0)),
+)
 
 
 class TestLogisticSlopes:

@@ -15,7 +15,7 @@ from tests.contracts.solver_contract import (
 )
 
 from dpadmm.errors import InputError, SolverError
-from dpadmm.problems.losses import Huber, Logistic, SmoothedHinge, Squared
+from dpadmm.problems.losses import EpsilonInsensitive, Huber, LabelKind, Logistic, Quantile, SmoothedHinge, Squared
 from dpadmm.problems.problem import EmpiricalRisk
 from dpadmm.problems.silos import RUN, Silos
 from dpadmm.solvers import columns as module
@@ -24,7 +24,10 @@ from dpadmm.solvers.newton import NewtonColumns
 from dpadmm.solvers.solver import Subproblem
 
 STORES = (np.asarray, sparse.csr_array, centred)
-HARD_LOSSES = (Logistic(), Logistic(0.6), Huber(0.05), SmoothedHinge(0.5), SmoothedHinge(0.01))
+HARD_LOSSES = (
+    *(Logistic(), Logistic(0.6), Huber(0.05), SmoothedHinge(0.5), SmoothedHinge(0.01)),
+    *(Quantile(0.9, 0.05), EpsilonInsensitive(0.1, 0.02)),
+)
 
 
 class TestMajoriserSolver(SolverContract):
@@ -108,7 +111,7 @@ def hard(loss, *, n, d, store=np.asarray, one_class=False, seed=0):
         parts.append(rows)
     rule = rng.normal(size=d)
     labels = [np.ones(n) if one_class else np.where(rows @ rule >= 0, 1.0, -1.0) for rows in parts]
-    if isinstance(loss, Huber):
+    if loss.target is LabelKind.REALS:
         labels = [3 * y + rng.normal(size=n) for y in labels]
     return EmpiricalRisk(Silos.from_parts([store(part) for part in parts], labels, 1.0), loss)
 

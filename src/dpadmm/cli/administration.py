@@ -1,34 +1,24 @@
 """What `dpadmm silo` and `dpadmm coordinator` share: options, and what is said of a changed key."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpadmm.settings import Privacy
+
 if TYPE_CHECKING:
     from dpadmm.federation.admin.maintenance import KeyChange
+    from dpadmm.privacy.protection import Protection
 
 SiloDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="The silo's directory.")]
 CoordinatorDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator's directory.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Refresh until Ctrl-C.")]
-Abandon = Annotated[
-    bool, typer.Option("--abandon", help="End runs that are not finished, for good; what they spent stays spent.")
-]
+Abandon = Annotated[bool, typer.Option("--abandon", help="End unfinished runs for good; what they spent stays spent.")]
 Forget = Annotated[bool, typer.Option("--forget", help="Destroy the old key instead of keeping it aside.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Approve the terms without being asked.")]
 LeastNoise = Annotated[float, typer.Option(help="Lowest noise/sensitivity allowed in any single release.")]
-TrustCoordinator = Annotated[
-    bool, typer.Option("--trust-coordinator", help="Allow messages without noise to the coordinator, who adds it.")
-]
-RecordsPerPerson = Annotated[int, typer.Option(help="Most records that one person has in a silo.")]
-Colluders = Annotated[
-    int | None,
-    typer.Option(help="With --view aggregate: how many silos may collude with the coordinator. Default: 1."),
-]
-Neighbours = Annotated[
-    Literal["replace-one", "add-remove"],
-    typer.Option(help="Neighbouring data sets: one record replaced, or one added or removed (sizes are secret)."),
-]
+TrustCoordinator = Annotated[bool, typer.Option("--trust-coordinator", help="Let the coordinator add the noise.")]
 Peers = Annotated[
     list[str] | None,
     typer.Option(
@@ -36,6 +26,19 @@ Peers = Annotated[
         help="Fingerprint of a participant, as its owner told you (not through the coordinator); may be repeated.",
     ),
 ]
+
+
+PEOPLE = (Privacy, "neighbours records_per_person colluders")
+"""Settings of the protection that a silo or a study states, beside its view."""
+
+
+def protection_of(view: str, privacy: Privacy) -> "Protection":
+    """Return the protection that a silo or a study states."""
+    from dpadmm.planner.resolved import protection_from
+    from dpadmm.privacy.protection import ONE_RECORD
+
+    counts = (privacy.records_per_person, privacy.silos_per_person, privacy.colluders)
+    return protection_from(ONE_RECORD, None, view, *counts, privacy.neighbours)
 
 
 def key_words(change: "KeyChange") -> str:

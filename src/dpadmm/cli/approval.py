@@ -41,7 +41,7 @@ def show_cost(silo: "Silo", agreement: "Agreement") -> None:
     lines = ["None of it is reserved. Other runs that are approved and not finished, with what each would still cost:"]
     lines += [f"  {each.agreement.run!r}: epsilon {each.epsilon:.6g}" for each in others]
     print_line(
-        f"{_encoding_words(terms, agent)}\n"
+        f"{_encoding_text(terms, agent)}\n"
         f"Who sees what:\n  {_sight_words(terms)}\n"
         f"Certified cost to a record here: epsilon {terms.epsilon(agent, agreement.rounds):.6g} "
         f"at delta {agreement.delta:.3g}\n" + "\n".join([left_words(silo), *(lines if others else ())])
@@ -50,10 +50,7 @@ def show_cost(silo: "Silo", agreement: "Agreement") -> None:
 
 def left_words(silo: "Silo") -> str:
     """Say what is left of a silo's budget."""
-    from dpadmm.privacy.ledger import open_for_reading
-
-    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
-        stated = ledger.statement()
+    stated = silo.ledger.statement()
     left = f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"
     # without this an approval of more than what is left looks like a fault
     return left + " (runs are composed, so their epsilons do not simply add up)" * (stated.spent_epsilon > 0)
@@ -152,7 +149,7 @@ def _weight_words(silo: "Silo", agreement: "Agreement") -> str:
     return f"  {words[:1].upper()}{words[1:]}\n"  # classes keep their capitals
 
 
-def _encoding_words(terms: "AgreedRun", agent: int) -> str:
+def _encoding_text(terms: "AgreedRun", agent: int) -> str:
     """Say how rows are encoded, and what that costs."""
     if terms.has_profile:
         alone = f"which alone costs epsilon {terms.epsilon(agent, 0):.3g}"

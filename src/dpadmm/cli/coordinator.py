@@ -8,7 +8,9 @@ import typer
 
 from dpadmm.cli import administration as admin
 from dpadmm.cli import options
+from dpadmm.cli.declare import takes
 from dpadmm.cli.terminal import log_to_terminal, print_line
+from dpadmm.settings import Privacy
 
 app = typer.Typer(help="Bring silos together. They connect to one port of the coordinator.", no_args_is_help=True)
 
@@ -16,32 +18,21 @@ _STUDY = "The study"
 
 
 @app.command()
+@takes(privacy=(Privacy, f"{admin.PEOPLE[1]} nominal_records silos_per_person"))
 def invite(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The coordinator's directory; created if it does not exist.")
-    ],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The coordinator's directory; may be a new one.")],
     study: Annotated[str, typer.Option(help="Name of the study, and of its run.", rich_help_panel=_STUDY)],
     silo: Annotated[list[str], typer.Option(help="Name of a silo; repeat for each silo.", rich_help_panel=_STUDY)],
     address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where silos will reach the coordinator.")],
     schema: Annotated[Path, typer.Option(help="The public schema (JSON) that all silos share.")],
     epsilon: options.Epsilon,
     delta: options.Delta,
+    privacy: Privacy,
     view: Annotated[
         Literal["eavesdropper", "aggregate", "public"],
-        typer.Option(
-            help="Whom records are protected from: eavesdropper sees every message, aggregate sees only sums of masked "
-            "messages, public sees only the model (the coordinator is trusted with messages without noise)."
-        ),
+        typer.Option(help="Whom records are protected from; with public, the coordinator adds the noise."),
     ] = "eavesdropper",
-    colluders: admin.Colluders = None,
-    neighbours: admin.Neighbours = "replace-one",
-    nominal_records: options.NominalRecords = None,
-    records_per_person: admin.RecordsPerPerson = 1,
-    silos_per_person: Annotated[int, typer.Option(help="Most silos in which one person has records.")] = 1,
-    replace: Annotated[
-        bool,
-        typer.Option("--replace", help="Withdraw earlier invitations and entries of these silos; write new ones."),
-    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Withdraw these silos' invitations and entries.")] = False,
 ) -> None:
     """Announce a study: write an invitation for each silo, with which it registers and gets the terms.
 
@@ -55,7 +46,6 @@ def invite(
     from dpadmm.federation.https.client import Address
     from dpadmm.federation.keys import SigningKey
     from dpadmm.federation.studies import Invitation, Studies, check_silos
-    from dpadmm.privacy.protection import Protection, View, relation_of
 
     Address.parse(address)
     files = CoordinatorFiles(directory)
@@ -68,14 +58,8 @@ def invite(
         epsilon=epsilon,
         delta=delta,
         schema=Schema.load(schema).to_json(),
-        protection=Protection(
-            view=View(view),
-            colluders=colluders,
-            relation=relation_of(neighbours),
-            records_per_person=records_per_person,
-            silos_per_person=silos_per_person,
-        ),
-        nominal_records=nominal_records,
+        protection=admin.protection_of(view, privacy),
+        nominal_records=privacy.nominal_records,
     )
     if is_new:
         check_silos(asked, silo)
@@ -108,9 +92,7 @@ def init(directory: admin.CoordinatorDirectory) -> None:
 @app.command()
 def run(
     directory: admin.CoordinatorDirectory,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine's.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 9092,
 ) -> None:
     """Serve until interrupted: wait for silos, and drive every run that `dpadmm federate` requests.
@@ -148,7 +130,7 @@ def rotate_key(
     """
     from dpadmm.federation.admin.maintenance import rotate_coordinator_key
     from dpadmm.federation.coordinator_store import CoordinatorFiles
-    from dpadmm.federation.process_lock import sole
+    from dpadmm.federation.party_directory import sole
 
     files = CoordinatorFiles(directory)
     files.check()
@@ -169,9 +151,10 @@ def status(directory: admin.CoordinatorDirectory, json: options.Json = False, wa
 
     Changes nothing, and works whether or not it is serving. Example: dpadmm coordinator status coordinator
     """
-    from dpadmm.cli.status_tables import show_coordinator
+    from dpadmm.cli.status_tables import show_status
+    from dpadmm.federation.admin.status import coordinator_status
 
-    show_coordinator(directory, is_json=json, is_watched=watch)
+    show_status("coordinator status", lambda: coordinator_status(directory), is_json=json, is_watched=watch)
 
 
 @app.command()
@@ -181,6 +164,7 @@ def doctor(directory: admin.CoordinatorDirectory, json: options.Json = False) ->
     Safe while the coordinator is serving. Exit code 1 if anything must be fixed.
     Example: dpadmm coordinator doctor coordinator
     """
-    from dpadmm.cli.status_tables import diagnose_coordinator
+    from dpadmm.cli.status_tables import show_findings
+    from dpadmm.federation.admin.doctor import examine_coordinator
 
-    diagnose_coordinator(directory, is_json=json)
+    show_findings("coordinator doctor", directory, examine_coordinator(directory), is_json=json)

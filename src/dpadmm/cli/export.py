@@ -11,14 +11,10 @@ from dpadmm.errors import InputError
 
 def export(
     model: options.ModelFile,
-    to: Annotated[
-        Path, typer.Option("--to", metavar="FILE", help=".joblib: a scikit-learn pipeline; .json: plain numbers.")
-    ],
-    missing: Annotated[
-        Literal["error", "fill"], typer.Option(help="With .joblib: what the pipeline does with a missing value.")
-    ] = "error",
+    to: Annotated[Path, typer.Option(metavar="FILE", help=".joblib: a scikit-learn pipeline; .json: plain numbers.")],
+    missing: Annotated[Literal["error", "fill"], typer.Option(help="With .joblib: for a missing value.")] = "error",
     unlisted: Annotated[
-        Literal["error", "zero"], typer.Option(help="With .joblib: what it does with a category that is not listed.")
+        Literal["error", "zero"], typer.Option(help="With .joblib: for an unlisted category.")
     ] = "error",
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: options.Json = False,
@@ -34,6 +30,7 @@ def export(
     from dpadmm.cli.terminal import print_json, print_line
     from dpadmm.core.model import ReleasedModel
     from dpadmm.models.files import check_apart, check_writable, write_file
+    from dpadmm.settings import CellRules
 
     if to.suffix not in (".joblib", ".json"):
         raise InputError(f"--to must end in .joblib (a scikit-learn pipeline) or .json, got {str(to)!r}.")
@@ -48,7 +45,7 @@ def export(
         import joblib
 
         buffer = io.BytesIO()
-        joblib.dump(released.to_sklearn(missing=missing, unlisted=unlisted), buffer)
+        joblib.dump(released.to_sklearn(cells=CellRules(missing=missing, unlisted=unlisted)), buffer)
         content = buffer.getvalue()
     write_file(to, content)
     if json:

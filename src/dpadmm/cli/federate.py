@@ -38,9 +38,7 @@ def draft(
     schema: Annotated[Path, typer.Option(help="The public schema that all silos were made with.")],
     epsilon: options.Epsilon,
     delta: options.Delta,
-    coordinator: Annotated[
-        Path, typer.Option(help="The coordinator's directory; created if it does not exist.")
-    ] = Path("coordinator"),
+    coordinator: Annotated[Path, typer.Option(help="The coordinator's directory; may be new.")] = Path("coordinator"),
     name: Annotated[str, typer.Option(help="Name of the run; every run needs a new one.")] = "federation",
     nominal_records: options.NominalRecords = None,
     class_weight: options.ClassWeights = None,
@@ -77,12 +75,8 @@ def draft(
 
 @app.command()
 def run(
-    federation: Annotated[
-        Path | None, typer.Argument(metavar="[FEDERATION.toml]", help="The terms that all silos have approved.")
-    ] = None,
-    study: Annotated[
-        str | None, typer.Option(help="Instead: a study to which silos were invited; its terms are drafted here.")
-    ] = None,
+    federation: Annotated[Path | None, typer.Argument(metavar="[FEDERATION.toml]", help="The approved terms.")] = None,
+    study: Annotated[str | None, typer.Option(help="Instead: a study, whose terms are drafted here.")] = None,
     coordinator: Annotated[Path | None, typer.Option(help="The coordinator's directory.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Offer the drafted terms of a study without being asked.")] = False,
     schema: Annotated[Path | None, typer.Option(help="The approved schema, for --out and --page.")] = None,
@@ -162,8 +156,8 @@ def _check_places(out: Path | None, page: Path | None, read: "list[Path | None]"
 
 
 def _run(terms: "Agreement", coordinator: Path, schema: "Schema | None") -> "FederationOutcome":
-    from dpadmm.federation.admin.requested_run import request_run
     from dpadmm.federation.coordinator_store import CoordinatorFiles
+    from dpadmm.federation.https.service import request_run
     from dpadmm.models.federated import check_schema
 
     if schema is not None:
@@ -213,7 +207,7 @@ def _study_terms(
 
 
 def _wait_for_silos(studies: "Studies", name: str, files: "CoordinatorFiles") -> None:
-    from dpadmm.federation.process_lock import is_held
+    from dpadmm.federation.party_directory import is_held
 
     printed: list[str] | None = None
     if not is_held(files.lock):

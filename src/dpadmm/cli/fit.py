@@ -41,7 +41,7 @@ def fit(files: options.Files, settings: FitSettings, json: options.Json = False)
     Example: dpadmm fit north.csv south.csv --schema schema.json --epsilon 1 --delta 1e-5
     """
     with ExitStack() as stack:
-        from dpadmm.data.sources import cluster_workers, read_files
+        from dpadmm.data.sources import cluster_workers, read_tables
         from dpadmm.estimators.tables import TableFit
         from dpadmm.privacy.protection import Unit
 
@@ -58,7 +58,7 @@ def fit(files: options.Files, settings: FitSettings, json: options.Json = False)
         protection, split_by = training.settings.protection, settings.split_by
         workers = stack.enter_context(cluster_workers(settings.table.cluster, _warn))
         person = settings.person
-        tables = read_files(files, settings.table, protection, split_by=split_by, person=person, workers=workers)
+        tables = read_tables(files, settings.table, protection, split_by=split_by, person=person, workers=workers)
         if not json:
             print_reading({each.where: each.written for each in tables.values()})
             print_streaming(tables)

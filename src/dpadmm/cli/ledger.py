@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Read, check and export a privacy ledger; change its budget.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger file.")]
-Head = Annotated[
-    str | None,
-    typer.Option(help="A head noted earlier, in full: it must be in the ledger's history.", metavar="DIGEST"),
-]
+Head = Annotated[str | None, typer.Option(help="A head noted earlier, in full, to be looked for.", metavar="DIGEST")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 

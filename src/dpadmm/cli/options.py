@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dpadmm.cli.declare import option_of
-from dpadmm.settings import OUTPUT, FitSettings, OutputFiles, Privacy
+from dpadmm.settings import OUTPUT, FitSettings, Privacy
 
 Files = Annotated[
     list[Path],
@@ -16,18 +16,9 @@ Files = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", rich_help_panel=OUTPUT)]
-ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="Model file written by `dpadmm fit`, `dpadmm federate` or an estimator.")
-]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, as `dpadmm fit --out` writes it.")]
 Epsilon = Annotated[float, option_of(FitSettings, "epsilon")]
 Delta = Annotated[float, option_of(FitSettings, "delta")]
 SplitBy = Annotated[str | None, option_of(FitSettings, "split_by")]
-PersonColumn = Annotated[str | None, option_of(FitSettings, "person")]
 ClassWeights = Annotated[list[str] | None, option_of(FitSettings, "class_weight")]
-Colluders = Annotated[int | None, option_of(Privacy, "colluders")]
 NominalRecords = Annotated[int | None, option_of(Privacy, "nominal_records")]
-RecordsPerPerson = Annotated[int | None, option_of(Privacy, "records_per_person")]
-SilosPerPerson = Annotated[int | None, option_of(Privacy, "silos_per_person")]
-Purpose = Annotated[str, option_of(OutputFiles, "purpose")]
-Controller = Annotated[str, option_of(OutputFiles, "controller")]
-Contact = Annotated[str, option_of(OutputFiles, "contact")]

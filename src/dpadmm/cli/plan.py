@@ -28,25 +28,12 @@ _BAR = 10  # so that the table is whole on a terminal of 80 columns
 @takes(settings=(FitSettings, _SETTINGS))
 def plan(
     settings: FitSettings,
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="Tables. Only their rows or persons are counted. Needs --schema."),
-    ] = None,
-    sizes: Annotated[
-        str | None,
-        typer.Option(help="Records (or persons) of each silo, such as 228,171,113,57, instead of files."),
-    ] = None,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="Tables, to be counted.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="Instead of tables: records of each silo, as 228,171,57.")] = None,
     dimension: Annotated[int | None, typer.Option(help="Number of encoded features, instead of --schema.")] = None,
-    predict: Annotated[
-        Literal["classes", "number"], typer.Option(help="Without a schema: what the target is.")
-    ] = "classes",
-    curve: Annotated[
-        bool, typer.Option("--curve/--no-curve", help="Show expected utility against epsilon (takes a little longer).")
-    ] = True,
-    plot: Annotated[
-        Path | None,
-        typer.Option(help="Draw what remains of weak, moderate and strong signals against epsilon, as .svg or .png."),
-    ] = None,
+    predict: Annotated[Literal["classes", "number"], typer.Option(help="Without a schema: the target.")] = "classes",
+    curve: Annotated[bool, typer.Option("--curve/--no-curve", help="Show expected utility against epsilon.")] = True,
+    plot: Annotated[Path | None, typer.Option(help="Draw expected utility against epsilon, .svg or .png.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -59,9 +46,12 @@ def plan(
     from dpadmm.cli.terminal import print_reading
     from dpadmm.data.schema import Schema
     from dpadmm.estimators.tables import PublicFacts
+    from dpadmm.models.files import check_writable
 
     if plot is not None:
-        _check_plot(plot, force)
+        if plot.suffix not in (".svg", ".png"):
+            raise InputError(f"--plot must end in .svg or .png, got {str(plot)!r}.")
+        check_writable(plot, may_replace=force)
     facts = PublicFacts.of(
         settings,
         files or None,
@@ -69,7 +59,9 @@ def plan(
         dimension,
         None if settings.schema is None else Schema.load(settings.schema),
         is_real=predict == "number",
-        tell=lambda tables: None if json else print_reading({each.where: each.written for each in tables.values()}),
+        on_tables=lambda tables: (
+            None if json else print_reading({each.where: each.written for each in tables.values()})
+        ),
     )
     made, epsilon = facts.plan(), settings.epsilon
     points: Sequence[UtilityPoint] = ()
@@ -80,14 +72,6 @@ def plan(
 
         draw_utility(points, epsilon, plot)
     _show(made, points, plot, epsilon, is_json=json)
-
-
-def _check_plot(place: Path, force: bool) -> None:
-    from dpadmm.models.files import check_writable
-
-    if place.suffix not in (".svg", ".png"):
-        raise InputError(f"--plot must end in .svg or .png, got {str(place)!r}.")
-    check_writable(place, may_replace=force)
 
 
 def _counts(sizes: str) -> tuple[int, ...]:

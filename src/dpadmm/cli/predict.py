@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpadmm.cli import options
-from dpadmm.cli.declare import takes
+from dpadmm.cli.declare import option_of, takes
 from dpadmm.cli.terminal import print_reading
 from dpadmm.errors import InputError
-from dpadmm.settings import CellRules, TableFormat
+from dpadmm.settings import CellRules, EvaluationSettings, TableFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,20 +18,14 @@ if TYPE_CHECKING:
 @takes(written=TableFormat, cells=CellRules)
 def predict(
     model: options.ModelFile,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Rows to predict: CSV or other text, Parquet, Arrow, Excel.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows to predict: a table of any format.")],
     written: TableFormat,
     cells: CellRules,
     out: Annotated[Path | None, typer.Option(help="CSV file to write. Default: print the predictions.")] = None,
     id_columns: Annotated[
-        list[str] | None,
-        typer.Option("--id", metavar="COLUMN", help="Copy this column next to the predictions; may be repeated."),
+        list[str] | None, typer.Option("--id", metavar="COLUMN", help="Copy this column too.")
     ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Two classes: predict the positive class above this probability. Default: 0.5."),
-    ] = None,
+    threshold: Annotated[float | None, option_of(EvaluationSettings, "threshold")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: options.Json = False,
 ) -> None:

@@ -6,18 +6,16 @@ from typing import Annotated
 import typer
 
 from dpadmm.cli import options
+from dpadmm.cli.declare import takes
+from dpadmm.settings import OutputFiles
 
 
+@takes(page=(OutputFiles, "purpose controller contact force"))
 def report(
     model: options.ModelFile,
+    page: OutputFiles,
     out: Annotated[Path | None, typer.Option(help="HTML file to write. Default: MODEL.html.")] = None,
-    ledger: Annotated[
-        Path | None, typer.Option(help="Show what this ledger says now. Default: what it said after training.")
-    ] = None,
-    purpose: options.Purpose = "",
-    controller: options.Controller = "",
-    contact: options.Contact = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    ledger: Annotated[Path | None, typer.Option(help="Show what this ledger says now.")] = None,
     json: options.Json = False,
 ) -> None:
     """Write one self-contained HTML page: what was trained on what, who is protected from whom, what it cost.
@@ -36,10 +34,9 @@ def report(
     released = ReleasedModel.load(model)
     spending = released.spending if ledger is None else released.spending_now(ledger)
     if place is not None:
-        check_writable(place, may_replace=force)
-        released.report(
-            place, spending=spending, name=model.name, purpose=purpose, controller=controller, contact=contact
-        )
+        check_writable(place, may_replace=page.force)
+        texts = {name: getattr(page, name) for name in ("purpose", "controller", "contact")}
+        released.report(place, spending=spending, name=model.name, **texts)
     if json:
         facts = {"command": "report", "page": place and str(place)}
         print_json(facts | encode(released) | {"spending": encode(spending)})

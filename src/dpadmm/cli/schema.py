@@ -2,7 +2,7 @@
 
 from json import dumps, loads
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,9 +14,9 @@ from dpadmm.errors import InputError, without_controls
 from dpadmm.settings import CellRules, TableFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dpadmm.data.schema import Schema
+
+TargetKindName = Literal["classes", "several-classes", "number"]
 
 app = typer.Typer(help="Draft and check a schema: public bounds and categories.", no_args_is_help=True)
 
@@ -28,13 +28,8 @@ def init(
     target: Annotated[str, typer.Option(help="Column to predict.")],
     written: TableFormat,
     out: Annotated[Path | None, typer.Option(help="File to write. Default: print the draft.")] = None,
-    predict: Annotated[
-        Literal["classes", "several-classes", "number"],
-        typer.Option(help="What the target is: one of two classes, of three or more, or a number."),
-    ] = "classes",
-    leave_out: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out of the model; may be repeated.")
-    ] = None,
+    predict: Annotated[TargetKindName, typer.Option(help="The target: two classes, more, or a number.")] = "classes",
+    leave_out: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out.")] = None,
     split_by: options.SplitBy = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     json: options.Json = False,
@@ -50,7 +45,7 @@ def init(
 
     Example: dpadmm schema init north.csv south.csv --target sick --leave-out patient --out schema.json
     """
-    from dpadmm.data.draft import ColumnType, TargetKind, column_types, draft_schema
+    from dpadmm.data.draft import ColumnType, TargetKind, column_types, common_types, draft_schema
     from dpadmm.data.schema import unfilled
     from dpadmm.models.files import check_apart, check_writable, write_file
 
@@ -61,7 +56,7 @@ def init(
     if not json:
         print_reading({file: read for file, (_, read) in found.items()})
     apart = {*(leave_out or []), *([split_by] if split_by is not None else [])}
-    types = _common({file: types for file, (types, _) in found.items()}, apart)
+    types = common_types({file: types for file, (types, _) in found.items()}, apart)
     draft = draft_schema(types, target, TargetKind(predict))
     text, left = dumps(draft, indent=2, ensure_ascii=False), unfilled(draft)
     typer.echo("The draft is derived from the data, so it is private until you have read it.", err=True)
@@ -96,10 +91,7 @@ def check(
     schema: Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema file.")],
     written: TableFormat,
     cells: CellRules,
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="Tables to check against the schema. Nothing is released or spent."),
-    ] = None,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE...]", help="Tables to check.")] = None,
     split_by: options.SplitBy = None,
     json: options.Json = False,
 ) -> None:
@@ -167,20 +159,3 @@ def _checked_sizes(
     if faults:
         raise InputError(faults[0])
     return sizes
-
-
-def _common(tables: "Mapping[str, Mapping[str, Any]]", apart: set[str]) -> dict[str, Any]:
-    """Return the columns that all files share, with a type that fits all of them."""
-    from dpadmm.data.draft import ColumnType
-    from dpadmm.data.tables import check_present, names_remedy
-
-    first, *others = tables.values()
-    for file, types in tables.items():
-        if set(types) != set(first):
-            raise InputError(
-                f"{file} does not have the same columns as the first file: it has {len(types)}, the first file has "
-                f"{len(first)}, and {len(set(types) & set(first))} names are in both. {names_remedy(file, list(types))}"
-            )
-    check_present(next(iter(tables)), sorted(apart), list(first))
-    same = {name: kind if all(o[name] is kind for o in others) else ColumnType.TEXT for name, kind in first.items()}
-    return {name: kind for name, kind in same.items() if name not in apart}

@@ -17,7 +17,7 @@ from dpadmm.cli.terminal import (
     print_reading,
     print_warning,
 )
-from dpadmm.settings import CellRules, TableFormat
+from dpadmm.settings import CellRules, Missing, OutOfRange, Privacy, TableFormat, Unlisted
 
 if TYPE_CHECKING:
     from dpadmm.federation.admin.joining import InvitedSilo
@@ -29,11 +29,14 @@ app = typer.Typer(help="Take part in a federation with data that stay here.", no
 
 _AS_BEFORE = "Default: as the policy says."
 
+SiloView = Literal["eavesdropper", "aggregate"]
+
 
 @app.command()
-@takes(written=TableFormat, cells=CellRules)
+@takes(privacy=admin.PEOPLE, written=TableFormat, cells=CellRules)
 def init(
     directory: admin.SiloDirectory,
+    privacy: Privacy,
     written: TableFormat,
     cells: CellRules,
     data: Annotated[Path, typer.Option(help="The private table: CSV or other text, Parquet, Arrow, Excel.")],
@@ -42,21 +45,10 @@ def init(
     delta: Annotated[float, typer.Option(help="The delta of the budget, in [0, 1).")],
     name: Annotated[str | None, typer.Option(help="Name in federations. Default: the directory's name.")] = None,
     allow: Annotated[list[str] | None, typer.Option(help="Method that may run; may be repeated.")] = None,
-    coordinator: Annotated[
-        list[str] | None,
-        typer.Option(help="Public key of an allowed coordinator; may be repeated. Default: those approved."),
-    ] = None,
+    coordinator: Annotated[list[str] | None, typer.Option(help="Key of one that is allowed; repeatable.")] = None,
     least_noise: admin.LeastNoise = 0.0,
     trust_coordinator: admin.TrustCoordinator = False,
-    records_per_person: admin.RecordsPerPerson = 1,
-    view: Annotated[
-        Literal["eavesdropper", "aggregate"],
-        typer.Option(
-            help="Whom the budget protects from: eavesdropper, or aggregate, who sees only sums of masked messages."
-        ),
-    ] = "eavesdropper",
-    colluders: admin.Colluders = None,
-    neighbours: admin.Neighbours = "replace-one",
+    view: Annotated[SiloView, typer.Option(help="Whom the budget protects from.")] = "eavesdropper",
 ) -> None:
     """Make a silo: policy, keys, ledger and state in a new directory.
 
@@ -66,11 +58,8 @@ def init(
     from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy
     from dpadmm.federation.silo import Silo
     from dpadmm.federation.silo_directory import SiloDirectory
-    from dpadmm.privacy.protection import Protection, View, relation_of
 
     is_summed = view == "aggregate"
-    if colluders is not None and not is_summed:
-        raise InputError("--colluders is for --view aggregate, in which silos see only sums. Leave it out.")
     if trust_coordinator and is_summed:
         raise InputError(
             "A trusted coordinator sees more than sums: choose either --trust-coordinator or the view aggregate."
@@ -83,12 +72,7 @@ def init(
         coordinators=tuple(coordinator or ()),
         least_noise=least_noise,
         screening=cells,
-        protection=Protection(
-            view=View.PUBLIC if trust_coordinator else View(view),
-            colluders=colluders,
-            records_per_person=records_per_person,
-            relation=relation_of(neighbours),
-        ),
+        protection=admin.protection_of("public" if trust_coordinator else view, privacy),
         written=written,
     )
     files = SiloDirectory(directory)
@@ -129,12 +113,10 @@ def show(
     Example: dpadmm silo show clinic --log
     """
     from dpadmm.federation.silo import Silo
-    from dpadmm.privacy.ledger import open_for_reading
 
     with closing(Silo(directory)) as silo:
         _print_participant(silo)
-        with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
-            typer.echo(f"\n{ledger.statement()}")
+        typer.echo(f"\n{silo.ledger.statement()}")
         for entry in silo.store.log() if log else ():
             typer.echo(f"{entry.time}  {entry.event}: {entry.detail}")
 
@@ -142,9 +124,7 @@ def show(
 @app.command()
 def approve(
     directory: admin.SiloDirectory,
-    federation: Annotated[
-        Path, typer.Argument(metavar="FEDERATION.toml", help="The terms that all participants have.")
-    ],
+    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The terms that all have.")],
     peer: admin.Peers = None,
     yes: admin.Yes = False,
 ) -> None:
@@ -163,10 +143,7 @@ def approve(
 @app.command()
 def run(
     directory: admin.SiloDirectory,
-    coordinator: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT", help="Where the coordinator listens. Default: as in the invitation."),
-    ] = None,
+    coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Default: as in the invitation.")] = None,
 ) -> None:
     """Serve this silo until interrupted: dial the coordinator, answer approved, signed requests and nothing else.
 
@@ -188,13 +165,9 @@ def join(
     written: TableFormat,
     cells: CellRules,
     invitation: Annotated[Path, typer.Argument(metavar="INVITE", help="The invitation that the coordinator sent.")],
-    directory: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="The silo's directory. Default: its name, in this folder.")
-    ] = None,
+    directory: Annotated[Path | None, typer.Argument(metavar="DIR", help="Default: the silo's name.")] = None,
     data: Annotated[Path | None, typer.Option(help="For a new silo: the private table.")] = None,
-    budget_epsilon: Annotated[
-        float | None, typer.Option(help="The most epsilon these data may ever spend. Default: the command asks.")
-    ] = None,
+    budget_epsilon: Annotated[float | None, typer.Option(help="Most epsilon ever. Default: the command asks.")] = None,
     least_noise: admin.LeastNoise = 0.0,
     trust_coordinator: admin.TrustCoordinator = False,
     peer: admin.Peers = None,
@@ -281,7 +254,7 @@ def _approve(guest: "InvitedSilo", terms: "Agreement", told: list[str], *, is_as
 
 def _serve(directory: Path, *, is_wanted: bool) -> None:
     from dpadmm.federation.https.client import run_silo
-    from dpadmm.federation.process_lock import is_held
+    from dpadmm.federation.party_directory import is_held
     from dpadmm.federation.silo_directory import SiloDirectory
 
     files = SiloDirectory(directory)
@@ -301,16 +274,9 @@ def new_data(
     directory: admin.SiloDirectory,
     written: TableFormat,
     data: Annotated[Path, typer.Option(help="The new version of the private table.")],
-    missing: Annotated[
-        Literal["error", "fill", "blank"] | None, typer.Option(help=f"Missing value. {_AS_BEFORE}")
-    ] = None,
-    unlisted: Annotated[
-        Literal["error", "zero", "blank"] | None,
-        typer.Option(help=f"Category that the schema does not list. {_AS_BEFORE}"),
-    ] = None,
-    out_of_range: Annotated[
-        Literal["clip", "error"] | None, typer.Option(help=f"Number outside its bounds. {_AS_BEFORE}")
-    ] = None,
+    missing: Annotated[Missing | None, typer.Option(help=f"Missing value. {_AS_BEFORE}")] = None,
+    unlisted: Annotated[Unlisted | None, typer.Option(help=f"Unlisted category. {_AS_BEFORE}")] = None,
+    out_of_range: Annotated[OutOfRange | None, typer.Option(help=f"Number out of bounds. {_AS_BEFORE}")] = None,
     abandon: admin.Abandon = False,
 ) -> None:
     """Continue with a changed table: a new version of the data, under the same key, ledger and budget.
@@ -324,8 +290,8 @@ def new_data(
 
     from dpadmm.data.reading import is_text_file
     from dpadmm.federation.admin.maintenance import change_data
+    from dpadmm.federation.party_directory import sole
     from dpadmm.federation.policy import Policy
-    from dpadmm.federation.process_lock import sole
     from dpadmm.federation.silo_directory import SiloDirectory
 
     files = SiloDirectory(directory)
@@ -370,7 +336,7 @@ def rotate_key(directory: admin.SiloDirectory, forget: admin.Forget = False, aba
     """
     from dpadmm.federation.admin.maintenance import rotate_silo_key
     from dpadmm.federation.keys import fingerprint
-    from dpadmm.federation.process_lock import sole
+    from dpadmm.federation.party_directory import sole
     from dpadmm.federation.silo_directory import SiloDirectory
 
     files = SiloDirectory(directory)
@@ -393,28 +359,24 @@ def status(
     directory: admin.SiloDirectory,
     json: options.Json = False,
     watch: admin.Watch = False,
-    check_data: Annotated[
-        bool, typer.Option("--check-data", help="Read the table, and compare it with the ledger.")
-    ] = False,
+    check_data: Annotated[bool, typer.Option("--check-data", help="Compare the table with the ledger.")] = False,
 ) -> None:
     """Show the state of this silo: serving, connected, what is spent and left, every run, the latest refusals.
 
     Changes nothing, and works whether or not the silo is serving. Example: dpadmm silo status clinic --watch
     """
-    from dpadmm.cli.status_tables import show_silo
+    from dpadmm.cli.status_tables import show_status
+    from dpadmm.federation.admin.status import silo_status
 
-    show_silo(directory, is_json=json, is_watched=watch, is_data_checked=check_data)
+    show_status(
+        "silo status", lambda: silo_status(directory, is_data_checked=check_data), is_json=json, is_watched=watch
+    )
 
 
 @app.command()
 def doctor(
     directory: admin.SiloDirectory,
-    coordinator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Where the coordinator listens. Default: where the silo last connected."
-        ),
-    ] = None,
+    coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Default: the last coordinator.")] = None,
     json: options.Json = False,
 ) -> None:
     """Find out why this silo does not work: files, table, ledger, disk, clock, and the connection to the coordinator.
@@ -422,6 +384,7 @@ def doctor(
     Reads the table. Safe while the silo is serving. Exit code 1 if anything must be fixed.
     Example: dpadmm silo doctor clinic --coordinator federation.example.org:9092
     """
-    from dpadmm.cli.status_tables import diagnose_silo
+    from dpadmm.cli.status_tables import show_findings
+    from dpadmm.federation.admin.doctor import examine_silo
 
-    diagnose_silo(directory, coordinator, is_json=json)
+    show_findings("silo doctor", directory, examine_silo(directory, coordinator), is_json=json)

@@ -11,8 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from dpadmm.cli.terminal import cell, print_json
-from dpadmm.federation.admin.doctor import examine_coordinator, examine_silo
-from dpadmm.federation.admin.finding import Finding, Level
+from dpadmm.federation.admin.doctor import Finding, Level
 from dpadmm.federation.admin.status import (
     BudgetStatus,
     DataStatus,
@@ -21,26 +20,14 @@ from dpadmm.federation.admin.status import (
     RunStatus,
     SiloStatus,
     Status,
-    coordinator_status,
-    silo_status,
 )
-from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess
+from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess
 
 WATCH_SECONDS = 2.0
 """How often a table that is watched is drawn anew."""
 
 
-def show_silo(directory: Path, *, is_json: bool, is_watched: bool, is_data_checked: bool) -> None:
-    """Print how a silo stands."""
-    _show("silo status", lambda: silo_status(directory, is_data_checked=is_data_checked), is_json, is_watched)
-
-
-def show_coordinator(directory: Path, *, is_json: bool, is_watched: bool) -> None:
-    """Print how a coordinator stands."""
-    _show("coordinator status", lambda: coordinator_status(directory), is_json, is_watched)
-
-
-def _show(command: str, read: Callable[[], Status], is_json: bool, is_watched: bool) -> None:
+def show_status(command: str, read: Callable[[], Status], *, is_json: bool, is_watched: bool) -> None:
     """Print a status, or draw it until Ctrl-C and leave the last table."""
     if is_json:
         print_json({"command": command, **read().as_json()})
@@ -56,17 +43,8 @@ def _show(command: str, read: Callable[[], Status], is_json: bool, is_watched: b
     Console(highlight=False).print(status_table(read()))
 
 
-def diagnose_silo(directory: Path, coordinator: str | None, *, is_json: bool) -> None:
-    """Print what keeps a silo from working; end with exit code 1 where anything does."""
-    _show_findings("silo doctor", directory, examine_silo(directory, coordinator), is_json)
-
-
-def diagnose_coordinator(directory: Path, *, is_json: bool) -> None:
-    """Print what keeps a coordinator from working; end with exit code 1 where anything does."""
-    _show_findings("coordinator doctor", directory, examine_coordinator(directory), is_json)
-
-
-def _show_findings(command: str, directory: Path, found: list[Finding], is_json: bool) -> None:
+def show_findings(command: str, directory: Path, found: list[Finding], *, is_json: bool) -> None:
+    """Print what keeps a silo or a coordinator from working; end with exit code 1 where anything does."""
     has_problem = any(each.level is Level.PROBLEM for each in found)
     if is_json:
         about = {"command": command, "directory": str(directory.absolute()), "has_problem": has_problem}
@@ -156,8 +134,6 @@ def time_text(time: str, now: datetime | None = None) -> str:
 
 
 def _budget_text(budget: BudgetStatus) -> str:
-    if budget.problem is not None:
-        return f"UNKNOWN: {budget.problem}"
     return (
         f"epsilon {budget.spent_epsilon:.4g} spent of {budget.epsilon:.4g}, {budget.left_epsilon:.4g} left, at delta "
         f"{budget.delta:.3g}, against {budget.against}"

@@ -11,15 +11,11 @@ from dpadmm import _offer
 _NAMES = {
     "dataset": "ArrayRows Dataset SiloRows",
     "task": "Aim ProfileRule TableShape Task",
-    "spec": "FinalModel ReleaseFacts RunSpec SumQuery TrainingSpec plan_sum mechanisms_of",
-    "budget": "LedgerFile ReusedProfile reusable_profile share_out account_with",
+    "spec": "FinalModel ReleaseFacts RunSpec SumQuery TrainingSpec plan_sum",
     "release": "OpenRelease open_release",
     "loop": "Outcome Round Run rounds run_rounds simulate",
-    "model": (
-        "Accountability Collusion DataLocation Guarantee MethodChoice NoiseSummary ProfileCost ReleasedModel "
-        "RoundFacts SearchCost SiloCost SiloFacts Spending"
-    ),
-    "train": "Problems Source Trained run_training",
+    "model": "Guarantee NoiseSummary ReleasedModel",
+    "train": "Problems TrainingRows Trained run_training",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
@@ -34,14 +34,14 @@ _EARLIER = MessageKind("earlier profile")
 _ROUNDING = 1e-9  # of epsilon, in sums of many rounds
 
 
-def share_out(whole: Target, share: float, problems: int = 1) -> tuple[Target | None, Target]:
-    """Return what round 0 and each problem's training may spend; None for no round 0.
+def share_out(whole: Target, share: float, n_models: int = 1) -> tuple[Target | None, Target]:
+    """Return what round 0 and the training of each model may spend; None for no round 0.
 
-    Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + problems m_1^2` (C0). share: m_0^2/m^2, in [0, 1).
+    Costs of Gaussian noise add up in squares: `m^2 = m_0^2 + n_models m_1^2` (C0). share: m_0^2/m^2, in [0, 1).
     """
     m, delta = m_of(whole.epsilon, whole.delta), whole.delta
     profile = None if share == 0 else Target(epsilon_of_part(m * math.sqrt(share), delta), delta)
-    return profile, Target(epsilon_of_part(m * math.sqrt((1 - share) / problems), delta) * (1 - _ROUNDING), delta)
+    return profile, Target(epsilon_of_part(m * math.sqrt((1 - share) / n_models), delta) * (1 - _ROUNDING), delta)
 
 
 def epsilon_of_part(m: float, delta: float) -> float:
@@ -53,11 +53,6 @@ def epsilon_of_part(m: float, delta: float) -> float:
             f"epsilon above 0. Choose {checks.setting('delta')} well below 1 / records, for instance 1e-6."
         )
     return epsilon
-
-
-def share_of(profile: Target, whole: Target) -> float:
-    """Return the share that `share_out` was given, from what it returned for round 0."""
-    return (m_of(profile.epsilon, profile.delta) / m_of(whole.epsilon, whole.delta)) ** 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +79,8 @@ def reusable_profile(
 ) -> ReusedProfile | None:
     """Return the profile of these very rows that the ledger keeps for this protection, None without one.
 
-    Nor where it was so dear that it would leave less than half of the squared budget m^2 to training: a model tells
-    what its profile tells, so its figure counts the profile, whoever has paid for it.
+    Nor where it cost so much that it would leave less than half of the squared budget m^2 to training: a model reveals
+    what its profile reveals, so its figure counts the profile, whoever has paid for it.
     """
     form = rows.form
     if form is None:
@@ -101,11 +96,9 @@ def reusable_profile(
     return found if 2 * found.m**2 <= m_of(target.epsilon, target.delta) ** 2 else None
 
 
-def keep_profile(
-    ledger: ConfirmedLedger, subject: ProfiledColumns | None, run: str, pooled: Floats, noise_std: float
-) -> None:
+def keep_profile(ledger: ConfirmedLedger, subject: ProfiledColumns, run: str, pooled: Floats, noise_std: float) -> None:
     """Have the ledger keep what was drawn; if it cannot, say so and go on: training is paid for as well."""
-    if subject is None or not subject.columns:
+    if not subject.columns:
         return
     try:
         ledger.keep_profile(subject, run, pooled.tolist(), noise_std)
@@ -116,7 +109,7 @@ def keep_profile(
 def account_with(plan: NoisePlan, earlier: GaussianRelease) -> Account:
     """Return what a run costs together with an earlier profile that its rows are encoded by.
 
-    A model that rests on the profile tells what the profile tells, so its figure must count it, though nothing more is
+    A model that rests on the profile reveals what it reveals, so its figure must count it, though nothing more is
     spent. Of two observers the weaker one is stated, against whom both hold, and of two numbers of colluders the
     smaller.
     """
@@ -140,44 +133,6 @@ def _against(who: Protection, release: NoisyRelease) -> NoisyRelease:
     return replace(release, certificate=replace(release.certificate, protection=protection))
 
 
-def protection_of(ledger: Any) -> Protection:
-    """Return what the ledger's budget is about, or the usual protection without one."""
-    if ledger is None:
-        return ONE_RECORD
-    if isinstance(ledger, ConfirmedLedger):
-        return ledger.ledger.protection
-    if isinstance(ledger, Ledger):
-        return ledger.protection
-    with open_for_reading(ledger) as opened_ledger:
-        return opened_ledger.protection
-
-
-def check_ledger(ledger: Any) -> None:
-    """Refuse what is neither a path nor a ledger."""
-    if ledger is not None and not isinstance(ledger, Ledger | str | os.PathLike):
-        raise InputError(
-            f"ledger must be a path, an open Ledger or None, got {type(ledger).__name__}. Create one with "
-            "Ledger.create(path, ledger_data(X, y, groups), Budget(epsilon=..., delta=...))."
-        )
-
-
-@contextmanager
-def opened(ledger: Any, data: LedgerData) -> Iterator[ConfirmedLedger | None]:
-    """Yield the ledger, a path or open, found to be that of these very data; None without one.
-
-    A confirmed one, which only this package hands in, was shown the table of which the data are an encoding.
-    """
-    if ledger is None or isinstance(ledger, ConfirmedLedger):
-        yield ledger
-        return
-    opened_ledger = ledger.here() if isinstance(ledger, Ledger) else Ledger.open(ledger)
-    try:
-        yield opened_ledger.confirm(data(len(opened_ledger.silos) == 1))
-    finally:
-        if opened_ledger is not ledger:
-            opened_ledger.close()
-
-
 @dataclass(frozen=True, kw_only=True)
 class LedgerFile:
     """The ledger to record in: an existing file, a new one with a budget, or one that is open; None keeps no record."""
@@ -185,6 +140,23 @@ class LedgerFile:
     path: Path | None = None
     budget: float | None = None
     held: Ledger | None = None
+
+    @classmethod
+    def of(cls, ledger: Any, budget: float | None = None) -> Self:
+        """Return the ledger that a path or an open `Ledger` names; None keeps no record."""
+        if isinstance(ledger, Ledger):
+            if budget is not None:
+                raise InputError(
+                    "budget is for a new ledger: pass the path of its file as ledger. An open ledger already has a "
+                    "budget.",
+                    setting="budget",
+                    code="combination",
+                )
+            return cls(held=ledger)
+        if not isinstance(ledger, str | os.PathLike | None):
+            create = "Create one with Ledger.create(path, ledger_data(X, y, groups), Budget(epsilon=..., delta=...))."
+            checks.refuse("ledger", "be a path, an open Ledger or None", ledger, f" {create}")
+        return cls(path=None if ledger is None else Path(ledger), budget=budget)
 
     @property
     def name(self) -> str:
@@ -203,14 +175,14 @@ class LedgerFile:
         return self.path is not None and self.budget is not None and not self.path.exists()
 
     @property
-    def is_kept(self) -> bool:
-        """Whether there is a ledger already."""
-        return self.held is not None or (self.path is not None and self.path.exists())
-
-    @property
     def protection(self) -> Protection:
-        """What the budget of an existing ledger is about, else the usual protection."""
-        return protection_of((self.held or self.path) if self.is_kept else None)
+        """What the budget is about; the usual protection where there is no ledger, or it is still to be made."""
+        if self.held is not None:
+            return self.held.protection
+        if self.path is None or self.is_new:
+            return ONE_RECORD
+        with open_for_reading(self.path) as ledger:
+            return ledger.protection
 
     def check(self, epsilon: float) -> None:
         """Refuse a new ledger without a budget, or with one for less than this run, and a budget other than kept."""
@@ -241,12 +213,26 @@ class LedgerFile:
             )
 
     @contextmanager
-    def open(self, data: LedgerData, delta: float, protection: Protection) -> Iterator[ConfirmedLedger | None]:
-        """Yield the ledger, found to be that of these data; a new one is created first."""
+    def open(
+        self, data: LedgerData, delta: float = 0.0, protection: Protection | None = None
+    ) -> Iterator[ConfirmedLedger | None]:
+        """Yield the ledger, found to be that of these very data; a new one is created first. None without one.
+
+        protection: of the run, which is compared with the ledger's before anything is planned; None leaves that to
+        what is reserved. delta: of a new ledger.
+        """
+        if not self.is_wanted:
+            yield None
+            return
         if self.path is not None and self.is_new:  # one that another process has made since is opened as any other
             budget = Budget(epsilon=self.budget or 0.0, delta=delta)
-            Ledger.create(self.path, data(False), budget, protection=protection).close()
-        with opened(self.held or self.path, data) as ledger:
-            if ledger is not None:
-                ledger.check_protection(protection)
-            yield ledger
+            Ledger.create(self.path, data(False), budget, protection=protection or ONE_RECORD).close()
+        ledger = Ledger.open(self.path or "") if self.held is None else self.held.here()
+        try:
+            confirmed = ledger.confirm(data(len(ledger.silos) == 1))
+            if protection is not None:
+                confirmed.check_protection(protection)
+            yield confirmed
+        finally:
+            if ledger is not self.held:
+                ledger.close()

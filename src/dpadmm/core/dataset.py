@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpadmm.checks import nearest, shown
-from dpadmm.data.columns import class_shares, describe_class_weights, weights_by_class
+from dpadmm.data.columns import class_shares, describe_class_weights, name_classes, weights_by_class
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.profile import ProfileForm, ReleasedProfile
 from dpadmm.data.schema import Schema
@@ -27,8 +26,6 @@ if TYPE_CHECKING:  # they load readers of tables, which arrays do without
     from dpadmm.data.parquet import StreamedTable
     from dpadmm.data.persons import Persons
     from dpadmm.data.tables import SiloTable
-
-_FEW_CLASSES = 12  # are named in a message
 
 
 class SiloRows(Protocol):
@@ -123,7 +120,7 @@ class Dataset:
     ) -> "Dataset":
         """Check every table; faults name file, row and column.
 
-        names: what silos are called, where not as the tables. persons: whose the rows are, where a person may have
+        names: what silos are called, where not as the tables. persons: the person of each row, where a person may have
         several; only the rows that are kept are read. may_be_empty: where nobody may learn how many rows there are.
         """
         used = None if persons is None else persons.rows()
@@ -165,20 +162,13 @@ class Dataset:
     def weighted(self, class_weight: Mapping[Any, float] | None) -> "Dataset":
         """Return rows of which each counts as much as its class, the heaviest 1.
 
-        class_weight: checked public weights, 1 for a class that is not named; None where all count the same.
+        class_weight: public weights, 1 for a class that is not named; None where all count the same.
         """
         if class_weight is None:
             return self
-        classes = self.schema.label.classes
-        unknown = [each for each in class_weight if each not in classes]
-        if unknown:
-            known = ", ".join(map(shown, classes)) if len(classes) <= _FEW_CLASSES else shown(classes)
-            raise InputError(
-                f"class_weight names {shown(unknown[0])}, which is no class: the classes are {known}."
-                f"{nearest(unknown[0], map(str, classes))}"
-            )
-        note = describe_class_weights(classes, [class_weight.get(each, 1.0) for each in classes])
-        return replace(self, class_shares=class_shares(classes, class_weight), assumed=(*self.assumed, note))
+        classes, named = self.schema.label.classes, name_classes(self.schema.label, class_weight)
+        note = describe_class_weights(classes, [named.get(each, 1.0) for each in classes])
+        return replace(self, class_shares=class_shares(classes, named), assumed=(*self.assumed, note))
 
     def subject(self, protection: Protection) -> ProfiledColumns:
         """Return what a profile of these rows is about; where each silo is a user, users are counted."""
@@ -232,7 +222,7 @@ class Dataset:
 def ledger_columns(
     tables: "Mapping[str, SiloTable | StreamedTable]", persons: "Persons | None" = None
 ) -> tuple[SiloColumns, ...]:
-    """Return the tables as the silos that a ledger is made for: every column, used or not, and whose the rows are."""
-    whose = [None] * len(tables) if persons is None else persons.numbers
-    pairs = zip(tables.items(), whose, strict=True)
+    """Return the tables as the silos that a ledger is made for: every column, used or not, and the rows' persons."""
+    people = [None] * len(tables) if persons is None else persons.numbers
+    pairs = zip(tables.items(), people, strict=True)
     return tuple(table.ledger_columns(silo, numbers) for (silo, table), numbers in pairs)

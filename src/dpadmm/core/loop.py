@@ -49,7 +49,7 @@ class Run:
 
     models: of the agents, (N, d, R). last: the model (d, R) that stands for the run; tail_average: the mean of those
     of the last rounds, far less noisy. plan: of its noise. history: what the noisy messages show. sums: the noisy sums,
-    where kept.
+    where kept. kept: (N, d', R) what every agent keeps for itself, which nothing protects; None of most methods.
     """
 
     models: Floats = field(repr=False)
@@ -58,6 +58,7 @@ class Run:
     plan: NoisePlan = field(repr=False)
     history: tuple[PublicRound, ...] = field(default=(), repr=False)
     sums: tuple[Floats, ...] = field(default=(), repr=False)
+    kept: Floats | None = field(default=None, repr=False)
 
     def model(self, which: FinalModel) -> Floats:
         """Return the models (d, R) that the run ends with."""
@@ -111,7 +112,7 @@ def run_rounds(
         agents = Agents.of(
             problem, setting.network, setting.tolerance, threads or available_threads(), is_release=is_release
         )
-        tail = np.zeros((agents.dimension, replicas))
+        tail = np.zeros((1, replicas))  # of the estimates' own shape
         for k, state, inbox in rounds(method, agents, problem, setting.network, noise, setting.rounds, replicas):
             last = method.estimate(state, inbox)
             if k >= first:
@@ -125,6 +126,7 @@ def run_rounds(
         plan=noise.plan,
         history=tuple(noise.history),
         sums=tuple(noise.sums),
+        kept=method.kept(state, setting.rounds),
     )
 
 
@@ -144,7 +146,7 @@ def simulate(run: RunSpec, problem: Problem, runs: int, seed: int, noise: NoiseP
 class Outcome:
     """What a training released, and how it was paid for.
 
-    released: by step, what a sum has told, and the runs of a method, one for each model. plan: every release of all
+    released: by step, the result of a sum, or the runs of a method, one for each model. plan: every release of all
     steps. origin: where the noise came from; only with secure noise may anything leave, for what `account` says.
     receipts: of the ledger. name: of the run in it. profile: the column profile that rows were encoded by, this run's
     or an `earlier` one's. encoding: of the rows; None where they came encoded.
@@ -187,11 +189,6 @@ class Outcome:
         return np.asarray(self.models[0])
 
     @property
-    def histories(self) -> tuple[tuple[PublicRound, ...], ...]:
-        """What each model's noisy messages show, and nothing else; empty where the noise is inside the objective."""
-        return tuple(each.history for each in self.runs())
-
-    @property
     def account(self) -> Account:
         """What everything cost, with the profile that the models rest on, whoever paid for it."""
         return self.plan.account() if self.earlier is None else account_with(self.plan, self.earlier.release)
@@ -209,17 +206,14 @@ def progress_bar(
     title: str, total: int, *, is_wanted: bool = True, console: "Console | None" = None
 ) -> Iterator[Callable[[], None]]:
     """Yield a function that advances the bar; the bar goes to stderr and vanishes when the work ends."""
-    if not is_wanted:
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    if is_wanted:
+        from rich.console import Console
+        from rich.progress import Progress
 
-    console = console if console is not None else Console(stderr=True)
-    if not console.is_terminal:  # a disabled bar of some versions of rich prints an empty line
+        console = console or Console(stderr=True)
+    if not is_wanted or console is None or not console.is_terminal:  # a disabled bar prints an empty line
         yield lambda: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(console=console, transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda: bar.advance(task)

@@ -33,7 +33,7 @@ from dpadmm.privacy.releases import NoisyRelease, Origin, Release, SummedGaussia
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LabelKind, Logistic, ReleasedLoss, Softmax, loss_description
 from dpadmm.queries.curvature import CurvatureFacts
-from dpadmm.settings import CellRules, Missing, OutOfRange, Unlisted
+from dpadmm.settings import CellRules
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -111,21 +111,14 @@ class NoiseSummary:
     @classmethod
     def of(cls, releases: Iterable[Release]) -> "NoiseSummary":
         """Return the summary of what releases promise."""
-        families, levels, number = set[str](), list[float](), 0
-        sums = list[SummedGaussianRelease]()
-        for release in releases:
-            families.add(family_of(release).value)
-            number += release.count
-            if isinstance(release, SummedGaussianRelease):
-                sums.append(release)
-            if isinstance(release, NoisyRelease):
-                levels.append(release.level)
-        scales = [each.total_std for each in sums] or levels
+        given = list(releases)
+        sums = [each for each in given if isinstance(each, SummedGaussianRelease)]
+        scales = [each.total_std for each in sums] or [each.level for each in given if isinstance(each, NoisyRelease)]
         return cls(
-            family=" and ".join(sorted(families)),
+            family=" and ".join(sorted({family_of(each).value for each in given})),
             least_scale=min(scales),
             greatest_scale=max(scales),
-            releases=number,
+            releases=sum(each.count for each in given),
             silos=sums[0].silos if sums else None,
         )
 
@@ -210,12 +203,6 @@ class Guarantee:
 
         return guarantee_text(self)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the guarantee as plain values."""
-        said = {"covers": self.covers, "protects": str(self.protection), "observer": self.protection.observer}
-        stands = {"standing": self.standing, "is_private_release": self.is_private_release}
-        return said | encode(self) | stands
-
 
 class DataLocation(Enum):
     """Who held the tables: one machine that read them all and simulated the silos, or each silo its own."""
@@ -282,9 +269,6 @@ class Accountability:
     contact: str = ""
 
 
-NOT_STATED = Accountability()
-
-
 @dataclass(frozen=True, kw_only=True)
 class RoundFacts:
     """What can be computed from the released messages of a round; of several kinds of messages, from the first.
@@ -325,7 +309,7 @@ class Spending:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedModel:
-    """A trained model with all that may be told about it, whoever made it: an estimator, `dpadmm fit`, a federation.
+    """A trained model with every public fact about it, whoever made it: an estimator, `dpadmm fit`, a federation.
 
     schema: what rows may hold. encoding: how they are encoded.
     coefficients: one number per encoded feature; for more than two classes one such vector per class, one after the
@@ -354,7 +338,7 @@ class ReleasedModel:
     profile: ReleasedProfile | None = None
     aim: Aim = Aim.PREDICTION
     curvature: CurvatureFacts | None = None
-    about: Accountability = NOT_STATED
+    about: Accountability = Accountability()
     budgets: tuple[UtilityPoint, ...] = ()
 
     def __post_init__(self) -> None:
@@ -407,71 +391,49 @@ class ReleasedModel:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores tell probabilities, so that there is `predict_proba`."""
+        """Whether probabilities follow from scores, so that there is `predict_proba`."""
         return self.linked is not None or self.softmax is not None
 
-    def decision_function(
-        self, rows: Any, *, missing: Missing = "error", unlisted: Unlisted = "error", out_of_range: OutOfRange = "clip"
-    ) -> Floats:
+    def decision_function(self, rows: Any, *, cells: CellRules | None = None) -> Floats:
         """Return the signed scores: (n,) for two classes, (n, classes) for more; awkward cells as in `predict`."""
         from dpadmm.models import predict
 
         if self.schema.label.is_real:
             raise InputError("A model that predicts a number has no decision function. Use predict.")
-        scores = predict.score_rows(
-            self, rows, screening=CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range)
-        )
+        scores = predict.score_rows(self, rows, screening=cells)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(
-        self,
-        rows: Any,
-        *,
-        threshold: float | None = None,
-        missing: Missing = "error",
-        unlisted: Unlisted = "error",
-        out_of_range: OutOfRange = "clip",
-    ) -> NDArray[Any]:
+    def predict(self, rows: Any, *, threshold: float | None = None, cells: CellRules | None = None) -> NDArray[Any]:
         """Return the predicted classes, or numbers, in the words or units of the table.
 
         With a threshold, the second of two classes is predicted where its probability is above it; choosing one costs
         no privacy, as long as it is not chosen by looking at private records.
-        `missing`, `unlisted` and `out_of_range` say what to do about awkward cells, see `CellRules`; a blanked row has
-        no prediction. They are not kept with the model: one made by an estimator with missing="fill" refuses empty
-        cells here unless it is given again.
+        cells: what to do about awkward cells, refused if left out; a blanked row has no prediction. The rules are not
+        kept with the model: one made with `CellRules(missing="fill")` refuses empty cells here without them.
         """
         from dpadmm.models import predict
 
-        scores = predict.score_rows(
-            self, rows, screening=CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range)
-        )
-        return predict.predict_from_scores(self, scores, threshold)
+        return predict.predict_from_scores(self, predict.score_rows(self, rows, screening=cells), threshold)
 
-    def predict_proba(
-        self, rows: Any, *, missing: Missing = "error", unlisted: Unlisted = "error", out_of_range: OutOfRange = "clip"
-    ) -> Floats:
+    def predict_proba(self, rows: Any, *, cells: CellRules | None = None) -> Floats:
         """Return the probability of each class; one-vs-rest probabilities are scaled to sum to 1.
 
         Awkward cells as in `predict`.
         """
         from dpadmm.models import predict
 
-        scores = predict.score_rows(
-            self, rows, screening=CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range)
-        )
-        return predict.probabilities_from_scores(self, scores)
+        return predict.probabilities_from_scores(self, predict.score_rows(self, rows, screening=cells))
 
-    def to_sklearn(
-        self, *, missing: Missing = "error", unlisted: Unlisted = "error", out_of_range: OutOfRange = "clip"
-    ) -> "Pipeline":
+    def to_sklearn(self, *, cells: CellRules | None = None) -> "Pipeline":
         """Return the model as a plain scikit-learn pipeline, which is loaded and predicts without this package.
 
-        `missing` may be "error" or "fill", `unlisted` "error" or, with missing="fill", "zero". It takes numbers, and
-        categories as they are listed; how else a cell may be written (see `dpadmm.data.cells`) stays behind.
+        Of `cells`, `missing` may be "error" or "fill", `unlisted` "error" or, with missing="fill", "zero". It takes
+        numbers, and categories as they are listed; how else a cell may be written (see `dpadmm.data.cells`) stays
+        behind.
         """
         from dpadmm.export.pipeline import plain_pipeline
 
-        return plain_pipeline(self, CellRules(missing=missing, unlisted=unlisted, out_of_range=out_of_range))
+        return plain_pipeline(self, cells or CellRules())
 
     def to_plain_json(self) -> str:
         """Return all that predictions take as JSON for readers in any language, see `docs/export.md`."""

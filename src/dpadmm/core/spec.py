@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from dpadmm.checks import plural
 from dpadmm.errors import InputError
@@ -69,6 +69,7 @@ class RunSpec:
     declared: the user's own parts, on whose declared constants the certificates rest.
     n_models: how many problems on the same rows are run, each with fresh noise.
     name: of the step; prefix: of its messages' kinds in the reservation, where several runs share it.
+    keeps_sums: whether the noisy sums of all rounds are part of the result.
     """
 
     method: Method
@@ -79,6 +80,7 @@ class RunSpec:
     n_models: int = 1
     name: str = "run"
     prefix: str = ""
+    keeps_sums: bool = False
     facts: ReleaseFacts = field(init=False, repr=False)
     constraint: object = field(init=False, repr=False)
     declared: tuple[str, ...] = field(init=False, repr=False)
@@ -105,13 +107,8 @@ class RunSpec:
         check_fit(self.method, setting.problem, setting.network)
         mechanisms = mechanisms_of(self.method, setting)
         families = {mechanism.family for mechanism in mechanisms}
-        if is_secure and Family.COORDINATE in families:
-            raise InputError(
-                f"{type(self.method).__name__} adds Laplace noise to every coordinate, for which no grid is planned "
-                "(C8): it can be simulated, but not released. Nothing was spent; choose another method."
-            )
         # There is no exact sampler for spherical noise, hence no grid; its certificates say so (C8).
-        has_grid = facts.shares is not None or (is_secure and families <= {Family.GAUSSIAN, Family.SAMPLED})
+        has_grid = facts.shares is not None or (is_secure and not families & {Family.SPHERICAL, Family.OBJECTIVE})
         planned = calibrate(
             mechanisms,
             self.target,
@@ -158,11 +155,13 @@ class RunSpec:
 def mechanisms_of(method: Method, setting: Setting) -> tuple[MechanismSpec, ...]:
     """Return what the method will release; refuse a method that does not say so, or not for these neighbours."""
     hidden = setting.protection
-    if not hidden.relation.has_public_sizes or hidden.unit is Unit.PERSON:
+    if not hidden.relation.has_public_sizes or hidden.unit is not Unit.RECORD:
         problem = method.about.why_not(hidden)
         if problem is not None:
-            other = "replace-one neighbours" if not hidden.relation.has_public_sizes else "one record per person"
-            raise InputError(f"{problem}. Use noisy-gradients, or {other}. Nothing was spent.")
+            other = "replace-one neighbours" if not hidden.relation.has_public_sizes else "the unit 'record'"
+            raise InputError(
+                f"{problem}. Use noisy-gradients, or {other}. Nothing was spent.", setting="unit", code="combination"
+            )
     found = method.mechanisms(setting)
     if not found:
         raise InputError(
@@ -186,24 +185,13 @@ class SumQuery(Protocol):
     reads: the runs before it that its values are computed from, whose problems its certificate is about.
     """
 
-    @property
-    def name(self) -> str:
-        """Of the step."""
-        ...
-
-    @property
-    def kind(self) -> MessageKind:
-        """Which kind of message it is."""
-        ...
+    name: ClassVar[str]
+    kind: ClassVar[MessageKind]
+    rounds_first: ClassVar[bool]
 
     @property
     def round(self) -> int:
         """In which round it is sent."""
-        ...
-
-    @property
-    def rounds_first(self) -> bool:
-        """Whether silos' values are rounded before they are added up."""
         ...
 
     @property
@@ -220,7 +208,7 @@ class SumQuery(Protocol):
         ...
 
     def read(self, noisy: Floats, noise_std: float, released: Mapping[str, Any]) -> Any:
-        """Return what the noisy sum (d,) tells, given the noise in it."""
+        """Return the result of the noisy sum (d,), given the noise in it."""
         ...
 
 
@@ -241,7 +229,7 @@ class TrainingSpec:
     _plans: dict[tuple[str, bool], NoisePlan] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse steps that cannot be told apart, or that protect different people or add noise in different places."""
+        """Refuse steps of the same name, or that protect different people or add noise in different places."""
         names, runs, sums = set[str](), list[RunSpec](), list[SumQuery]()
         for step in self.steps:
             names.add(step.name)

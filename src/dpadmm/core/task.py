@@ -7,25 +7,24 @@ from typing import Any
 import numpy as np
 
 from dpadmm import checks
-from dpadmm.checks import nearest, setting, shown
+from dpadmm.checks import setting, shown
 from dpadmm.data.profile import CategoryBins, ProfileForm
 from dpadmm.errors import InputError
 from dpadmm.networks.graph import Network
 from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.protection import ONE_RECORD, Protection, Unit, View
-from dpadmm.problems.losses import AnyLoss, Huber, LabelKind, Logistic, SmoothedHinge, Softmax
+from dpadmm.problems.losses import AnyLoss, LabelKind, Logistic, Softmax, loss_kind
 from dpadmm.problems.problem import EmpiricalRisk, PublicFunctions, SoftmaxRisk, risk_of
 from dpadmm.problems.regularisers import Regulariser
 from dpadmm.problems.silos import ROW_NORM_SLACK, Silos
 from dpadmm.problems.streams import SiloStream, StreamedRisk
 
 _LEAST = 1e-100
-_PROFILE_CHOICES = ("auto", "off")
 _USUAL_BINS = 21  # of a column of numbers
 
 
 class Aim(Enum):
-    """To predict as well as noise allows, or to tell coefficients with confidence intervals (C14)."""
+    """To predict as well as noise allows, or to estimate coefficients with confidence intervals (C14)."""
 
     PREDICTION = "prediction"
     INFERENCE = "inference"
@@ -63,7 +62,7 @@ class ProfileRule:
 
     share: part of the squared budget m^2, in (0, 1); None leaves it to the planner, which may do without.
     earlier_run: name of the run that released the one there is, at no further cost; None where there is none.
-    earlier_m: what that one cost, as m of C0. A model tells what its profile tells, so of the budget asked for it only
+    earlier_m: what that one cost, as m of C0. A model reveals what its profile reveals, so of the budget asked for only
         what is left beside that is spent on training; the ledger is charged for the training alone.
     """
 
@@ -73,31 +72,20 @@ class ProfileRule:
     earlier_m: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the share."""
+        """Refuse a share of nothing."""
         if self.share is not None:
             checks.open_unit("profile_share", self.share)
+            if not self.is_wanted:
+                raise InputError(
+                    f"{setting('profile_share')} is for {setting('profile', 'auto')}; otherwise nothing is spent on a "
+                    "column profile. Leave one out.",
+                    setting="profile_share",
+                    code="combination",
+                )
 
     def with_earlier(self, run: str, m: float) -> "ProfileRule":
         """Return the rule where this run has released a profile already, for m of C0."""
         return replace(self, earlier_run=run, earlier_m=m)
-
-    @classmethod
-    def of(cls, choice: Any, share: Any = None) -> "ProfileRule":
-        """Return the rule that the words of options and parameters name.
-
-        >>> ProfileRule.of("auto", 0.05)
-        ProfileRule(is_wanted=True, share=0.05, earlier_run=None, earlier_m=0.0)
-        """
-        if not isinstance(choice, str) or choice not in _PROFILE_CHOICES:
-            raise InputError(
-                f"{setting('profile')} must be 'auto' or 'off', got {shown(choice)}.{nearest(choice, _PROFILE_CHOICES)}"
-            )
-        if choice == "off" and share is not None:
-            raise InputError(
-                f"{setting('profile_share')} is for {setting('profile', 'auto')}; otherwise nothing is spent on a "
-                "column profile. Leave one out."
-            )
-        return cls(choice == "auto", share)
 
 
 AUTO = ProfileRule()
@@ -125,7 +113,7 @@ class Task:
     expected_auc: the AUC on new records that a model without privacy is thought to reach, in (0.5, 1), from earlier
         studies or public data; of several classes the mean of one against the rest. Forecasts are then for it, else for
         weak, moderate and strong signals (0.65, 0.8, 0.95). expected_r2: the same for numbers, in (0, 1): their R^2.
-    aim: to predict, or to tell coefficients with intervals (C14).
+    aim: to predict, or to estimate coefficients with intervals (C14).
 
     >>> from dpadmm.problems.losses import Logistic
     >>> task = Task(sizes=(300, 200), dimension=10, loss=Logistic(), target=Target(1.0, 1e-5))
@@ -162,39 +150,42 @@ class Task:
         object.__setattr__(self, "sizes", tuple(checks.count("every size", size) for size in sizes))
         object.__setattr__(self, "n_silos", len(sizes))
         object.__setattr__(self, "n_records", sum(self.sizes))
+        if isinstance(self.loss, type) or not hasattr(self.loss, "slope_bound"):
+            checks.refuse("loss", "be a loss such as Logistic()", self.loss)
+        if self.regulariser is not None and not hasattr(self.regulariser, "prox"):
+            checks.refuse("regulariser", "be a regulariser such as ElasticNet(l2=0.01)", self.regulariser)
         object.__setattr__(self, "n_classes", self.loss.n_classes if isinstance(self.loss, Softmax) else 1)
         checks.count("dimension", self.dimension)
         _moderate("row_norm", self.row_norm)
-        if not isinstance(self.target, Target):
-            raise InputError(f"target must be a Target(epsilon, delta), got {shown(self.target)}.")
-        if isinstance(self.loss, type) or not hasattr(self.loss, "slope_bound"):
-            raise InputError(f"loss must be a loss such as Logistic(), got {shown(self.loss)}.")
         if not np.isfinite(self.loss.slope_bound):
             raise InputError(
                 f"{type(self.loss).__name__} has no bounded slope, so no guarantee exists. Use Huber(threshold) for "
                 "regression, Logistic() or SmoothedHinge() for classification."
             )
         _moderate("the loss's slope", self.loss.slope_bound)
-        if not isinstance(self.protection, Protection):
-            raise InputError(f"protection must be a Protection(unit=..., view=...), got {shown(self.protection)}.")
-        if self.network is not None and not isinstance(self.network, Network):
-            raise InputError(f"network must be a Network, got {type(self.network).__name__}; see dpadmm.networks.")
-        if self.regulariser is not None and not hasattr(self.regulariser, "prox"):
+        if not np.isfinite(self.loss.curvature_bound):
             raise InputError(
-                f"regulariser must be a regulariser such as ElasticNet(l2=0.01), got {shown(self.regulariser)}."
+                f"{self.loss} has corners, so no step can be planned. Give it a width, or state rounds and step."
             )
         self._check_protection()
         if self.aim is Aim.INFERENCE:
             self._check_inference()
-        if self.prevalence is not None:
-            checks.open_unit("prevalence", self.prevalence)
-            if self.loss.target is not LabelKind.SIGNS:
-                raise InputError(
-                    "prevalence is the share of one of two classes, but the target is a number or has more classes. "
-                    "Leave it out."
-                )
-
-        check_signal(self.expected_auc, self.expected_r2, is_real=self.loss.target is LabelKind.REALS)
+        if self.prevalence is not None and self.loss.target is not LabelKind.SIGNS:
+            raise InputError(
+                "prevalence is the share of one of two classes, but the target is a number or has more classes. "
+                "Leave it out.",
+                setting="prevalence",
+                code="combination",
+            )
+        is_real = self.loss.target is LabelKind.REALS
+        stated, other = ("expected_r2", "expected_auc") if is_real else ("expected_auc", "expected_r2")
+        if getattr(self, other) is not None:
+            raise InputError(
+                f"{setting(other)} is for {'classes' if is_real else 'numbers'}, but the target is a "
+                f"{'number' if is_real else 'class'}. Give {setting(stated)} instead.",
+                setting=other,
+                code="combination",
+            )
 
     def _check_protection(self) -> None:
         """Refuse who cannot be protected, a graph of other silos, and what is not certified for added records."""
@@ -221,27 +212,30 @@ class Task:
 
     def _check_inference(self) -> None:
         """Refuse what no intervals are proved or tested for (C14)."""
-        inference = setting("aim", Aim.INFERENCE.value)
-        if self.loss != Logistic():
-            raise InputError(
-                f"{inference} tells intervals for the plain logistic regression of two classes, not for a "
-                f"{'capped ' if isinstance(self.loss, Logistic) else ''}{loss_kind(self.loss)}. Use two classes, "
-                "the logistic loss and no cap, or leave it out."
-            )
-        if self.regulariser is not None:
-            raise InputError(
-                f"{inference} is about coefficients without a penalty. Leave out {setting('alpha')}; the planner adds "
-                "a small ridge, whose effect is taken off again."
-            )
-        if self.protection.unit is not Unit.RECORD:
-            raise InputError(
-                f"{inference} takes rows for independent of each other, which several rows of one person or user are "
-                "not. Use the unit 'record' with one row per person, or leave it out."
-            )
-        if self.network is not None:
-            raise InputError(
-                f"{inference} needs sums over all silos, not messages over a graph. Leave out the network."
-            )
+        capped = "capped " if isinstance(self.loss, Logistic) else ""
+        for is_wrong, why in (
+            (
+                self.loss != Logistic(),
+                "tells intervals for the plain logistic regression of two classes, not for a "
+                f"{capped}{loss_kind(self.loss)}. Use two classes, the logistic loss and no cap, or leave it out.",
+            ),
+            (
+                self.regulariser is not None,
+                f"is about coefficients without a penalty. Leave out {setting('alpha')}; the planner adds a small "
+                "ridge, whose effect is taken off again.",
+            ),
+            (
+                self.protection.unit is not Unit.RECORD,
+                "takes rows for independent of each other, which several rows of one person or user are not. Use the "
+                "unit 'record' with one row per person, or leave it out.",
+            ),
+            (
+                self.network is not None,
+                "needs sums over all silos, not messages over a graph. Leave out the network.",
+            ),
+        ):
+            if is_wrong:
+                raise InputError(f"{setting('aim', 'inference')} {why}", setting="aim", code="combination")
 
     def functions(self, mu: float = 0.0) -> PublicFunctions:
         """Return the silos' functions as far as they are public: sizes and constants, no values."""
@@ -265,32 +259,8 @@ class Task:
         return risk_of(silos, self.loss, mu)
 
 
-def check_signal(expected_auc: float | None, expected_r2: float | None, *, is_real: bool | None = None) -> None:
-    """Refuse an AUC that is no better than chance, an R^2 of a model that learned nothing, and certainty.
-
-    is_real: whether the target is a number, None where that is not known yet.
-    """
-    if expected_auc is not None and not 0.5 < checks.finite("expected_auc", expected_auc) < 1:
-        raise InputError(
-            f"{setting('expected_auc')} must lie strictly between 0.5 and 1, got {shown(expected_auc)}. It is the AUC "
-            "that a model without privacy reaches on new records."
-        )
-    if expected_r2 is not None:
-        checks.open_unit("expected_r2", expected_r2)
-    if is_real is True and expected_auc is not None:
-        raise InputError(
-            f"{setting('expected_auc')} is for classes, but the target is a number. Give {setting('expected_r2')} "
-            "instead."
-        )
-    if is_real is False and expected_r2 is not None:
-        raise InputError(
-            f"{setting('expected_r2')} is for numbers, but the target is a class. Give {setting('expected_auc')} "
-            "instead."
-        )
-
-
 def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:
-    """Return the nominal sizes of silos whose true ones are secret: one public number, dealt out evenly.
+    """Return the nominal sizes of silos whose true ones are secret: one public number, split evenly.
 
     >>> nominal_sizes(1000, 3)
     (334, 333, 333)
@@ -300,40 +270,22 @@ def nominal_sizes(n_records: int, n_silos: int) -> tuple[int, ...]:
     return tuple(n_records // n_silos + (i < n_records % n_silos) for i in range(n_silos))
 
 
-def loss_kind(loss: AnyLoss) -> str:
-    """Return what kind of model a loss makes, in a few words."""
-    match loss:
-        case Softmax():
-            return f"softmax regression of {loss.n_classes} classes"
-        case Logistic():
-            return "logistic regression"
-        case SmoothedHinge():
-            return "linear support vector machine"
-        case Huber():
-            return "linear regression (Huber loss)"
-    return repr(loss)
-
-
 def task_json(task: Task) -> dict[str, Any]:
     """Return the task as plain values; loss and regulariser as they are written in Python."""
-    return {
+    who, facts = task.protection, ("dimension", "row_norm", "prevalence", "expected_auc", "expected_r2")
+    return {name: getattr(task, name) for name in facts} | {
         "sizes": list(task.sizes),
-        "dimension": task.dimension,
         "loss": repr(task.loss),
         "epsilon": task.target.epsilon,
         "delta": task.target.delta,
-        "unit": task.protection.unit.value,
-        "relation": task.protection.relation.value,
-        "view": task.protection.view.value,
-        "colluders": task.protection.n_colluders,
+        "unit": who.unit.value,
+        "relation": who.relation.value,
+        "view": who.view.value,
+        "colluders": who.n_colluders,
+        "records_per_person": who.records_per_person,
+        "silos_per_person": who.silos_per_person,
         "edges": None if task.network is None else task.network.edges.tolist(),
         "regulariser": None if task.regulariser is None else repr(task.regulariser),
-        "row_norm": task.row_norm,
-        "records_per_person": task.protection.records_per_person,
-        "silos_per_person": task.protection.silos_per_person,
-        "prevalence": task.prevalence,
-        "expected_auc": task.expected_auc,
-        "expected_r2": task.expected_r2,
         "aim": task.aim.value,
     }
 

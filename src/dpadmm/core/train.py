@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from dpadmm.checks import plural
 from dpadmm.core.budget import LedgerFile, ReusedProfile, keep_profile, reusable_profile
@@ -34,41 +34,7 @@ from dpadmm.problems.problem import Problem
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream
 from dpadmm.queries.candidate_scores import CandidateScores
-
-_PROFILE = "profile"  # the step that rows are encoded by
-
-
-class Source(Protocol):
-    """What a training reads: rows that are encoded by what it has released so far, or problems as they stand."""
-
-    profile: ReleasedProfile | None
-    encoding: RowEncoding | None
-    earlier: ReusedProfile | None
-
-    def problems(self, run: RunSpec, released: Mapping[str, Any]) -> Sequence[Problem]:
-        """Return the run's problems, one for each of its models."""
-        ...
-
-    def counts(self) -> Floats:
-        """Return every silo's counts of its columns, (silos, size)."""
-        ...
-
-    def subject(self) -> ProfiledColumns | None:
-        """Return what a profile of the columns is about, for a ledger to keep it; None where it cannot be kept."""
-        ...
-
-
-class RunPlan(Protocol):
-    """How a run reads rows: shortened to the radius `clip_radius`, as the problem of its functions."""
-
-    @property
-    def clip_radius(self) -> float | None:
-        """The radius, in units of a usual row; None where the user has decided how rows are encoded."""
-        ...
-
-    def problem(self, silos: Silos | SiloStream) -> Problem:
-        """Return the problem on these silos; refuse silos that are not the ones planned for."""
-        ...
+from dpadmm.queries.column_profile import ColumnProfile
 
 
 @dataclass(eq=False)
@@ -76,49 +42,30 @@ class Problems:
     """Problems that are encoded already: the same for every run."""
 
     given: Sequence[Problem]
-    profile: ReleasedProfile | None = None
-    encoding: RowEncoding | None = None
-    earlier: ReusedProfile | None = None
+    profile: None = None
+    encoding: None = None
+    earlier: None = None
 
     def problems(self, run: RunSpec, released: Mapping[str, Any]) -> Sequence[Problem]:
         """Return them."""
         return self.given
-
-    def counts(self) -> Floats:
-        """Refuse: there are no columns to count."""
-        raise InputError("The plan counts columns before training, but the rows are already encoded.")
-
-    def subject(self) -> None:
-        """There are no columns."""
-        return
 
 
 @dataclass(eq=False)
 class TrainingRows:
     """A dataset as one training reads it: encoded once, by what was released before the first run.
 
-    plans: by the name of their run; all of them encode rows alike. earlier: the profile of an earlier run.
-    profile, encoding, silos: what rows are encoded by, and what became of them, as soon as they are.
+    facts: of the training. plans: by the name of their run; all of them encode rows alike. earlier: the profile of an
+    earlier run. profile, encoding, silos: what rows are encoded by, and what became of them, as soon as they are.
     """
 
     dataset: Dataset
     facts: ReleaseFacts
-    plans: Mapping[str, RunPlan]
+    plans: Mapping[str, Plan]
     earlier: ReusedProfile | None = None
     profile: ReleasedProfile | None = None
     encoding: RowEncoding | None = None
     silos: Sequence[Silos | SiloStream] = ()
-
-    @classmethod
-    def of(
-        cls, dataset: Dataset, spec: TrainingSpec, plans: Mapping[str, RunPlan], earlier: ReusedProfile | None
-    ) -> "TrainingRows":
-        """Return the rows of a training; refuse those that it is not for, from public facts alone."""
-        step: Any
-        for step in spec.sums:
-            if step.name == _PROFILE:
-                step.check(dataset.form, dataset.sizes, spec.facts)
-        return cls(dataset, spec.facts, plans, earlier, None if earlier is None else earlier.counts)
 
     def counts(self) -> Floats:
         """Return every silo's counts."""
@@ -132,8 +79,9 @@ class TrainingRows:
         """Return the problems of a run, on rows that are encoded by the counts released before it."""
         plan = self.plans[run.name]
         if self.encoding is None:
-            if _PROFILE in released:
-                form, (pooled, noise_std) = self.dataset.form, released[_PROFILE]
+            self.profile = None if self.earlier is None else self.earlier.counts
+            if ColumnProfile.name in released:
+                form, (pooled, noise_std) = self.dataset.form, released[ColumnProfile.name]
                 assert form is not None
                 is_nominal = not self.facts.protection.relation.has_public_sizes
                 self.profile = ReleasedProfile.of(form, pooled, noise_std, self.subject().records, "", is_nominal)
@@ -144,7 +92,7 @@ class TrainingRows:
 
 def run_training(
     spec: TrainingSpec,
-    source: Source,
+    source: Problems | TrainingRows,
     sampler: Sampler,
     ledger: ConfirmedLedger | None = None,
     *,
@@ -154,9 +102,9 @@ def run_training(
 ) -> Outcome:
     """Reserve all that the training releases, then take its steps.
 
-    label: what the ledger calls the work; run: its name there. Raises `InputError` if the parts do not fit,
-    `BudgetError` if the ledger refuses; no noise was drawn then. Only rows that a profile encodes are checked after it
-    was drawn. Whatever happens afterwards, Ctrl-C included, what was reserved stays spent.
+    source: of the rows. label: what the ledger calls the work; run: its name there. Raises `InputError` if the parts do
+    not fit, `BudgetError` if the ledger refuses; no noise was drawn then. Only rows that a profile encodes are checked
+    after it was drawn. Whatever happens afterwards, Ctrl-C included, what was reserved stays spent.
     """
     secure, released, number = sampler.is_secure, dict[str, Any](), count()
     plan = spec.checked_plan(secure)
@@ -166,8 +114,9 @@ def run_training(
         for each in spec.runs:
             ready[each.name] = source.problems(each, released)
             each.check(ready[each.name])
-    elif spec.steps[0].name == _PROFILE and isinstance(source, Problems):
-        source.counts()  # refused: nothing is left to count
+    elif isinstance(spec.steps[0], ColumnProfile):  # so are the columns that it counts, by public facts alone
+        form, sizes = (None, ()) if isinstance(source, Problems) else (source.dataset.form, source.dataset.sizes)
+        spec.steps[0].check(form, sizes, spec.facts)
     with open_release(plan, sampler, ledger, label=label, n_agents=len(spec.facts.sizes), run=run) as release:
         for step in spec.steps:
             part = spec.part(step, secure)
@@ -175,9 +124,9 @@ def run_training(
                 if step.name not in ready:  # rows are encoded here, by what was released before
                     ready[step.name] = source.problems(step, released)
                     step.check(ready[step.name])
-                problems = ready.pop(step.name)
+                problems, keeps_sums = ready.pop(step.name), bool(spec.sums) or step.keeps_sums
                 hooks = (
-                    release.noise(part, number=next(number), prefix=step.prefix, keeps_sums=bool(spec.sums))
+                    release.noise(part, number=next(number), prefix=step.prefix, keeps_sums=keeps_sums)
                     for _ in problems
                 )
                 released[step.name] = [
@@ -187,9 +136,9 @@ def run_training(
             else:
                 noisy, noise_std = release.total(step, part, step.values(source, released))
                 released[step.name] = step.read(noisy, noise_std, released)
-                if ledger is not None and step.name == _PROFILE:
+                if ledger is not None and isinstance(source, TrainingRows) and isinstance(step, ColumnProfile):
                     keep_profile(ledger, source.subject(), release.run, noisy, noise_std)
-    profile, paid = source.profile and source.profile.by(release.run), (release.origin, release.receipts, release.run)
+    paid, profile = (release.origin, release.receipts, release.run), source.profile and source.profile.by(release.run)
     return Outcome(spec, released, plan, *paid, profile, source.encoding, source.earlier)
 
 
@@ -220,7 +169,7 @@ def train(
     title: str | None = None,
     progress: bool = False,
 ) -> Trained:
-    """Check, plan, tell, record and run.
+    """Check, plan, show the plan, record and run.
 
     Parameters
     ----------
@@ -233,8 +182,7 @@ def train(
     """
     first = candidates[0]
     rows, sampler, delta = first.public_rows(dataset), first.sampler, first.target.delta
-    schema, known, run = rows.schema, rows.ledger_columns, None
-    search, chosen, cost, unread, spending = None, 0, None, None, None
+    known, run, search, chosen, cost, unread, spending = rows.ledger_columns, None, None, 0, None, None, None
     with ExitStack() as stack:
         is_new = ledger_file.is_new  # asked once: another process may make the file while this one plans
         ledger = None if is_new else stack.enter_context(ledger_file.open(known, delta, first.protection))
@@ -246,8 +194,8 @@ def train(
             search = _plan_search(rows, candidates, run, compared, earlier)
             plan = search.best
         else:
-            n_models = first.problems(rows.n_classes)
-            plan = make_plan(first.task_of(rows, earlier), method=first.method, problems=n_models)
+            n_models = first.n_models(rows.n_classes)
+            plan = make_plan(first.task_of(rows, earlier), method=first.method, n_models=n_models)
             plan.spec.checked_plan(sampler.is_secure)  # noise that cannot be drawn is refused now
         notes = (*rows.assumed, *on_plan(plan))
         if is_new:  # made when everything is planned
@@ -257,18 +205,20 @@ def train(
         spec, plans, label = plan.spec, {plan.run.name: plan}, plan.method
         if search is not None and search.scores is not None:
             spec, plans, label = search.spec, search.runs(), "search"
-        source = TrainingRows.of(rows, spec, plans, earlier)
+        source = TrainingRows(rows, spec.facts, plans, earlier)
         outcome = run_training(spec, source, sampler, ledger, label=label, run=run, progress=progress)
         if search is not None:
             chosen, plan = search.chosen(outcome)
-            cost = _search_cost(search, outcome, names, names[chosen], delta)
+            is_scored = CandidateScores.name in outcome.released  # else simulations have chosen
+            alone = outcome.cost(CandidateScores.name, delta) if is_scored else None
+            cost = SearchCost(candidates=tuple(names), trained=len(search.trained), chosen=names[chosen], epsilon=alone)
         try:
             spending = None if ledger is None else spending_of(ledger.ledger, ledger_file.name)
         except LedgerError as problem:  # whatever keeps it from being read, the paid model must be kept
             unread = problem
     silos = rows.names or [f"silo {i}" for i in range(1, len(rows.rows) + 1)]  # those of groups may be people's
-    title = f"{schema.label.name} from {plural(len(silos), 'silo')}" if title is None else title
-    model = released_model(plan, outcome, schema, silos, title, spending, notes, cost)
+    title = f"{rows.schema.label.name} from {plural(len(silos), 'silo')}" if title is None else title
+    model = released_model(plan, outcome, rows.schema, silos, title, spending, notes, cost)
     return Trained(model, plan, outcome, search, chosen, unread)
 
 
@@ -281,17 +231,10 @@ def _plan_search(
 ) -> SearchPlan:
     """Plan all candidates, and refuse what would cost more than the budget or cannot be released."""
     tasks = [each.task_of(rows, earlier) for each in candidates]
-    asked = {each.problems(rows.n_classes) or 1 for each in candidates}  # left to the planner: one model
+    asked = {each.n_models(rows.n_classes) or 1 for each in candidates}  # left to the planner: one model
     if len(asked) > 1:
         raise InputError("Some candidates train one model and others one for each class. Search them apart.")
     methods = [each.method for each in candidates]
-    made = plan_search(tasks, methods, run, problems=asked.pop(), compared=compared)
+    made = plan_search(tasks, methods, run, n_models=asked.pop(), compared=compared)
     made.check(earlier)
     return made
-
-
-def _search_cost(search: SearchPlan, outcome: Outcome, names: Sequence[str], chosen: str, delta: float) -> SearchCost:
-    """Return what the choice between candidates cost: the scores by themselves, nothing where simulations chose."""
-    is_scored = CandidateScores.name in outcome.released
-    epsilon = outcome.cost(CandidateScores.name, delta) if is_scored else None
-    return SearchCost(candidates=tuple(names), trained=len(search.trained), chosen=chosen, epsilon=epsilon)

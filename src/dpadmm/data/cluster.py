@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -155,8 +154,7 @@ class DaskWorkers:
             return None
         return (
             f"The cluster at {self.client.scheduler.address} is reached without encryption, and whoever reaches it can "
-            "read the data and run programs on its machines. Use tls:// addresses, or a network of its own "
-            "(docs/cluster.md)."
+            "read the data and run programs on its machines. Use tls:// addresses, or an own network (docs/cluster.md)."
         )
 
     def check(self) -> None:
@@ -166,15 +164,10 @@ class DaskWorkers:
                 self.client.wait_for_workers(1, timeout=_CONNECT)
             found: dict[str, Any] = self.client.run(versions, on_error="return")
             if not found:
-                raise InputError(
-                    f"The cluster at {self._place} has no workers. Start some: dask worker {self._place} on every "
-                    "machine that reads the files."
-                )
+                raise InputError(f"The cluster at {self._place} has no workers. Start some: dask worker {self._place}")
             with_scheduler = {"The scheduler": self._ask_scheduler()} | {f"Worker {k}": v for k, v in found.items()}
-        _refuse(
-            [f"{who} {_describe_other(other)}" for who, other in with_scheduler.items() if _describe_other(other)],
-            SAME_VERSIONS,
-        )
+        others = {who: _describe_other(other) for who, other in with_scheduler.items()}
+        _refuse([f"{who} {other}" for who, other in others.items() if other], SAME_VERSIONS)
 
     def _ask_scheduler(self) -> Any:
         """Return what the scheduler has, which reads tasks before it passes them on; what it raises, if it cannot."""
@@ -197,8 +190,7 @@ class DaskWorkers:
             found: dict[str, list[str]] = self.client.run(find_changed_files, files)
         _refuse(
             [f"Worker {worker} {what}" for worker, others in found.items() for what in others],
-            "Every worker needs the same files under the same paths: share the folder, or copy it with its times "
-            "(cp -p, rsync -t).",
+            "Every worker needs the same files under the same paths: share it, or copy it with its times (cp -p).",
         )
         return known
 
@@ -307,8 +299,7 @@ def _client(address: str) -> Client:
     except Exception as problem:  # what answers may be no Dask: "HTTP" is a length of 3 EiB
         raise InputError(
             f"No Dask scheduler answers at {shown(address)}, given as {setting('cluster')} ({type(problem).__name__}). "
-            "Write it as tcp://HOST:PORT, or tls://HOST:PORT with keys in Dask's configuration, and start it with "
-            "`dask scheduler`."
+            "Start one (`dask scheduler`); give tcp://HOST:PORT, or tls://HOST:PORT with keys in Dask's configuration."
         ) from problem
 
 
@@ -333,8 +324,7 @@ def cut_evenly(items: Sequence[Item], number: int) -> list[Sequence[Item]]:
     ['ab', 'cde']
     """
     number = min(number, len(items))
-    bounds = [len(items) * i // number for i in range(number + 1)]
-    return [items[first:last] for first, last in pairwise(bounds)]
+    return [items[len(items) * i // number : len(items) * (i + 1) // number] for i in range(number)]
 
 
 def _is_local(host: str) -> bool:

@@ -5,7 +5,7 @@ Nothing here refuses a cell: awkward ones are marked, row by row, and `tables.en
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import nearest, setting, shown
+from dpadmm.codec import encode
 from dpadmm.data.cells import Category, Cells, listed_cells, number_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
@@ -20,6 +21,7 @@ from dpadmm.problems.arrays import Floats
 if TYPE_CHECKING:
     import pandas as pd
 
+_FEW_CLASSES = 12  # are named in a message
 _USUAL_CENTRE, _USUAL_SCALE = 0.3, 0.15  # of the public range
 
 
@@ -45,6 +47,7 @@ class _Named:
     name: str
     allowed: ClassVar[Any] = ""
     """What cells may be, as text."""
+    is_real: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse what is no name."""
@@ -244,7 +247,6 @@ class BinaryLabel(_Named):
     positive: tuple[Category, ...]
     negative: tuple[Category, ...]
     kind: ClassVar[str] = "binary"
-    is_real: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse empty or overlapping classes."""
@@ -276,37 +278,6 @@ class BinaryLabel(_Named):
 
 
 @dataclass(frozen=True)
-class ClassLabel(_Named):
-    """One of three classes or more, listed in public: the number of the class, from 0.
-
-    >>> import pandas as pd
-    >>> ClassLabel("ward", ("A", "B", "C")).read(pd.Series(["C", "A"])).values.tolist()
-    [2.0, 0.0]
-    """
-
-    classes: tuple[Category, ...]
-    kind: ClassVar[str] = "classes"
-    is_real: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        """Refuse fewer than three classes, or equal ones."""
-        super().__post_init__()
-        object.__setattr__(self, "classes", _checked_categories(self.name, self.classes))
-        if len(self.classes) < 3:
-            raise InputError(f"{self.name!r}: list three classes or more; for two there is the kind 'binary'.")
-
-    @property
-    def allowed(self) -> str:
-        """The classes."""
-        return ", ".join(map(repr, self.classes))
-
-    def read(self, cells: "pd.Series") -> Cells:
-        """Return the number of the class per row."""
-        found = listed_cells(cells, self.classes)
-        return replace(found, values=np.maximum(found.codes, 0).astype(np.float64))
-
-
-@dataclass(frozen=True)
 class ArrayLabel(_Named):
     """The classes of an array, two or more: texts, numbers or truth values, which predictions give back as they are.
 
@@ -317,7 +288,6 @@ class ArrayLabel(_Named):
 
     classes: tuple[str | bool | int | float, ...]
     kind: ClassVar[str] = "array classes"
-    is_real: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse what is no list of classes."""
@@ -339,6 +309,26 @@ class ArrayLabel(_Named):
 
 
 @dataclass(frozen=True)
+class ClassLabel(ArrayLabel):
+    """One of three classes or more, listed in public: the number of the class, from 0.
+
+    >>> import pandas as pd
+    >>> ClassLabel("ward", ("A", "B", "C")).read(pd.Series(["C", "A"])).values.tolist()
+    [2.0, 0.0]
+    """
+
+    classes: tuple[Category, ...]
+    kind: ClassVar[str] = "classes"
+
+    def __post_init__(self) -> None:
+        """Refuse fewer than three classes, or equal ones."""
+        _Named.__post_init__(self)
+        object.__setattr__(self, "classes", _checked_categories(self.name, self.classes))
+        if len(self.classes) < 3:
+            raise InputError(f"{self.name!r}: list three classes or more; for two there is the kind 'binary'.")
+
+
+@dataclass(frozen=True)
 class ThresholdLabel(_Named):
     """Two classes by a public threshold: +1 above it, -1 at or below.
 
@@ -350,7 +340,6 @@ class ThresholdLabel(_Named):
     threshold: float
     kind: ClassVar[str] = "threshold"
     allowed: ClassVar[str] = "a number"
-    is_real: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse thresholds that are no numbers."""
@@ -425,9 +414,7 @@ Label: TypeAlias = BinaryLabel | ClassLabel | ArrayLabel | ThresholdLabel | Real
 
 def record_of(part: Column | Label) -> dict[str, Any]:
     """Return a column or a label as a JSON record."""
-    values = {each.name: getattr(part, each.name) for each in fields(part) if each.init}
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    return {"kind": part.kind} | {name: value for name, value in plain.items() if value is not None}
+    return {"kind": part.kind} | {name: value for name, value in encode(part).items() if value is not None}
 
 
 def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category, ...]:
@@ -445,16 +432,20 @@ def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category,
 
 
 def name_classes(label: Label, weights: Mapping[Any, float]) -> dict[Any, float]:
-    """Return weights by the classes of a schema's label, which the user may have named by their text."""
-    known = {str(each): each for each in label.classes}
-    for name in weights:
-        if str(name) not in known:
-            listed = ", ".join(known) or "none, since the label is a number"
+    """Return weights by the classes of a label, which the user may have named by their text."""
+    known = {str(each): each for each in label.classes} | {each: each for each in label.classes}
+    named = {name: name if name in known else str(name) for name in weights}
+    for name, key in named.items():
+        if key not in known:
+            texts = [str(each) for each in label.classes]
+            listed = ", ".join(texts) if len(texts) <= _FEW_CLASSES else shown(texts)
             raise InputError(
-                f"{setting('class_weight')} names {shown(name)}, which is no class of the schema: these are "
-                f"{listed}.{nearest(str(name), known)}"
+                f"{setting('class_weight')} names {shown(name)}, which is no class: the classes are "
+                f"{listed or 'none, since the label is a number'}.{nearest(key, texts)}",
+                setting="class_weight",
+                code="value",
             )
-    return {known[str(name)]: weight for name, weight in weights.items()}
+    return {known[key]: weights[name] for name, key in named.items()}
 
 
 def label_shares(label: Label, weights: Mapping[Any, float] | None) -> tuple[float, ...]:

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpadmm.checks import nearest, plural
+from dpadmm.checks import nearest
 from dpadmm.data.cells import is_empty, numbers_of, written
 from dpadmm.data.columns import record_of
 from dpadmm.data.encoding import CONSTANT
 from dpadmm.data.reading import UNNAMED, may_lack_header, name_columns, no_header, read_file
-from dpadmm.data.schema import ASKED, FORMAT, MARK, VERSION, Schema, column_of, unfilled
+from dpadmm.data.schema import ASKED, FORMAT, MARK, VERSION, Schema, column_of, label_of, unfilled
+from dpadmm.data.tables import check_present, names_remedy
 from dpadmm.errors import InputError
 from dpadmm.settings import TableFormat
 
@@ -105,29 +106,13 @@ class SchemaDraft:
         parts = {part["name"]: part for part in (*self.record["columns"], self.record["label"])}
         strange = [name for name in known if name not in parts]
         if strange:
-            raise InputError(
-                f"The draft has no column {', '.join(map(repr, strange))}. Name those that it "
-                f"has.{nearest(strange[0], parts)}"
-            )
+            raise InputError(f"The draft has no column {', '.join(map(repr, strange))}.{nearest(strange[0], parts)}")
         label = self.record["label"]
-        columns = [record_of(column_of(name, known[name])) for name in parts if name in known and name != label["name"]]
-        label = _filled_label(label, known[label["name"]]) if label["name"] in known else label
+        target = label["name"]
+        if target in known:
+            label = record_of(label_of(target, known[target], is_real=label["kind"] == "real"))
+        columns = [record_of(column_of(name, known[name])) for name in parts if name in known and name != target]
         return Schema.from_json(json.dumps({**self.record, "label": label, "columns": columns}))
-
-
-def _filled_label(part: Mapping[str, Any], known: Any) -> dict[str, Any]:
-    """Return the record of the label with what is known about it."""
-    values = list(known) if isinstance(known, Sequence) and not isinstance(known, str) else [known]
-    if part["kind"] == "classes":
-        return {**part, "classes": values}
-    if part["kind"] == "binary" and len(values) > 2:
-        return {"kind": "classes", "name": part["name"], "classes": values}
-    keys = ("positive", "negative") if part["kind"] == "binary" else ("lower", "upper")
-    if len(values) != 2:
-        raise InputError(f"{part['name']!r} needs a pair ({', '.join(keys)}), got {plural(len(values), 'value')}.")
-    if part["kind"] == "binary":
-        values = [list(each) if isinstance(each, list | tuple) else [each] for each in values]
-    return {**part, **dict(zip(keys, values, strict=True))}
 
 
 def _check_header(where: str, frame: pd.DataFrame) -> None:
@@ -227,3 +212,17 @@ def _draft_label(name: str, kind: ColumnType, predict: TargetKind) -> dict[str, 
     if kind is ColumnType.BOOLEAN:
         return {"kind": "binary", "name": name, "positive": [1], "negative": [0]}
     return {"kind": "binary", "name": name, "positive": [_ask("positive")], "negative": [_ask("negative")]}
+
+
+def common_types(tables: Mapping[str, Mapping[str, ColumnType]], left_out: set[str]) -> dict[str, ColumnType]:
+    """Return the columns that all files share, with a type that fits all of them."""
+    first, *others = tables.values()
+    for file, types in tables.items():
+        if set(types) != set(first):
+            raise InputError(
+                f"{file} does not have the same columns as the first file: it has {len(types)}, the first file has "
+                f"{len(first)}, and {len(set(types) & set(first))} names are in both. {names_remedy(file, list(types))}"
+            )
+    check_present(next(iter(tables)), sorted(left_out), list(first))
+    same = {name: kind if all(o[name] is kind for o in others) else ColumnType.TEXT for name, kind in first.items()}
+    return {name: kind for name, kind in same.items() if name not in left_out}

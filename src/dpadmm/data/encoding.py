@@ -296,10 +296,7 @@ def target_range(bounds: Any) -> tuple[float, float]:
     low, high = _pair("target_bounds", bounds, "Give two numbers, (low, high).")
     low, high = checks.finite("the lower target bound", low), checks.finite("the upper target bound", high)
     if not _TINY < high / 2 - low / 2 < _HUGE:
-        raise InputError(
-            f"target_bounds must be two numbers with low < high, got ({low:g}, {high:g}); they must be between "
-            f"{_TINY:g} and {_HUGE:g} apart."
-        )
+        raise InputError(f"target_bounds must have low < high, {_TINY:g} to {_HUGE:g} apart, got ({low:g}, {high:g}).")
     return low, high
 
 
@@ -330,8 +327,7 @@ def box_of(bounds: Any, n_features: int) -> tuple[Floats, Floats]:
             raise_alone(InputError(f"feature_bounds must be numbers, got {shown(side)}. {_EXAMPLE}"))
         if values.shape not in ((), (n_features,)) or not np.all(np.isfinite(values)):
             raise InputError(
-                f"feature_bounds must be finite and fit {n_features} features, got a side of shape {values.shape}. "
-                f"{_EXAMPLE}"
+                f"feature_bounds must be finite and fit {n_features} features, got shape {values.shape}. {_EXAMPLE}"
             )
         box.append(np.broadcast_to(values, (n_features,)).copy())
     low, high = box

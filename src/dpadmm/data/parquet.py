@@ -175,8 +175,7 @@ class ParquetTable:
         for file, (_, own, _) in zip(files, found, strict=True):
             if own != columns:
                 raise InputError(
-                    f"{file} does not have the columns of {files[0]}: the files of a folder are one table. Give all of "
-                    "them the same columns in the same order."
+                    f"{file} does not have the columns of {files[0]}. Give all files of a folder the same in one order."
                 )
         parts = tuple(part for groups, _, stamp in found for part in groups)
         return cls(str(path), parts, tuple(columns), tuple(name_columns(str(path), columns)))

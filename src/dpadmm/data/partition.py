@@ -194,13 +194,10 @@ class EncodedTable:
         return Silos.from_parts(features, [self.labels[rows] for rows in partition], self.row_norm, names)
 
     def _check_partition(self, partition: Partition) -> None:
-        seen = np.zeros(self.n_rows, dtype=np.int64)
-        for number, rows in enumerate(partition):
-            array = np.asarray(rows)
-            if array.dtype.kind not in "iu" or array.ndim != 1:
-                raise InputError(f"Silo {number} of the partition must be a list of row numbers.")
-            if len(array) and (array.min() < 0 or array.max() >= self.n_rows):
-                raise InputError(f"Silo {number} of the partition names rows outside 0..{self.n_rows - 1}.")
-            np.add.at(seen, array, 1)
-        if (seen > 1).any():
-            raise InputError(f"{(seen > 1).sum()} rows are in more than one silo; every guarantee counts a row once.")
+        for number, rows in enumerate(map(np.asarray, partition)):
+            if rows.dtype.kind not in "iu" or rows.ndim != 1 or np.any((rows < 0) | (rows >= self.n_rows)):
+                most = self.n_rows - 1
+                raise InputError(f"Silo {number} of the partition must be a list of row numbers from 0 to {most}.")
+        repeated = np.bincount(np.concatenate(partition)) > 1
+        if repeated.any():
+            raise InputError(f"{repeated.sum()} rows are in more than one silo; every guarantee counts a row once.")

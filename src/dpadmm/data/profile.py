@@ -578,22 +578,18 @@ class VisibleLine:
         the noise alone leaves a few records unseen, and bounds that are far too wide would make that the whole scale.
         """
         unit = 2.0 ** (math.frexp(width)[1] - 1)  # squares of widths near the ends of 64-bit numbers do not fit
-        line = replace(self, left=self.left / unit, right=self.right / unit)
-        centre, scale = line._centre_and_scale(width / unit)
-        return centre * unit, scale * unit
-
-    def _centre_and_scale(self, width: float) -> tuple[float, float]:
-        low, high = self.support
+        line, width = replace(self, left=self.left / unit, right=self.right / unit), width / unit
+        low, high = line.support
         if low == high:
-            return low, max(math.sqrt(self.unseen * width**2 / 12), _ATOM_SCALE * width)
+            return low * unit, max(math.sqrt(self.unseen * width**2 / 12), _ATOM_SCALE * width) * unit
         hidden = self.unseen * min(width, _FAR * (high - low)) ** 2 / 12
-        left, right = np.clip([self.left, self.right], self.quantile(_WINSORISED), self.quantile(1 - _WINSORISED))
+        left, right = np.clip([line.left, line.right], line.quantile(_WINSORISED), line.quantile(1 - _WINSORISED))
         centre = float(self.shares @ (left + right) / 2)
         variance = float(self.shares @ (((left + right) / 2 - centre) ** 2 + (right - left) ** 2 / 12))
         held = self.shares[self.shares > 0]
         is_crowded = max(held[0], held[-1]) > 0.5
-        core = (self.quantile(0.98) - self.quantile(0.02)) / (2.5 if is_crowded else 6.0)
-        return centre, max(math.sqrt(variance + hidden), core, width * 1e-6)
+        core = (line.quantile(0.98) - line.quantile(0.02)) / (2.5 if is_crowded else 6.0)
+        return centre * unit, max(math.sqrt(variance + hidden), core, width * 1e-6) * unit
 
 
 def on_simplex(values: Floats) -> Floats:

@@ -171,8 +171,7 @@ def read_file(path: Path, asked: TableFormat = _ANY) -> ReadTable:
     """Read one file. Columns without a header are called column1, column2, ... from left to right."""
     if path.is_dir():
         raise InputError(
-            f"{path} is a folder. `fit` and `plan` read a folder of Parquet files as one silo; here give one of its "
-            "files."
+            f"{path} is a folder. `fit` and `plan` read a folder of Parquet files as one silo; here give a file."
         )
     if not path.is_file():
         raise InputError(
@@ -214,10 +213,8 @@ def name_columns(where: str, found: Sequence[Any]) -> list[str]:
 
 def no_header() -> str:
     """Say what to do where the first line is a record."""
-    return (
-        f"If the first line is a record, not a header, use {setting('header', False)}: the columns are then "
-        "column1, column2, ..."
-    )
+    option = setting("header", False)
+    return f"If the first line is a record, not a header, use {option}: the columns are then column1, column2, ..."
 
 
 def may_lack_header(path: str | Path) -> bool:
@@ -296,8 +293,7 @@ def _read_excel(path: Path, has_header: bool) -> pd.DataFrame:
         raise_alone(
             InputError(
                 f"{path} is an Excel file. Reading it needs dpadmm[excel], an extra of this package that is not "
-                "installed. Install it (pip install '.[excel]' in a checkout), or save the table as CSV or "
-                "Parquet."
+                "installed. Install it (pip install '.[excel]' in a checkout), or save the table as CSV or Parquet."
             )
         )
     full = [sheet for sheet in sheets.values() if sheet.size]
@@ -339,7 +335,6 @@ def call_reader(path: Path, kind: str, read: Callable[[], Any]) -> Any:
             why = (
                 f"{f'near line {line[1]}' if line else 'somewhere'}, a row has more cells than the first line, a "
                 "quotation mark is not closed, or the file is damaged. Give every row as many cells as the first line, "
-                f"put text that contains the separator in quotation marks, or give the separator with "
-                f"{setting('sep')}."
+                f"put text with the separator inside in quotation marks, or give the separator with {setting('sep')}."
             )
         raise_alone(InputError(f"{path} cannot be read as {kind}: {why}"))

@@ -1,10 +1,9 @@
 """A schema: what a table may hold, stated before anybody looks at the private rows."""
 
 import hashlib
-import inspect
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpadmm import checks
 from dpadmm.checks import nearest, plural, shown
+from dpadmm.codec import decode
 from dpadmm.data.columns import (
     AnyNumber,
     ArrayLabel,
@@ -308,23 +308,17 @@ def _check_record(record: Any, origin: str) -> None:
         )
     left = unfilled(record)
     if left:
-        head = (
-            f"{origin} still has {plural(len(left), 'placeholder')}. Fill in each from public knowledge, or delete "
-            "the column:"
-        )
+        number = plural(len(left), "placeholder")
+        head = f"{origin} still has {number}. Fill in each from public knowledge, or delete the column:"
         raise InputError("\n".join([head, *(f"{sentence}." for sentence in left)]))
-    _check_keys(origin, record, needed=("row_norm", "label", "columns"), known=_KEYS)
+    lacking = [key for key in ("row_norm", "label", "columns") if key not in record]
+    if lacking:
+        raise InputError(f"{origin} lacks {', '.join(map(repr, lacking))}. Add what is missing.")
+    strange = [key for key in record if key not in _KEYS]
+    if strange:
+        raise InputError(f"{origin} has no {', '.join(map(shown, strange))}. Remove it.{nearest(strange[0], _KEYS)}")
     if not isinstance(record["columns"], list):
         raise InputError(f"{origin}: 'columns' must be a list, got {type(record['columns']).__name__}.")
-
-
-def _check_keys(where: str, record: Mapping[str, Any], needed: Collection[str], known: Collection[str]) -> None:
-    lacking = [key for key in needed if key not in record]
-    if lacking:
-        raise InputError(f"{where} lacks {', '.join(map(repr, lacking))}. Add what is missing.")
-    strange = [key for key in record if key not in known]
-    if strange:
-        raise InputError(f"{where} has no {', '.join(map(shown, strange))}. Remove it.{nearest(strange[0], known)}")
 
 
 def _called(record: Any, place: int) -> str:
@@ -339,13 +333,22 @@ def _build(where: str, record: Any, kinds: dict[str, Callable[..., T]]) -> T:
         raise InputError(
             f"{where}: 'kind' must be one of {', '.join(map(repr, kinds))}, got {shown(kind)}.{nearest(kind, kinds)}"
         )
-    fields = {key: value for key, value in record.items() if key != "kind"}
-    known = inspect.signature(kinds[kind]).parameters
-    needed = [key for key, each in known.items() if each.default is each.empty]
-    _check_keys(f"{where}: kind {kind!r}", fields, needed, known)
-    try:
-        return kinds[kind](**fields)
-    except TypeError as problem:
-        raise InputError(f"{where}: wrong values for kind {kind!r} ({problem}).") from problem
-    except InputError as problem:
-        raise InputError(f"{where}: {problem}") from problem
+    return decode(kinds[kind], {key: value for key, value in record.items() if key != "kind"}, where)
+
+
+def label_of(name: str, known: Any, *, is_real: bool = False) -> Label:
+    """Return the label about which this is publicly known: a range, or what is yes and what is no, or all classes.
+
+    >>> label_of("sick", ("yes", ["no", "never"])).describe(), label_of("pay", (0, 9), is_real=True).allowed
+    ("sick: +1 for ['yes'], -1 for ['no', 'never']", '0 to 9')
+    """
+    number = len(known) if isinstance(known, list | tuple) else 0
+    if number < 2 or (is_real and number > 2):
+        sides = "a pair (low, high)" if is_real else "a pair (yes, no), or a list of all classes"
+        raise InputError(f"The schema of the target {name!r} must be {sides}, got {shown(known)}.")
+    if number > 2:
+        return ClassLabel(name, tuple(known))
+    if is_real:
+        return RealLabel(name, *known)
+    yes, no = (tuple(each) if isinstance(each, list | tuple) else (each,) for each in known)
+    return BinaryLabel(name, positive=yes, negative=no)

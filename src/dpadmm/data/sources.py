@@ -10,10 +10,9 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from dpadmm.checks import nearest, setting, shown
-from dpadmm.data.columns import BinaryLabel, ClassLabel, Label, RealLabel
 from dpadmm.data.parquet import ParquetTable, StreamedTable, ThreadWorkers, Workers
 from dpadmm.data.reading import check_stored, is_parquet
-from dpadmm.data.schema import Schema, column_of
+from dpadmm.data.schema import Schema, column_of, label_of
 from dpadmm.data.tables import SiloTable, arrange_silos, check_no_copies, read_silos, silo_names
 from dpadmm.errors import InputError
 from dpadmm.privacy.protection import Protection
@@ -44,15 +43,26 @@ def read_tables(
 ) -> AnyTables:
     """Return one table per silo; refuse copies, see `check_no_copies`.
 
-    data: a path or a data frame, or several, in a list or by name. workers: those of a cluster, which stream whatever
-    the size of the tables.
+    data: a path or a data frame, or several, in a list or by name; a folder of Parquet files is one silo, and is always
+    streamed. workers: those of a cluster, which stream whatever the size of the tables.
     """
     given, names = _listed(data)
-    paths = [each for each in given if isinstance(each, Path)]
-    if paths:
-        found = read_files(paths, table, protection, split_by=split_by, person=person, workers=workers)
+    files = [each for each in given if isinstance(each, Path)]
+    is_wanted = _is_streaming_wanted(table, workers)
+    if files:
+        whole = {"split_by": split_by, "persons": person, "na_values": table.na_values or None}
+        whole_only = [setting(name) for name, value in whole.items() if value is not None]
+        streams = _to_stream(files, table, is_wanted, whole_only)
+        found: AnyTables
+        if streams is None:
+            found = read_silos(files, split_by, table, protection=protection)
+        else:
+            workers = ThreadWorkers() if workers is None else workers
+            named = zip(silo_names(files), workers.check_tables(streams), strict=True)
+            found = {name: StreamedTable(each, workers) for name, each in named}
+            check_no_copies(found, protection)
         return found if names is None or split_by is not None else dict(zip(names, found.values(), strict=True))
-    if _is_streaming_wanted(table, workers):
+    if is_wanted:
         raise InputError("Data frames are in memory, so they cannot be streamed. Give paths of Parquet files.")
     names = names or ([f"table {i}" for i in range(1, len(given) + 1)] if len(given) > 1 else ["table"])
     frames = {name: each.reset_index(drop=True) for name, each in zip(names, given, strict=True)}
@@ -60,50 +70,33 @@ def read_tables(
     return arrange_silos(tables, split_by, protection=protection)
 
 
-def read_files(
-    files: Sequence[Path],
-    table: TableOptions,
-    protection: Protection,
-    *,
-    split_by: str | None = None,
-    person: str | None = None,
-    workers: Workers | None = None,
-) -> AnyTables:
-    """Return one table per silo; a folder of Parquet files is one silo, and is always streamed.
+def _to_stream(
+    files: Sequence[Path], table: TableOptions, is_wanted: bool | None, whole_only: Sequence[str]
+) -> list[ParquetTable] | None:
+    """Return the tables if they are to stay in their Parquet files, as asked for or else by their size; None if not.
 
-    Whether tables stay in their Parquet files and are read in passes is as asked for; else their size decides.
+    whole_only: settings that were given and need all rows in memory.
     """
-    is_wanted = _is_streaming_wanted(table, workers)
     folder = next((path for path in files if path.is_dir()), None)
     if folder is not None and is_wanted is False:
         raise InputError(f"{folder} is a folder, whose files are streamed. Leave out {setting('stream', False)}.")
     is_wanted = True if folder is not None else is_wanted
-    given = {"split_by": split_by, "persons": person, "na_values": table.na_values or None}
-    refused = [setting(name) for name, value in given.items() if value is not None]
-    may_stream = bool(files) and not refused and all(is_parquet(path) and path.is_file() for path in files)
+    may_stream = not whole_only and all(is_parquet(path) and path.is_file() for path in files)
     if is_wanted is False or (is_wanted is None and not may_stream):
-        return read_silos(files, split_by, table, protection=protection)
-    if refused:
+        return None
+    if whole_only:
         raise InputError(
-            f"{', '.join(refused)} cannot be used with tables that are streamed: all rows must be in memory for it. "
+            f"{', '.join(whole_only)} cannot be used with tables that are streamed: all rows must be in memory for it. "
             f"Leave it out, or use {setting('stream', False)} and a table in one file."
         )
     other = next((path for path in files if not is_parquet(path)), None)
     if other is not None:
-        raise InputError(
-            f"{other} cannot be streamed: only Parquet files and folders of them can, and all silos together or none. "
-            "Save the table as Parquet."
-        )
+        raise InputError(f"{other} cannot be streamed, only Parquet files and folders of them. Save it as Parquet.")
     for path in files:
         check_stored(path, table)
     tables = [ParquetTable.of(path) for path in files]
-    if is_wanted is None and sum(each.decoded_bytes for each in tables) <= MOST_IN_MEMORY:
-        return read_silos(files, split_by, table, protection=protection)
-    workers = ThreadWorkers() if workers is None else workers
-    named = zip(silo_names(files), workers.check_tables(tables), strict=True)
-    found = {name: StreamedTable(each, workers) for name, each in named}
-    check_no_copies(found, protection)
-    return found
+    is_small = is_wanted is None and sum(each.decoded_bytes for each in tables) <= MOST_IN_MEMORY
+    return None if is_small else tables
 
 
 def _is_streaming_wanted(table: TableOptions, workers: Workers | None) -> bool | None:
@@ -111,10 +104,7 @@ def _is_streaming_wanted(table: TableOptions, workers: Workers | None) -> bool |
     if workers is None:
         return table.stream
     if table.stream is False:
-        raise InputError(
-            f"{setting('cluster')} reads tables in passes, so it does not go with {setting('stream', False)}. Leave "
-            "one of them out."
-        )
+        raise InputError(f"{setting('cluster')} reads tables in passes. Leave it out, or {setting('stream', False)}.")
     return True
 
 
@@ -167,20 +157,7 @@ def public_schema(given: Any, target: str | None, *, is_real: bool) -> Schema:
             f"target must name a column of schema=, got {shown(target)}.{nearest(target, map(str, given))}"
         )
     columns = tuple(column_of(str(name), known) for name, known in given.items() if name != target)
-    return Schema(columns, _label(target, given[target], is_real=is_real))
-
-
-def _label(name: str, known: Any, *, is_real: bool) -> Label:
-    sides = "a pair (low, high)" if is_real else "a pair (yes, no), or a list of all classes"
-    several = not is_real and isinstance(known, list | tuple) and len(known) > 2
-    if not several and not (isinstance(known, list | tuple) and len(known) == 2):
-        raise InputError(f"The schema of the target {name!r} must be {sides}, got {shown(known)}.")
-    if several:
-        return ClassLabel(name, tuple(known))
-    if is_real:
-        return RealLabel(name, *known)
-    yes, no = (tuple(each) if isinstance(each, list | tuple) else (each,) for each in known)
-    return BinaryLabel(name, positive=yes, negative=no)
+    return Schema(columns, label_of(target, given[target], is_real=is_real))
 
 
 @contextmanager

@@ -270,18 +270,15 @@ def check_present(where: str, wanted: Sequence[str], found: Sequence[Any]) -> No
     lacking = [name for name in wanted if name not in found]
     if not lacking:
         return
-    there = len(wanted) - len(lacking)
-    said = f"{where} lacks the column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}: "
-    if len(found) == 1 and is_text_file(where):
-        said += (
+    there, number = len(wanted) - len(lacking), len(found)
+    is_there = f"{'is' if there < 2 else 'are'} among its {number} columns"
+    why = f"{there or 'none'} of the {len(wanted)} wanted names {is_there}."
+    if number == 1 and is_text_file(where):
+        why = (
             f"it was read as a single column. If another character separates the cells, give it with {setting('sep')}."
         )
-    else:
-        said += (
-            f"{there or 'none'} of the {len(wanted)} wanted names {'is' if there < 2 else 'are'} among its "
-            f"{len(found)} columns."
-        )
-    raise InputError(f"{said} {names_remedy(where, found)}")
+    columns = f"column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}"
+    raise InputError(f"{where} lacks the {columns}: {why} {names_remedy(where, found)}")
 
 
 def names_remedy(where: str, found: Sequence[Any]) -> str:
@@ -313,8 +310,7 @@ def check_split(split_by: str | None, schema: Schema) -> None:
     if split_by in (*schema.column_names, schema.label.name):
         raise InputError(
             f"{setting('split_by', split_by)} is also a column of the schema. A column can name the silo of a row "
-            "or be a feature, not both. Take it out of the schema (`dpadmm schema init --split-by` drafts one "
-            "without it), or split by another column."
+            "or be a feature, not both. Take it out of the schema, or split by another column."
         )
 
 
@@ -375,9 +371,8 @@ def check_no_copies(tables: Mapping[str, "SiloTable | StreamedTable"], protectio
             places.append(table.where)
         if len(places) > protection.silos_per_person:
             raise InputError(
-                f"{len(places)} tables contain the same rows: {', '.join(places)}. Give only one of them. If people "
-                f"really are in all of them, use {setting('silos_per_person', len(places))} or more, so that their "
-                "records are counted together."
+                f"{len(places)} tables contain the same rows: {', '.join(places)}. Give only one of them, or, if they "
+                f"do hold the same people, use {setting('silos_per_person', len(places))} or more."
             )
 
 

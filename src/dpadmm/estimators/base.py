@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
 from dpadmm.checks import nearest, shown
-from dpadmm.core.budget import LedgerFile, check_ledger, protection_of
+from dpadmm.core.budget import LedgerFile
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.release import PublicRound
@@ -23,7 +23,15 @@ from dpadmm.core.train import Trained, train
 from dpadmm.data.profile import ReleasedProfile
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
-from dpadmm.estimators.data import ASSUMED_ROWS, compared, counted, labelled, new_data, own_words, table_dataset
+from dpadmm.estimators.data import (
+    ASSUMED_ROWS,
+    add_label,
+    hide_cells,
+    new_data,
+    predict_and_label,
+    reset_rows,
+    table_dataset,
+)
 from dpadmm.estimators.notices import (
     AssumedBoundsWarning,
     HopelessPlanWarning,
@@ -37,10 +45,10 @@ from dpadmm.estimators.notices import (
 from dpadmm.estimators.owners import Owners
 from dpadmm.inference.intervals import CoefficientTable
 from dpadmm.models.predict import coefficients_in_units, score_rows
-from dpadmm.planner.planner import Plan, hopeless_words, large_delta_words
+from dpadmm.planner.planner import Plan, hopeless_text, large_delta_text
 from dpadmm.planner.resolved import ResolvedSettings, check_fit_arguments, seed_of
 from dpadmm.privacy.ledger import Ledger
-from dpadmm.privacy.protection import ONE_RECORD, Unit
+from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import LOSS_KINDS, LabelKind, Loss
 from dpadmm.settings import RECORDS, CellRules, FitSettings, Privacy, SettingsRecord, TrainingOptions, by_name, like
@@ -113,7 +121,7 @@ class PrivateLinearModel(PrivateEstimator):
     history_: tuple[tuple[PublicRound, ...], ...] = field(init=False)
     n_features_in_: int = field(init=False)
 
-    _loss_word: ClassVar[Literal["logistic", "svm", "huber"]]
+    _loss_choice: ClassVar[Literal["logistic", "svm", "huber"]]
 
     def _loss(self) -> Loss:
         """Return the loss of a record."""
@@ -147,8 +155,8 @@ class PrivateLinearModel(PrivateEstimator):
         if schema is None:
             return self._array_dataset(X, y, owners)
         self._check_label(schema, self._loss())
-        with own_words(self):
-            table = labelled(self, X, y, schema.label.name)
+        with hide_cells(self):
+            table = add_label(self, X, y, schema.label.name)
             dataset = table_dataset(schema, settings.screening, table, owners)
         self.n_features_in_ = len(schema.columns)
         self.feature_names_in_ = np.array(schema.column_names, dtype=object)
@@ -166,7 +174,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     def _resolved(self, *, has_persons: bool) -> ResolvedSettings:
         """Return the parameters as types; bad ones are refused here, before the data are looked at."""
-        check_ledger(self.ledger)
+        ledger = self._ledger_file()
         if self.random_state is not None and self.ledger is not None:
             raise InputError(
                 "random_state makes the noise reproducible, so the result is not a private release and cannot be "
@@ -177,11 +185,10 @@ class PrivateLinearModel(PrivateEstimator):
         settings = FitSettings(**shared | {"seed": seed_of(self.random_state), "schema": None})
         if settings.training.loss != "auto":
             raise InputError(f"{type(self).__name__} has a loss of its own. Leave out loss.")
-        training = replace(settings.training, loss=self._loss_word)
+        training = replace(settings.training, loss=self._loss_choice)
         settings = replace(settings, training=training, schema=self._stated_schema(training))
-        usual = ONE_RECORD if self._books().is_new else protection_of(self.ledger)
         own_loss = self._checked_loss()
-        resolved = ResolvedSettings.of(settings, usual, has_persons=has_persons, own_loss=own_loss)
+        resolved = ResolvedSettings.of(settings, ledger.protection, has_persons=has_persons, own_loss=own_loss)
         if resolved.protection.unit is Unit.PERSON and not has_persons:
             raise InputError(
                 "The unit 'person' protects people with all their rows. Say which person each row belongs to: "
@@ -215,19 +222,12 @@ class PrivateLinearModel(PrivateEstimator):
             raise InputError(f"schema must be a Schema, the path of its JSON file or None, got {shown(schema)}.")
         return schema.with_intercept(training.fit_intercept)
 
-    def _books(self) -> LedgerFile:
+    def _ledger_file(self) -> LedgerFile:
         """Return the ledger, checked where a budget is given."""
-        if isinstance(self.ledger, Ledger):
-            if self.budget is not None:
-                raise InputError(
-                    "budget is for a new ledger: pass the path of its file as ledger. An open ledger already has a "
-                    "budget."
-                )
-            return LedgerFile(held=self.ledger)
-        books = LedgerFile(path=None if self.ledger is None else Path(self.ledger), budget=self.budget)
+        ledger = LedgerFile.of(self.ledger, self.budget)
         if self.budget is not None:
-            books.check(checks.positive("epsilon", self.epsilon))
-        return books
+            ledger.check(checks.positive("epsilon", self.epsilon))
+        return ledger
 
     def _check_label(self, schema: Schema, loss: Loss) -> None:
         """Refuse a schema whose label is not what this estimator predicts."""
@@ -269,11 +269,11 @@ class PrivateLinearModel(PrivateEstimator):
                 notes.append(f"{number} one-vs-rest models read every record; the epsilon covers all of them")
             return notes
 
-        done = train(dataset, candidates, self._books(), on_plan, names=names, compared=compared)
+        done = train(dataset, candidates, self._ledger_file(), on_plan, names=names, compared=compared)
         if done.unread is not None:
             warnings.warn(f"The model is paid for, but its ledger cannot be read: {done.unread}", stacklevel=3)
         self.plan_ = done.plan
-        self.history_ = done.outcome.histories
+        self.history_ = tuple(each.history for each in done.outcome.runs())
         self.privacy_ = done.model.guarantee
         self._keep(done.model, classes)
         return done
@@ -284,7 +284,7 @@ class PrivateLinearModel(PrivateEstimator):
         return self.released_.save(path)
 
     def summary(self, level: float = 0.95) -> CoefficientTable:
-        """Return the coefficients of two classes, with confidence intervals where these can be told (C14).
+        """Return the coefficients of two classes, with confidence intervals where there are any (C14).
 
         Print it, or take its `frame()`; see `ReleasedModel.summary`. Intervals are for `aim="inference"`.
         """
@@ -324,12 +324,12 @@ class PrivateLinearModel(PrivateEstimator):
         if plan.lacks_intervals:
             self._notify(plan.warnings[-1], NoIntervalsWarning)
         if plan.is_hopeless:
-            self._notify(hopeless_words(plan.task, plan.expected), HopelessPlanWarning)
+            self._notify(hopeless_text(plan.task, plan.expected), HopelessPlanWarning)
         if settings.target.delta * n_records > 1:
-            self._notify(large_delta_words(settings.target.delta, n_records), LargeDeltaWarning)
+            self._notify(large_delta_text(settings.target.delta, n_records), LargeDeltaWarning)
         if self.ledger is None and not settings.is_simulated:
-            words = no_ledger_notice(type(self).__name__, f"{2 * settings.target.epsilon:g}")
-            warn_once(f"{type(self).__name__}: {words}", NoLedgerWarning, stacklevel=_FROM_FIT)
+            notice = no_ledger_notice(type(self).__name__, f"{2 * settings.target.epsilon:g}")
+            warn_once(f"{type(self).__name__}: {notice}", NoLedgerWarning, stacklevel=_FROM_FIT)
 
     def _notify(self, text: str, kind: type[Warning], depth: int = _FROM_FIT) -> None:
         """Warn the caller of fit, `depth` frames above the warning itself."""
@@ -345,8 +345,8 @@ class PrivateLinearModel(PrivateEstimator):
         """Return the scores (n, problems), rows outside the public bounds brought within them first."""
         if not self.has_schema:
             return score_rows(self.released_, new_data(self, X))
-        with own_words(self):
-            return score_rows(self.released_, counted(X), screening=self.screening)
+        with hide_cells(self):
+            return score_rows(self.released_, reset_rows(X), screening=self.screening)
 
     @property
     def profile_(self) -> ReleasedProfile | None:
@@ -354,14 +354,14 @@ class PrivateLinearModel(PrivateEstimator):
         check_is_fitted(self)
         return self.released_.profile
 
-    def compared(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
-        """Return predictions and labels of a table with a schema, and which rows were blanked, see `data.compared`."""
-        table = labelled(self, X, y, self.released_.schema.label.name)
-        return compared(self.released_, table, self.screening, self.options.threshold)
+    def predict_and_label(self, X: Any, y: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+        """Return predictions and labels of a table with a schema, and which rows were blanked."""
+        table = add_label(self, X, y, self.released_.schema.label.name)
+        return predict_and_label(self.released_, table, self.screening, self.options.threshold)
 
     def _table_score(self, measure: Callable[..., float], X: Any, y: Any, sample_weight: Any) -> float:
         """Return a figure on a table with a schema; blanked rows are left out."""
-        found, labels, blank = self.compared(X, y)
+        found, labels, blank = self.predict_and_label(X, y)
         weights = None if sample_weight is None else np.asarray(sample_weight)[~blank]
         return float(measure(labels[~blank], found[~blank], sample_weight=weights))
 

@@ -13,7 +13,7 @@ from dpadmm.core.dataset import Dataset
 from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import ArrayLabel
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import array_dataset, class_list, encoded_classes, own_words, training_data
+from dpadmm.estimators.data import array_dataset, class_list, encoded_classes, hide_cells, training_data
 from dpadmm.estimators.owners import Owners
 from dpadmm.models.predict import predict_from_scores, probabilities_from_scores
 from dpadmm.problems.arrays import Floats
@@ -36,7 +36,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     def _array_dataset(self, X: Any, y: Any, owners: Owners) -> tuple[Dataset, NDArray[Any]]:
         table, labels = training_data(self, X, y, is_numeric=False)
-        with own_words(self):
+        with hide_cells(self):
             check_classification_targets(labels)
         classes, is_given = class_list(self.classes, labels)
         label, codes = ArrayLabel("label", tuple(classes.tolist())), encoded_classes(labels, classes)
@@ -60,7 +60,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on these data. It has no noise: for private records there is `private_score`."""
-        with own_words(self):
+        with hide_cells(self):
             if self.has_schema:
                 from sklearn.metrics import accuracy_score  # late: scores are seldom asked for
 
@@ -93,7 +93,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     delta : float
         Probability that the epsilon bound fails, in (0, 1), well below 1 / records.
     schema : Schema or path of its JSON file, optional
-        X is then a DataFrame with its columns, in any order, and y is in the words of its label. It states bounds, norm
+        X is then a DataFrame with its columns, in any order, and y has the classes of its label. It states bounds, norm
         and classes, so feature_bounds, row_norm and classes are refused beside it. Tables are read, screened and
         encoded as by `dpadmm fit`.
     feature_bounds : pair (low, high) or {column: (low, high)}, optional
@@ -129,7 +129,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         so that lighter ones are seen less well. Probabilities are those of a population in which classes are that much
         more frequent.
     aim : {"prediction", "inference"}
-        With "inference", `summary()` tells coefficients of the ordinary logistic regression of two classes with
+        With "inference", `summary()` gives coefficients of the ordinary logistic regression of two classes with
         confidence intervals, for a tenth of the squared budget (C14). Rows are hardly ever shortened and no slope is
         capped, so that predictions are noisier. For one silo, or the views "public" and "aggregate".
 
@@ -167,7 +167,7 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     _: KW_ONLY
     aim: str = like(FitSettings, "aim")
 
-    _loss_word = "logistic"
+    _loss_choice = "logistic"
 
     def _loss(self) -> Loss:
         cap = self.options.slope_cap
@@ -206,7 +206,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     _: KW_ONLY
     hinge_width: float = 0.5
 
-    _loss_word = "svm"
+    _loss_choice = "svm"
 
     def _loss(self) -> Loss:
         return SmoothedHinge(checks.positive("hinge_width", self.hinge_width))

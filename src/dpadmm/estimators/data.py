@@ -25,7 +25,7 @@ from dpadmm.data.encoding import RowEncoding, box_of
 from dpadmm.data.schema import Schema, numbered_names
 from dpadmm.data.tables import screen_cells
 from dpadmm.errors import InputError, raise_alone
-from dpadmm.estimators.owners import Layout, Owners, told_as
+from dpadmm.estimators.owners import Layout, Owners, refuse_as
 from dpadmm.models.predict import encode_predictions, read_rows, shift_to_threshold
 from dpadmm.privacy.ledger import SiloColumns
 from dpadmm.problems.arrays import Floats, Matrix
@@ -61,41 +61,36 @@ _TEXT = (
     "a cell is text and not a number. Encode text by publicly listed categories, or give a DataFrame and its schema= "
     "(draft one with `dpadmm schema init`)."
 )
-_TOLD = (
-    ("could not convert string", _TEXT),
-    ("Unable to convert array of bytes", _TEXT),
-    (
-        "not compatible with arrays of bytes",
-        _TEXT,
-    ),
-    ("Complex data not supported", "Complex data not supported: X and y must hold real numbers."),
-    ("can't convert complex", "Complex data not supported: X and y must hold real numbers."),
-    (
-        "Expected 2D",
-        "X must be a table with two dimensions, (records, features). Reshape your data: array.reshape(-1, 1) if it has "
-        "one feature, array.reshape(1, -1) if it is one record.",
-    ),
-    (
-        "Expected a 2-dimensional container",
-        "X must be a table with two dimensions, (records, features). Reshape your data, or pass a DataFrame.",
-    ),
-    ("Input should have at least 1 dimension", "X and y must be arrays, got a single value."),
-    ("inconsistent numbers of samples", "X, y and all other arrays must have the same number of rows."),
-    ("Singleton array", "X and y must be arrays, got a single value."),
-    (
-        "The feature names should match those that were passed during fit",
-        "The feature names should match those that were passed during fit, in number, name and order; these do not. "
-        "Give the columns of the training table, in its order.",
-    ),
-    (
-        "Feature names are only supported if all input features have string names",
-        "the names of the columns must be all text or none of them.",
-    ),
-    ("inhomogeneous shape", "the rows do not all have the same length, or a cell holds a list."),
-    ("setting an array element with a sequence", "the rows do not all have the same length, or a cell holds a list."),
-    ("Unknown label type", "Unknown label type: y must contain labels of one kind, all numbers or all text."),
-    ("Sparse data was passed", "sparse data were passed where dense ones are needed. Use .toarray()."),
+_COMPLEX = "Complex data not supported: X and y must hold real numbers."
+_SHAPE_OF_X = (
+    "X must be a table with two dimensions, (records, features). Reshape your data: array.reshape(-1, 1) if it has one "
+    "feature, array.reshape(1, -1) if it is one record."
 )
+_SINGLE = "X and y must be arrays, got a single value."
+_UNEVEN = "the rows do not all have the same length, or a cell holds a list."
+_REPLACEMENTS = {
+    "could not convert string": _TEXT,
+    "Unable to convert array of bytes": _TEXT,
+    "not compatible with arrays of bytes": _TEXT,
+    "Complex data not supported": _COMPLEX,
+    "can't convert complex": _COMPLEX,
+    "Expected 2D": _SHAPE_OF_X,
+    "Expected a 2-dimensional container": _SHAPE_OF_X,
+    "Input should have at least 1 dimension": _SINGLE,
+    "Singleton array": _SINGLE,
+    "inconsistent numbers of samples": "X, y and all other arrays must have the same number of rows.",
+    "The feature names should match those that were passed during fit": (
+        "The feature names should match those that were passed during fit, in number, name and order; these do not. "
+        "Give the columns of the training table, in its order."
+    ),
+    "Feature names are only supported if all input features have string names": (
+        "the names of the columns must be all text or none of them."
+    ),
+    "inhomogeneous shape": _UNEVEN,
+    "setting an array element with a sequence": _UNEVEN,
+    "Unknown label type": "Unknown label type: y must contain labels of one kind, all numbers or all text.",
+    "Sparse data was passed": "sparse data were passed where dense ones are needed. Use .toarray().",
+}
 _FOUND = {
     # Leaving such rows out would publish how many there are.
     "NaN": ("NaN", "Fill empty cells with a public constant"),
@@ -109,7 +104,7 @@ class InputTypeError(InputError, TypeError):
 
 
 @contextmanager
-def own_words(estimator: BaseEstimator) -> Iterator[None]:
+def hide_cells(estimator: BaseEstimator) -> Iterator[None]:
     """Turn complaints about data, of scikit-learn or of a model, into ours.
 
     Many of theirs quote cells, or names of columns, which may be somebody's record; see `_complaint`.
@@ -140,9 +135,9 @@ def _complaint(problem: BaseException) -> str:
     if bad is not None:
         found, remedy = _FOUND[bad[2]]
         return f"Input {bad[1] or 'y'} contains {found}. {remedy}."
-    for known, told in _TOLD:
+    for known, instead in _REPLACEMENTS.items():
         if known in text:
-            return told
+            return instead
     return (
         f"their form is not supported ({type(problem).__name__}). X must be a table of real numbers, (records, "
         "features), and y one value per record."
@@ -151,7 +146,7 @@ def _complaint(problem: BaseException) -> str:
 
 def training_data(estimator: BaseEstimator, X: Any, y: Any, *, is_numeric: bool) -> tuple[Matrix, NDArray[Any]]:
     """Return X as float64 (dense or CSR) and y as a vector."""
-    with own_words(estimator):
+    with hide_cells(estimator):
         table, target = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=is_numeric)
         if is_numeric and target.dtype.kind not in "biuf":
             raise ValueError(f"y must be real numbers, got values of type {target.dtype}.")
@@ -160,7 +155,7 @@ def training_data(estimator: BaseEstimator, X: Any, y: Any, *, is_numeric: bool)
 
 def new_data(estimator: BaseEstimator, X: Any) -> Matrix:
     """Return X for prediction, with the columns the estimator was fitted on."""
-    with own_words(estimator):
+    with hide_cells(estimator):
         return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, reset=False)
 
 
@@ -225,13 +220,13 @@ def table_dataset(schema: Schema, screening: CellRules, table: pd.DataFrame, own
     )
 
 
-def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFrame:
+def add_label(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFrame:
     """Return the table with its label, y; the index counts the rows of X, so that messages do."""
     name = type(estimator).__name__
     if y is None:
         raise InputError(f"{name} requires y to be passed, but the target y is None.")
-    table = counted(X)
-    with told_as("y must be one label for each row of X."):
+    table = reset_rows(X)
+    with refuse_as("y must be one label for each row of X."):
         if isinstance(y, list | tuple):  # cell by cell: as one array, one person's label would change how others read
             values = pd.Series(list(y), dtype=object)
         else:
@@ -241,7 +236,7 @@ def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFra
     return table.assign(**{label: values})
 
 
-def compared(
+def predict_and_label(
     model: ReleasedModel, table: pd.DataFrame, screening: CellRules, threshold: float | None = None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
     """Return predictions and labels of a labelled table with a schema, and which rows were blanked.
@@ -255,7 +250,7 @@ def compared(
     return encode_predictions(model, shift_to_threshold(model, scores, threshold)), read.labels, read.blank
 
 
-def counted(X: Any) -> pd.DataFrame:
+def reset_rows(X: Any) -> pd.DataFrame:
     """Return a data frame whose index counts its rows: its own may hold people's names or numbers."""
     if not isinstance(X, pd.DataFrame):
         raise InputError(f"With a schema, X must be a pandas DataFrame with its columns, got {type(X).__name__}.")
@@ -288,7 +283,7 @@ def bounds_in_order(estimator: Any) -> Any:
             f"feature_bounds name {len(set(bounds) - set(names))} columns that X does not have, and leave out "
             f"{len(set(names) - set(bounds))} of its {len(names)}. Give every column of X its (low, high)."
         )
-    with told_as("feature_bounds by name must be a pair (low, high) of numbers for every column."):
+    with refuse_as("feature_bounds by name must be a pair (low, high) of numbers for every column."):
         pairs = [(float(low), float(high)) for low, high in (bounds[name] for name in names)]
     return [low for low, _ in pairs], [high for _, high in pairs]
 
@@ -296,7 +291,7 @@ def bounds_in_order(estimator: Any) -> Any:
 def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:
     """Return the classes in order and whether they were given; reading them off y touches the data."""
     if classes is None:
-        with told_as("y must contain labels of one kind, all numbers or all text."):
+        with refuse_as("y must contain labels of one kind, all numbers or all text."):
             found = np.unique(y)
         if len(found) < 2:
             raise InputError(
@@ -304,11 +299,11 @@ def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:
                 "all of them with classes=."
             )
         return found, False
-    with told_as(f"classes must list at least 2 distinct labels, got {shown(classes)}."):
+    with refuse_as(f"classes must list at least 2 distinct labels, got {shown(classes)}."):
         given = np.asarray(classes)
     if given.ndim != 1 or len(given) < 2:
         raise InputError(f"classes must list at least 2 distinct labels, got {shown(classes)}.")
-    with told_as("classes must be labels of one kind, all numbers or all text."):
+    with refuse_as("classes must be labels of one kind, all numbers or all text."):
         known = np.unique(given)
         strange = ~np.isin(y, known)
     if len(known) != len(given):

@@ -25,7 +25,7 @@ class HopelessPlanWarning(UserWarning):
 
 
 class NoIntervalsWarning(UserWarning):
-    """Intervals were asked for, and the planner expects that none could be told at this budget: none are bought."""
+    """Intervals were asked for, and the planner expects none at this budget: nothing is spent on them."""
 
 
 class LargeDeltaWarning(UserWarning):

@@ -1,4 +1,4 @@
-"""Whose the rows of a fit are: the silo that holds each of them and, where people have several, the person."""
+"""To whom the rows of a fit belong: the silo that holds each and, where people have several, the person."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from dpadmm.problems.silos import PersonWeights
 
 
 @contextmanager
-def told_as(text: str) -> Iterator[None]:
+def refuse_as(text: str) -> Iterator[None]:
     """Say `text` whatever goes wrong: an object's own complaint, when it is read as an array, may quote a cell."""
     try:
         yield
@@ -29,7 +29,7 @@ def told_as(text: str) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Which rows are whose: the rows of every silo that are used, in the order of the silos' names.
+    """Which rows belong to which silo: those that are used, in the order of the silos' names.
 
     people: what they count, where people have several; None where every row counts one.
     """
@@ -44,16 +44,16 @@ class Layout:
         if groups is None:
             return cls((np.arange(n_records),), ("silo 0",))
         labels = _one_each("groups", "silo", groups, n_records)
-        with told_as("groups must be all numbers or all text, got a mixture or other objects."):
+        with refuse_as("groups must be all numbers or all text, got a mixture or other objects."):
             names, which = np.unique(labels, return_inverse=True)
-            words = tuple(str(name) for name in names)
+            texts = tuple(str(name) for name in names)
         rows = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
-        return cls(tuple(rows), words)
+        return cls(tuple(rows), texts)
 
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """Whose each row is, as the caller of a fit says.
+    """To whom each row belongs, as the caller of a fit says.
 
     groups: (n,), the silo of each row; None is one silo. persons: (n,), the person of each row; None where every row
     is a person's only one. keep: how many rows of a person are used in a silo, the first ones; None uses all.
@@ -80,9 +80,9 @@ class Owners:
         whole = Layout.of(self.groups, n_records)
         if self.persons is None:
             return whole
-        whose = self.numbers(whole)
-        whose.check_silos(self.silos_per_person)
-        used = whose.rows()
+        people = self.numbers(whole)
+        people.check_silos(self.silos_per_person)
+        used = people.rows()
         kept = tuple(rows[own.kept] for rows, own in zip(whole.rows, used, strict=True))
         return replace(whole, rows=kept, people=tuple(own.people for own in used))
 
@@ -94,7 +94,7 @@ class Owners:
 
 def _one_each(name: str, what: str, given: Any, n_records: int) -> NDArray[Any]:
     """Return one label for each row."""
-    with told_as(f"{name} must name the {what} of each record, in one list."):
+    with refuse_as(f"{name} must name the {what} of each record, in one list."):
         labels = np.asarray(given)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]

@@ -254,12 +254,6 @@ _REPEATS = (
 
 _ADVICE: Mapping[str, _Advice] = MappingProxyType(
     {
-        "StandardScaler": ("it learns the mean and spread of every column exactly", _BOUNDS),
-        "MinMaxScaler": ("the smallest and largest value of a column are two people's values", _BOUNDS),
-        "MaxAbsScaler": ("the largest value of a column is somebody's value", _BOUNDS),
-        "RobustScaler": ("it learns quantiles of every column, which are people's values", _BOUNDS),
-        "QuantileTransformer": ("it keeps quantiles of every column, which are people's values", _BOUNDS),
-        "PowerTransformer": ("it learns an exponent for every column exactly", "a FunctionTransformer, as np.log1p"),
         "KBinsDiscretizer": (
             "it learns the edges of the bins from the values",
             "a FunctionTransformer with np.digitize and public edges",
@@ -290,6 +284,10 @@ _ADVICE: Mapping[str, _Advice] = MappingProxyType(
         "TfidfTransformer": ("it learns exactly how many rows contain each word", "HashingVectorizer"),
         "RBFSampler": ("gamma='scale' is the variance of the rows", "RBFSampler(gamma=a public number)"),
         # whole packages
+        "sklearn.preprocessing": (
+            "it learns means, ranges, norms, quantiles or exponents of columns exactly, which may be people's values",
+            _BOUNDS,
+        ),
         "sklearn.model_selection": (
             "it returns exact scores of private rows and keeps the setting that did best on them, and every fit is a "
             "release of its own",
@@ -298,11 +296,6 @@ _ADVICE: Mapping[str, _Advice] = MappingProxyType(
         ),
         "sklearn.impute": ("it learns the fill values from the rows", _PUBLIC_FILL),
         "sklearn.feature_selection": ("it chooses columns by looking at the rows", _OTHERS),
-        "sklearn.decomposition": ("it learns directions from the rows exactly", _OTHERS),
-        "sklearn.cross_decomposition": ("it learns directions from the rows exactly", _OTHERS),
-        "sklearn.manifold": ("it keeps the rows themselves, or something computed from them exactly", _OTHERS),
-        "sklearn.cluster": ("it learns centres, or keeps rows, exactly", _OTHERS),
-        "sklearn.neighbors": ("it keeps the rows themselves", _OTHERS),
         "sklearn.ensemble": (_REPEATS, "one private estimator"),
         "sklearn.multiclass": (
             _REPEATS,
@@ -328,7 +321,7 @@ _OVERRIDDEN = (
     "its class does not belong to this package, and its fit may do more than the private one",
     "the private estimator itself",
 )
-_UNKNOWN = ("it is assumed to learn from the rows when it is fitted", _OTHERS)
+_UNKNOWN = ("it keeps rows, or learns from them exactly, when it is fitted", _OTHERS)
 
 
 def _advice_for(kind: type) -> _Advice:
@@ -336,7 +329,7 @@ def _advice_for(kind: type) -> _Advice:
 
     >>> from sklearn.preprocessing import MinMaxScaler
     >>> _advice_for(MinMaxScaler)[0]
-    "the smallest and largest value of a column are two people's values"
+    "it learns means, ranges, norms, quantiles or exponents of columns exactly, which may be people's values"
     """
     for each in kind.__mro__:
         if each.__module__.startswith("sklearn.") and each.__name__ in _ADVICE:
@@ -347,24 +340,15 @@ def _advice_for(kind: type) -> _Advice:
     return _UNKNOWN
 
 
-_DOES_THE_SAME: Mapping[Callable[..., Any], type] = MappingProxyType(
-    {
-        preprocessing.scale: preprocessing.StandardScaler,
-        preprocessing.minmax_scale: preprocessing.MinMaxScaler,
-        preprocessing.maxabs_scale: preprocessing.MaxAbsScaler,
-        preprocessing.robust_scale: preprocessing.RobustScaler,
-        preprocessing.quantile_transform: preprocessing.QuantileTransformer,
-        preprocessing.power_transform: preprocessing.PowerTransformer,
-    }
-)
-_BY_COLUMN = ("it divides every column by its norm, which all rows make together", _BOUNDS)
+_SCALERS = ("scale", "minmax_scale", "maxabs_scale", "robust_scale", "quantile_transform", "power_transform")
+"""Functions of scikit-learn that do what the classes do."""
 
 
 def _advice_on(function: Any, options: Mapping[str, Any]) -> _Advice | None:
     """Return what calling `function` on the rows gives away, None if nothing is seen.
 
-    >>> _advice_on(partial(preprocessing.scale, with_mean=False), {})[0]
-    'it learns the mean and spread of every column exactly'
+    >>> _advice_on(partial(preprocessing.scale, with_mean=False), {}) is _ADVICE["sklearn.preprocessing"]
+    True
     >>> _advice_on(preprocessing.normalize, {}) is None
     True
     """
@@ -374,10 +358,6 @@ def _advice_on(function: Any, options: Mapping[str, Any]) -> _Advice | None:
     if callable(getattr(owner, "fit", None)):
         problem, _ = _advice_for(type(owner))
         return f"it is or was fitted out of sight; {problem}", f"{_OTHERS}; give the step, not its method"
-    if function is preprocessing.normalize and options.get("axis", 1) != 1:
-        return _BY_COLUMN
-    try:
-        same = _DOES_THE_SAME.get(function)
-    except TypeError:  # it cannot be a key, so it is none of these
-        return None
-    return None if same is None else _advice_for(same)
+    names = _SCALERS if options.get("axis", 1) == 1 else (*_SCALERS, "normalize")
+    is_scaler = any(function is getattr(preprocessing, name) for name in names)
+    return _ADVICE["sklearn.preprocessing"] if is_scaler else None

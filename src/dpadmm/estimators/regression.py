@@ -13,7 +13,7 @@ from dpadmm.core.model import ReleasedModel
 from dpadmm.data.columns import RealLabel
 from dpadmm.data.encoding import target_range
 from dpadmm.estimators.base import PrivateLinearModel
-from dpadmm.estimators.data import array_dataset, own_words, training_data
+from dpadmm.estimators.data import array_dataset, hide_cells, training_data
 from dpadmm.estimators.notices import AssumedBoundsWarning
 from dpadmm.estimators.owners import Owners
 from dpadmm.models.predict import predict_from_scores
@@ -57,7 +57,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
     target_bounds: Any = None
     huber_threshold: float = 0.5
 
-    _loss_word = "huber"
+    _loss_choice = "huber"
 
     def _loss(self) -> Loss:
         return Huber(checks.positive("huber_threshold", self.huber_threshold))
@@ -87,7 +87,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateLinearModel):  # type: igno
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the R^2 on these data. It has no noise: for private records there is `private_score`."""
-        with own_words(self):
+        with hide_cells(self):
             if self.has_schema:
                 from sklearn.metrics import r2_score  # late: scores are seldom asked for
 

@@ -17,13 +17,14 @@ from dpadmm.core.dataset import Dataset
 from dpadmm.core.model import Accountability, ReleasedModel
 from dpadmm.core.task import Task, nominal_sizes
 from dpadmm.core.train import train
+from dpadmm.data.columns import name_classes
 from dpadmm.data.persons import Persons
 from dpadmm.data.schema import Schema
 from dpadmm.data.sources import AnyTables, in_memory, public_schema, read_tables
 from dpadmm.data.tables import SiloTable, check_present, check_split
 from dpadmm.errors import InputError, LedgerError, raise_alone
 from dpadmm.models.build import public_names
-from dpadmm.models.files import check_apart, check_room, check_writable, checked_suffix
+from dpadmm.models.files import check_apart, check_space, check_writable, checked_suffix
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
 from dpadmm.planner.resolved import ResolvedSettings
@@ -35,7 +36,7 @@ from dpadmm.settings import FitSettings
 def check_person(
     person: str | None, keep: int | None, protection: Protection, schema: Schema | None, split_by: str | None
 ) -> None:
-    """Refuse persons that no column tells apart, and a column of persons that is used for something else as well."""
+    """Refuse persons without a column that identifies them, and one that is used for something else as well."""
     column = setting("person", "COLUMN")
     if person is None:
         if keep is not None:
@@ -59,7 +60,7 @@ def check_person(
 
 
 def persons_of(tables: Mapping[str, SiloTable], column: str, keep: int | None = None) -> Persons:
-    """Return whose the rows of all silos are, by a column that every table has."""
+    """Return the persons of the rows of all silos, by a column that every table has."""
     for table in tables.values():
         check_present(table.where, [column], list(table.frame.columns))
     return Persons.of([table.frame[column] for table in tables.values()], [t.where for t in tables.values()], keep)
@@ -88,9 +89,9 @@ class PublicFacts:
         schema: Schema | None,
         *,
         is_real: bool,
-        tell: Callable[[AnyTables], None] = lambda tables: None,
+        on_tables: Callable[[AnyTables], None] = lambda tables: None,
     ) -> Self:
-        """Check settings and count rows. tell: is shown tables that were read."""
+        """Check settings and count rows. on_tables: is shown tables that were read."""
         person, split_by = settings.person, settings.split_by
         resolved = ResolvedSettings.of(settings, has_persons=person is not None)
         if (dimension is None) is (schema is None):
@@ -105,7 +106,7 @@ class PublicFacts:
         if data is not None:
             check_person(person, None, resolved.protection, schema, split_by)
             tables = read_tables(data, settings.table, resolved.protection, split_by=split_by, person=person)
-            tell(tables)
+            on_tables(tables)
             sizes = counts_of(tables, person, resolved)
         elif person is not None:
             raise InputError(
@@ -130,33 +131,33 @@ class PublicFacts:
 
     def plan(self) -> Plan:
         """Return the plan."""
-        return make_plan(self.task, method=self.settings.method, problems=self.settings.problems(self.n_classes))
+        return make_plan(self.task, method=self.settings.method, n_models=self.settings.n_models(self.n_classes))
 
     def curve(self, made: Plan, *, all_signals: bool) -> tuple[UtilityPoint, ...]:
         """Return what to expect of other budgets, with what the planner chose in this plan."""
         kept = replace(self, settings=self.settings.with_choices_of(made, self.n_classes))
-        epsilons, problems = epsilons_around(self.settings.target.epsilon), kept.settings.problems(self.n_classes)
-        return utility_curve(kept.task, epsilons, self.settings.method, problems, all_signals=all_signals)
+        epsilons, n_models = epsilons_around(self.settings.target.epsilon), kept.settings.n_models(self.n_classes)
+        return utility_curve(kept.task, epsilons, self.settings.method, n_models, all_signals=all_signals)
 
 
 def counts_of(tables: AnyTables, person: str | None, settings: ResolvedSettings) -> tuple[int, ...]:
     """Return how many records, or persons, each silo counts for a plan; nominal numbers where the true are secret."""
     if person is not None:
-        whose = persons_of(in_memory(tables), person)
-        whose.check_silos(settings.protection.silos_per_person)  # a fit would refuse them
+        people = persons_of(in_memory(tables), person)
+        people.check_silos(settings.protection.silos_per_person)  # a fit would refuse them
         if settings.nominal_records is None:
-            return tuple(own.people.persons for own in whose.rows())
+            return tuple(own.people.persons for own in people.rows())
     if settings.nominal_records is not None:
         return nominal_sizes(settings.nominal_records, len(tables))
     return tuple(table.rows for table in tables.values())
 
 
-def budgets_around(task: Task, method: str | None = None, problems: int | None = 1) -> tuple[UtilityPoint, ...]:
+def budgets_around(task: Task, method: str | None = None, n_models: int | None = 1) -> tuple[UtilityPoint, ...]:
     """Return what the planner expects of usual budgets and of the task's; one that it cannot plan for is left out."""
     found: list[UtilityPoint] = []
     for epsilon in epsilons_around(task.target.epsilon):
         with suppress(InputError):
-            found += utility_curve(task, (epsilon,), method, problems)
+            found += utility_curve(task, (epsilon,), method, n_models)
     return tuple(found)
 
 
@@ -207,7 +208,8 @@ class TableFit:
                 check_writable(place, may_replace=out.force)
         if out.model is not None:
             checked_suffix(out.model)
-        settings.class_weights(schema)
+        if said.class_weight is not None:
+            name_classes(schema.label, said.class_weight)  # refuses those that are none
         ledger.check(said.epsilon)
         if said.seed is not None and path is not None:
             raise InputError(
@@ -229,29 +231,29 @@ class TableFit:
             persons.check_silos(self.settings.protection.silos_per_person)
         self._check_texts(tables)
         if self.ledger.path is not None:
-            check_room(self.ledger.path)
+            check_space(self.ledger.path)
         is_secret = self.settings.nominal_records is not None
         names = public_names(list(tables), self.settings.protection.unit)
         found = Dataset.of_tables(self.schema, tables, self.settings.screening, names, persons, may_be_empty=is_secret)
-        return found.weighted(self.settings.class_weights(self.schema))
+        return found.weighted(self.said.class_weight)
 
     def _check_texts(self, tables: AnyTables) -> None:
         """Refuse words that the model file, its report or the terminal could not show."""
-        words = {
+        texts = {
             **{setting(each): getattr(self.said.out, each) or "" for each in _SHOWN},
             setting("out"): str(self.said.out.model or ""),
             setting("ledger"): str(self.ledger.path or ""),
             "The schema": self.schema.to_json(),
             "The name of a silo or a file": "".join((*tables, *(table.where for table in tables.values()))),
         }
-        for what, text in words.items():
+        for what, text in texts.items():
             try:
                 text.encode()
             except UnicodeEncodeError:
                 raise_alone(InputError(f"{what} contains characters that are not UTF-8. Nothing was spent. Rename it."))
 
-    def train(self, dataset: Dataset, tell: Callable[[Plan], None]) -> Saved:
-        """Plan, tell, reserve, run and save; refuse a hopeless target unless told otherwise: nothing is spent then."""
+    def train(self, dataset: Dataset, show: Callable[[Plan], None]) -> Saved:
+        """Plan, show the plan, reserve, run and save; a hopeless target is refused unless asked otherwise."""
         files, budgets = self.said.out, list[UtilityPoint]()
 
         def on_plan(plan: Plan) -> tuple[str, ...]:
@@ -259,7 +261,7 @@ class TableFit:
                 raise InputError(
                     f"{' '.join(plan.warnings)} Nothing was spent. To train anyway, add {setting('anyway', True)}."
                 )
-            tell(plan)
+            show(plan)
             if files.report is not None:
                 budgets.extend(self._budgets(plan))
             return ()
@@ -275,7 +277,7 @@ class TableFit:
     def _budgets(self, plan: Plan) -> tuple[UtilityPoint, ...]:
         settings = self.settings.with_choices_of(plan, self._n_classes)
         task = settings.table_task(plan.task.sizes, self.schema)
-        return budgets_around(task, settings.method, settings.problems(self._n_classes))
+        return budgets_around(task, settings.method, settings.n_models(self._n_classes))
 
     @property
     def _n_classes(self) -> int:

@@ -32,6 +32,7 @@ from dpadmm.evaluation.private import (
     release_confusion,
     release_evaluation,
     release_mean,
+    warn_of_figure,
 )
 from dpadmm.models.build import now
 from dpadmm.models.files import check_apart, check_writable
@@ -159,6 +160,7 @@ def _measure_privately(
         counted = first_of_each(tables, persons)
     silos = [name for name, table in zip(tables, counted, strict=True) for _ in range(table.rows)]
     rows = CountedRows(len(silos), silos, lambda _: ledger_columns(tables, persons))
+    warn_of_figure(request, rows)
     kind, counts, matrix, place, wanted = model.schema.label, None, None, None, None
     if has_counts(model):
         parts = [(table.frame, table.where) for table in counted]

@@ -19,7 +19,6 @@ The *noise interval* holds the first two: in 95 of 100 evaluations of these reco
 them. The *population interval* holds all three and covers the figure of the population they were drawn from.
 """
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,8 +33,7 @@ from dpadmm import checks
 from dpadmm.codec import decode, encode
 from dpadmm.core.model import Guarantee
 from dpadmm.errors import InputError
-from dpadmm.files import parse_json, read_bytes
-from dpadmm.models.files import digest_of, write_or_keep
+from dpadmm.models.files import checked_facts, read_document, sign_facts, write_or_keep
 from dpadmm.models.measurement import EvaluatedFigure
 from dpadmm.problems.arrays import Floats
 
@@ -331,9 +329,6 @@ class PrivateConfusion:
         return self.classes.index(name)
 
 
-FORMAT, VERSION = "dpadmm-evaluation", 1
-
-
 @dataclass(frozen=True, kw_only=True)
 class PrivateEvaluation:
     """Noisy counts of a model's scores by class (and group): paid for once, and free to ask from then on.
@@ -452,22 +447,12 @@ class PrivateEvaluation:
 
     def save(self, path: str | Path) -> Path:
         """Write it as JSON, elsewhere if the place has become unwritable: it is paid for. Return where it is."""
-        facts = encode(self)
-        whole = {"format": FORMAT, "version": VERSION, "digest": digest_of(facts), "evaluation": facts}
-        return write_or_keep(Path(path), json.dumps(whole, indent=1, allow_nan=False).encode())
+        return write_or_keep(Path(path), sign_facts(encode(self), kind="evaluation"))
 
     @classmethod
     def load(cls, path: str | Path) -> "PrivateEvaluation":
         """Read a saved evaluation; `InputError` for anything else."""
-        try:
-            whole = parse_json(read_bytes(Path(path)))
-        except InputError as problem:
-            raise InputError(
-                f"{path} cannot be read as an evaluation: {problem}. Give a file that `dpadmm evaluate` wrote."
-            ) from problem
-        if not isinstance(whole, dict) or (whole.get("format"), whole.get("version")) != (FORMAT, VERSION):
-            raise InputError(f"{path} is not an evaluation of this package. Give a file that `dpadmm evaluate` wrote.")
-        if whole.get("digest") != digest_of(whole.get("evaluation")):
-            raise InputError(f"{path} is damaged or was edited: its digest does not match. Restore it from a copy.")
-        found: PrivateEvaluation = decode(cls, whole["evaluation"], str(path))
+        place = Path(path)
+        facts = checked_facts(place, read_document(place, "evaluation"), kind="evaluation")
+        found: PrivateEvaluation = decode(cls, facts, str(path))
         return found

@@ -9,7 +9,6 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,14 +17,14 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from dpadmm import checks
 from dpadmm.checks import setting, shown
-from dpadmm.core.budget import LedgerData, LedgerFile, check_ledger
+from dpadmm.core.budget import LedgerData, LedgerFile
 from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.release import open_release
 from dpadmm.core.spec import ReleaseFacts, plan_sum
 from dpadmm.data.columns import Categorical
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
-from dpadmm.estimators.data import compared, labelled, own_words, silo_columns
+from dpadmm.estimators.data import add_label, hide_cells, predict_and_label, silo_columns
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
@@ -47,7 +46,7 @@ from dpadmm.models.predict import read_rows
 from dpadmm.noise.mechanisms import MessageKind
 from dpadmm.noise.plan import check_grids
 from dpadmm.noise.sampler import Sampler, SecureSampler, SimulatedSampler
-from dpadmm.planner.planner import large_delta_words
+from dpadmm.planner.planner import large_delta_text
 from dpadmm.planner.resolved import protection_from, seed_of
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import bounded_sum, cell_counts, masked_sum
@@ -92,9 +91,7 @@ class FigureRequest:
     ) -> Self:
         """Check what a figure about `model` is asked for; None in `privacy` stands for what the ledger says."""
         if not isinstance(ledger, LedgerFile):
-            check_ledger(ledger)
-            path = None if ledger is None or isinstance(ledger, Ledger) else Path(ledger)
-            ledger = LedgerFile(path=path, held=ledger if isinstance(ledger, Ledger) else None)
+            ledger = LedgerFile.of(ledger)
         if random_state is not None and ledger.is_wanted:
             raise InputError("Simulated noise cannot be recorded as a release. Leave out random_state or ledger.")
         privacy, usual = Privacy() if privacy is None else privacy, ledger.protection
@@ -103,8 +100,9 @@ class FigureRequest:
         strange = privacy.stated("unit", "neighbours", "nominal_records", "keep")
         if strange:
             raise InputError(f"{setting(strange[0])} does not apply to a private figure. Leave it out.")
+        has_ledger = ledger.is_wanted and not ledger.is_new
         if not has_persons:
-            _check_unit(usual, _unit_of(model), is_counted=privacy.records_per_person is not None or ledger.is_kept)
+            _check_unit(usual, _unit_of(model), is_counted=privacy.records_per_person is not None or has_ledger)
         unit = Unit.PERSON if has_persons else Unit.RECORD
         protection = protection_from(
             usual, unit, view, privacy.records_per_person, privacy.silos_per_person, privacy.colluders
@@ -201,7 +199,6 @@ def _release(
     subject: str,
 ) -> NoisySum:
     """Release the sum (d,) of the exact values of all rows; one silo's own are added up first where only sums leave."""
-    _warn(request, rows)
     target, protection = request.target, request.protection
     delta = 0.0 if isinstance(target, PureTarget) else target.delta
     silos = rows.of_silos(protection)
@@ -234,20 +231,20 @@ def _release(
     return NoisySum(noisy[0, :, 0], width * plan.noise_in_sum(_KIND, 1, len(parts)), privacy)
 
 
-def _warn(request: FigureRequest, rows: CountedRows) -> None:
-    """Say what the caller of a figure, five frames above, should know."""
+def warn_of_figure(request: FigureRequest, rows: CountedRows) -> None:
+    """Say what the caller of a figure should know; called by the function that they called, before it releases."""
     target = request.target
     delta = None if isinstance(target, PureTarget) else target.delta
     if request.seed is not None:
         text = "random_state is set, so the noise is simulated: the figure is NOT a private release."
-        warnings.warn(text, SimulatedNoiseWarning, stacklevel=6)
+        warnings.warn(text, SimulatedNoiseWarning, stacklevel=3)
     elif not request.ledger.is_wanted:
         text = figure_without_ledger_notice(
             target.epsilon, delta, request.protection, has_groups=rows.silos is not None
         )
-        warn_once(text, NoLedgerWarning, stacklevel=7)
+        warn_once(text, NoLedgerWarning, stacklevel=4)
     if delta is not None and delta * rows.n > 1:
-        warnings.warn(large_delta_words(delta, rows.n), LargeDeltaWarning, stacklevel=6)
+        warnings.warn(large_delta_text(delta, rows.n), LargeDeltaWarning, stacklevel=3)
 
 
 def _check_unit(usual: Protection, trained_for: Unit, *, is_counted: bool) -> None:
@@ -371,9 +368,10 @@ def private_score(
     request = FigureRequest.of(model, target, view, privacy, ledger, random_state, scores_rows_alone=scores_rows_alone)
     found, wanted = predictions_and_labels(model, X, labels)
     rows = CountedRows(len(labels), groups, silo_columns(X, labels, groups))
+    warn_of_figure(request, rows)
     if most is None:
         return release_mean((found == wanted).astype(np.float64), 1.0, request, rows, "the accuracy")
-    with own_words(model):
+    with hide_cells(model):
         errors = np.abs(np.asarray(found, dtype=np.float64) - wanted.astype(np.float64))
     return release_mean(errors, most, request, rows, "the mean absolute error")
 
@@ -421,7 +419,7 @@ def labels_of(model: Any, X: Any, y: Any) -> NDArray[Any]:
     """Return y as a vector, one label for each row of X."""
     if not hasattr(model, "predict"):
         raise InputError(f"model must be a fitted estimator with predict, got {type(model).__name__}.")
-    with own_words(model):
+    with hide_cells(model):
         labels = column_or_1d(y)
         check_array(X, accept_sparse=True, dtype=None, ensure_all_finite=False)
         check_consistent_length(X, labels)
@@ -430,11 +428,11 @@ def labels_of(model: Any, X: Any, y: Any) -> NDArray[Any]:
 
 def predictions_and_labels(model: Any, X: Any, labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return predictions and what they should be; for a table with a schema both as its label means them."""
-    with own_words(model):
+    with hide_cells(model):
         if isinstance(model, PrivateLinearModel) and model.has_schema:
-            return model.compared(X, labels)[:2]
+            return model.predict_and_label(X, labels)[:2]
         if isinstance(model, ReleasedModel) and not model.schema.is_array:
-            return compared(model, labelled(model, X, labels, model.schema.label.name), CellRules())[:2]
+            return predict_and_label(model, add_label(model, X, labels, model.schema.label.name), CellRules())[:2]
         found = np.asarray(model.predict(X))
         if found.shape == (len(labels), 1):  # compared with every label, one record would count n times
             found = found[:, 0]
@@ -460,7 +458,7 @@ def private_confusion(
     """Return the confusion matrix of a classifier on private records, with noise (C10).
 
     A record is one count in two histograms, right or wrong and the matrix, so that no cell's noise grows with the
-    number of classes. For two classes `private_evaluation` tells more.
+    number of classes. For two classes `private_evaluation` says more.
 
     Parameters
     ----------
@@ -485,6 +483,7 @@ def private_confusion(
     request = FigureRequest.of(model, target, view, privacy, ledger, random_state, has_persons=persons is not None)
     found, wanted = predictions_and_labels(model, X, labels)
     rows, kept = first_rows(X, labels, groups, persons, request.protection)
+    warn_of_figure(request, rows)
     # Where the labels are a column of a table, predictions and labels are encoded; else they are the classes.
     known = classes if schema.is_array else encoded_classes(classes)
     return release_confusion(found[kept], wanted[kept], known, classes, request, rows)
@@ -617,7 +616,7 @@ def check_two_classes(model: ReleasedModel) -> None:
 
 
 def group_column(model: ReleasedModel, by: str) -> Categorical:
-    """Return the column that tells groups apart; its values must be listed, so that they are public."""
+    """Return the column that defines groups; its values must be listed, so that they are public."""
     listed = [each for each in model.schema.columns if isinstance(each, Categorical)]
     found = next((each for each in listed if each.name == by), None)
     if found is None:
@@ -666,6 +665,7 @@ def private_evaluation(
     request = FigureRequest.of(model, target, view, privacy, ledger, random_state, has_persons=persons is not None)
     scored, labels = _scored(model, X, y, by), labels_of(model, X, y)
     rows, kept = first_rows(X, labels, groups, persons, request.protection)
+    warn_of_figure(request, rows)
     return release_evaluation(scored.take(kept), request, rows)
 
 
@@ -700,13 +700,13 @@ def _scored(model: Any, X: Any, y: Any, by: str | None) -> ScoredRows:
     check_two_classes(released)
     if not released.schema.is_array:
         screening = model.screening if isinstance(model, PrivateLinearModel) else CellRules()
-        with own_words(model):
-            table = labelled(model, X, y, released.schema.label.name)
+        with hide_cells(model):
+            table = add_label(model, X, y, released.schema.label.name)
             return ScoredRows.of(released, [(table, "X")], screening, by)
     if by is not None:
         raise InputError("by= names a column of a schema; this model was trained on an array of numbers.")
     labels = labels_of(model, X, y)
-    with own_words(model):
+    with hide_cells(model):
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
         known = np.asarray(released.schema.label.classes)
         if not np.isin(labels, known).all():

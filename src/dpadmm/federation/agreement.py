@@ -21,7 +21,7 @@ from dpadmm.federation.names import check_distinct, check_name
 from dpadmm.federation.sqlite_file import toml
 from dpadmm.files import parse_json, parse_toml, read_text, write_atomic
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.problems.losses import Huber, Logistic, ReleasedLoss, Softmax
+from dpadmm.problems.losses import LabelKind, Logistic, ReleasedLoss, Softmax
 from dpadmm.problems.regularisers import ElasticNet
 
 FORMAT = 3
@@ -222,8 +222,8 @@ class Agreement:
         weights = self.class_weights
         if not weights:
             return
-        if isinstance(self.loss, Huber):
-            raise InputError("class_weights are for classes, but huber predicts a number. Leave them out.")
+        if self.loss.target is LabelKind.REALS:
+            raise InputError("class_weights are for classes, but the loss is of a number. Leave them out.")
         n_classes = max(self.n_classes, 2)
         if len(weights) != n_classes:
             raise InputError(f"class_weights must be one for each of {n_classes} classes, got {len(weights)}.")

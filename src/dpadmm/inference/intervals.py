@@ -9,7 +9,7 @@ over records, s^2 the variance of the noise in g and E that in H, of tau on the 
 `s^2 I` is the noise of the gradients, M - s^2 I the sampling of the records, the rest is what E does to the Newton step
 and to H^-1 itself. L is H with its eigenvalues lowered, by 5 tau where one only just passes the rule below, and by
 hardly anything from 3 tau above it on: one that only just passes is likely to have been lifted there by noise.
-The rule: nothing is told unless the least eigenvalue of H is at least `tau sqrt(2 (d + 1))`, about the most that noise
+The rule: there are intervals if the least eigenvalue of H is at least `tau sqrt(2 (d + 1))`, about the most that noise
 alone would show. Directions that no record has, since the categories of a column always sum to one, are left out.
 """
 
@@ -26,7 +26,7 @@ from dpadmm import checks
 from dpadmm.data.columns import Categorical, Column
 from dpadmm.data.encoding import RowEncoding
 from dpadmm.problems.arrays import Floats
-from dpadmm.queries.curvature import CurvatureFacts, unpacked
+from dpadmm.queries.curvature import CurvatureFacts, unpack
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,8 +47,8 @@ class CoefficientEstimate:
     ratio: float
 
     @property
-    def is_told(self) -> bool:
-        """Whether intervals may be told."""
+    def has_intervals(self) -> bool:
+        """Whether intervals may be units."""
         return self.ratio >= _LEAST_RATIO
 
 
@@ -56,11 +56,11 @@ def estimate(found: CurvatureFacts, basis: Floats) -> CoefficientEstimate:
     """Return what the releases say about the coefficients; basis (D, d): of the directions that records have."""
     whole, d = len(found.point), basis.shape[1]
     tau, variance, ones = found.matrix_std, found.gradient_std**2, np.eye(d)
-    values, vectors = np.linalg.eigh(basis.T @ unpacked(np.array(found.matrix), whole) @ basis)
+    values, vectors = np.linalg.eigh(basis.T @ unpack(np.array(found.matrix), whole) @ basis)
     edge = tau * math.sqrt(2 * (d + 1))
     ratio = math.inf if edge == 0 else float(values[0] / edge)
-    values = np.maximum(values, edge / 2)  # counts only where nothing is told
-    low = np.maximum(values - _lifted(values - edge, tau), _LOWEST * values)
+    values = np.maximum(values, edge / 2)  # counts only where there are no intervals
+    low = np.maximum(values - _lift(values - edge, tau), _LOWEST * values)
     inverse, lowered = ((vectors / each) @ vectors.T for each in (values, low))
     gradient = basis.T @ np.array(found.gradient)
     own = variance * ones + (vectors * low) @ vectors.T
@@ -71,7 +71,7 @@ def estimate(found: CurvatureFacts, basis: Floats) -> CoefficientEstimate:
     return CoefficientEstimate(centre, covariance, ratio)
 
 
-def _lifted(above: Floats, tau: float) -> Floats:
+def _lift(above: Floats, tau: float) -> Floats:
     """Return by how much eigenvalues are lowered that are so far above the rule."""
     if tau == 0:
         return np.zeros_like(above)
@@ -143,7 +143,7 @@ def _complement(absent: Sequence[Floats], dimension: int) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class CoefficientRow:
-    """One coefficient; all numbers but itself None where no interval can be told.
+    """One coefficient; all numbers but itself None where no interval can be units.
 
     against: for a category, the one it is compared with.
     """
@@ -161,7 +161,7 @@ class CoefficientRow:
     def odds_ratio(self) -> tuple[float, float, float] | None:
         """By how much one unit more, or being of the category, multiplies the odds, with its interval.
 
-        None for the intercept, where no interval can be told, and where a number is too large for a float.
+        None for the intercept, without an interval, and where a number is too large for a float.
         """
         if self.name == INTERCEPT or self.low is None or self.high is None or self.high > _LARGEST_LOG:
             return None
@@ -177,7 +177,7 @@ class CoefficientRow:
 class CoefficientTable:
     """Coefficients in the units of the table, with their intervals or the reason why there are none.
 
-    estimand: what the coefficients are of, in words. level: of the intervals. why_not: empty where they are told.
+    estimand: what the coefficients are of, in words. level: of the intervals. why_not: empty where there are intervals.
     """
 
     title: str
@@ -190,7 +190,7 @@ class CoefficientTable:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether intervals are told."""
+        """Whether intervals are units."""
         return not self.why_not
 
     @property
@@ -203,7 +203,7 @@ class CoefficientTable:
         return [{**vars(row), "odds_ratio": row.odds_ratio} for row in self.rows]
 
     def frame(self) -> "pd.DataFrame":
-        """Return a DataFrame by name, with the columns of statsmodels; NaN where nothing is told."""
+        """Return a DataFrame by name, with the columns of statsmodels; NaN where nothing is units."""
         import pandas as pd  # late: whoever prints needs none
 
         heads = ["coef", "std err", "z", "P>|z|", *self.ends]
@@ -218,11 +218,11 @@ class CoefficientTable:
     __repr__ = __str__
 
 
-def interval_rows(found: CoefficientEstimate, told: Contrasts, level: float) -> tuple[CoefficientRow, ...]:
+def interval_rows(found: CoefficientEstimate, units: Contrasts, level: float) -> tuple[CoefficientRow, ...]:
     """Return the coefficients of the table with intervals at this level."""
     width = float(ndtri((1 + checks.open_unit("level", level)) / 2))
-    coefs = told.rows @ found.centre
-    errors = np.sqrt(np.einsum("ij,jk,ik->i", told.rows, found.covariance, told.rows))
+    coefs = units.rows @ found.centre
+    errors = np.sqrt(np.einsum("ij,jk,ik->i", units.rows, found.covariance, units.rows))
     return tuple(
         CoefficientRow(
             name=name,
@@ -234,7 +234,7 @@ def interval_rows(found: CoefficientEstimate, told: Contrasts, level: float) -> 
             low=float(coef - width * error),
             high=float(coef + width * error),
         )
-        for name, other, coef, error in zip(told.names, told.against, coefs, errors, strict=True)
+        for name, other, coef, error in zip(units.names, units.against, coefs, errors, strict=True)
     )
 
 
@@ -260,8 +260,8 @@ def _table_text(table: CoefficientTable) -> str:
         ),
         rule,
     ]
-    for words in (f"No intervals: {table.why_not}" if table.why_not else "", table.estimand, *table.notes):
-        lines += textwrap.wrap(words, len(rule), break_long_words=False, break_on_hyphens=False)
+    for text in (f"No intervals: {table.why_not}" if table.why_not else "", table.estimand, *table.notes):
+        lines += textwrap.wrap(text, len(rule), break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
 
 

@@ -78,26 +78,26 @@ def summary_of(model: ReleasedModel, level: float = 0.95) -> CoefficientTable:
             f"{said.protection.observer}",
         ),
         rows=rows,
-        estimand=_estimand(model, is_told=not why_not),
+        estimand=_estimand(model, has_intervals=not why_not),
         notes=(*simulated, *(() if why_not else (_COUNTED,))),
         level=level,
         why_not=why_not,
     )
 
 
-def _estimand(model: ReleasedModel, *, is_told: bool) -> str:
+def _estimand(model: ReleasedModel, *, has_intervals: bool) -> str:
     """Say what the coefficients are of."""
     if model.aim is Aim.INFERENCE:
         reach = f"norm {model.encoding.radius:.3g} in scaled units"
-        words = _ESTIMAND.format(answer=model.schema.label.classes[-1], reach=reach, ranges=_range_words(model))
-        return words if is_told else _UNSETTLED
+        text = _ESTIMAND.format(answer=model.schema.label.classes[-1], reach=reach, ranges=_range_text(model))
+        return text if has_intervals else _UNSETTLED
     if model.linked is None:
         return _OTHER
     is_capped = model.linked.cap < 1
     return _PREDICTING.format(cap=" and the loss slope of misclassified ones was capped" if is_capped else "")
 
 
-def _range_words(model: ReleasedModel) -> str:
+def _range_text(model: ReleasedModel) -> str:
     """Say how far numbers count, where that is less than their public bounds: by clipping, or by a row's length."""
     encoding, found, place = model.encoding, [], 0
     if encoding.lower is None or encoding.upper is None:
@@ -115,7 +115,7 @@ def _range_words(model: ReleasedModel) -> str:
 
 
 def reason(model: ReleasedModel, found: tuple[CoefficientEstimate, Contrasts] | None) -> str:
-    """Say why no intervals can be told; nothing where they can."""
+    """Say why there are no intervals; nothing where there are."""
     if model.aim is not Aim.INFERENCE:
         return (
             f"the model was fitted for {model.aim.value}, and no curvature was bought. To have them, fit with "
@@ -123,7 +123,7 @@ def reason(model: ReleasedModel, found: tuple[CoefficientEstimate, Contrasts] | 
         )
     if found is None:
         return "too few records for so many columns at this epsilon, as the plan said; nothing was spent on them."
-    if not found[0].is_told:
+    if not found[0].has_intervals:
         return (
             "the released curvature does not stand out from its noise in every direction (its least part is "
             f"{found[0].ratio:.2g} of what noise alone may show, and 1 is needed). Columns that say much the same, "

@@ -268,6 +268,17 @@ class Setting:
         return bound
 
     @property
+    def solver_tolerance(self) -> float | None:
+        """What certificates count of the solver's error, None for nothing; an error where no solver gets that close."""
+        loss = getattr(self.problem.functions, "linear_loss", None)
+        if loss is not None and not np.isfinite(loss.curvature_bound):
+            raise InputError(
+                f"{loss} has corners, and no local problem with it is solved to a tolerance. Give it a width above 0, "
+                "or use a method that takes gradients, such as noisy-gradients or dp-gd. Nothing was spent."
+            )
+        return self.tolerance or None
+
+    @property
     def degrees(self) -> Ints:
         """How many neighbours each agent has, or an error where there is no network."""
         if self.network is None:
@@ -302,7 +313,7 @@ class Setting:
             n_records=int(problem.functions.sizes[agent]),
             weight=weight,
             strong_convexity=problem.functions.constants.strong_convexity + share / weight,
-            solver_tolerance=(self.tolerance or None) if tolerance is None else tolerance,
+            solver_tolerance=self.solver_tolerance if tolerance is None else tolerance,
             protection=of_rows(self.protection),
             scores=problem.functions.constants.scores,
         )
@@ -357,6 +368,7 @@ class About:
     certificate: which theorem of docs/proofs protects it, "none" if nothing does.
     noise: the families of its noise, as it comes by default.
     trusts_coordinator: whether silos send messages without noise and only the coordinator adds noise.
+    most_silos: how many it takes.
     is_sum: whether the coordinator reads the silos' messages through their sum alone, so that masks can hide the rest.
     hides_alone: whether one silo by itself adds the coordinator's noise, before anything leaves.
     is_curator: whether all data lie with one party, and only the last model leaves.
@@ -390,6 +402,7 @@ class About:
     takes_softmax: bool = False
     takes_any_regulariser: bool = False
     needs_ridge: bool = False
+    most_silos: float = math.inf
     longest_step: float = math.inf
     why: str = "the best method in simulations"
     noised: str = "what is sent"
@@ -429,7 +442,8 @@ class About:
         if protection.relation not in self.relations:
             return f"{self.name} is not certified for {protection.relation.value} neighbours"
         if protection.unit not in self.units:
-            return f"{self.name} is not certified for the unit {protection.unit.value}"
+            proved = " and ".join(sorted(unit.value for unit in self.units))
+            return f"{self.name} is not certified for the unit {protection.unit.value} ({self.certificate}: {proved})"
         if protection.unit is Unit.USER and not protection.relation.has_public_sizes:
             return f"{self.name} is not certified for adding or removing users"
         return None
@@ -556,6 +570,10 @@ class Method(ABC):
     def estimate(self, state: Any, inbox: Floats) -> Floats:
         """The last broadcast."""
         return inbox[0]
+
+    def kept(self, state: Any, rounds: int) -> Floats | None:
+        """What every agent keeps for itself, beside the models; it touches the data, and never leaves."""
+        return None
 
     def project_model(self, problem: Problem, model: Floats) -> Floats:
         """Return models (d, R) moved into the domain of the regulariser: post-processing of what is released."""

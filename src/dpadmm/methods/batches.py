@@ -22,7 +22,7 @@ from dpadmm.checks import shown
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
-from dpadmm.problems.arrays import Floats, Matrix
+from dpadmm.problems.arrays import Floats, Ints, Matrix
 from dpadmm.problems.centred import CentredRows
 from dpadmm.problems.problem import EmpiricalRisk, LocalFunctions, Problem, PublicFunctions, SoftmaxRisk
 from dpadmm.problems.silos import MOST_RIDGE
@@ -67,6 +67,11 @@ class Batches:
     def secret(cls, size: int, kind: BatchKind = BatchKind.POISSON) -> "Batches":
         """Return batches that are drawn anew for every run: there is nothing in them that could be used twice."""
         return cls(size, None, kind)
+
+    @classmethod
+    def fraction(cls, sizes: Ints, part: float = 0.2) -> "Batches":
+        """Return secret batches of this part of the smallest silo."""
+        return cls.secret(max(1, round(part * int(sizes.min()))))
 
     @property
     def is_secret(self) -> bool:

@@ -34,7 +34,7 @@ from dpadmm.privacy.certificates.hidden_state import (
     consensus_broadcast_records,
 )
 from dpadmm.privacy.certificates.local import LocalFunction
-from dpadmm.privacy.protection import Certificate, Protection, with_spherical_noise
+from dpadmm.privacy.protection import Certificate, Protection, Unit, with_spherical_noise
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.problem import Problem
 from dpadmm.problems.quadratics import QuadraticAgents
@@ -69,7 +69,7 @@ class RecordsDiffer:
                 n_records=n_records,
                 weight=weight,
                 strong_convexity=constants.strong_convexity,
-                solver_tolerance=setting.tolerance or None,
+                solver_tolerance=setting.solver_tolerance,
                 protection=Protection(
                     records_per_person=setting.protection.records_per_person,
                     silos_per_person=setting.protection.silos_per_person,
@@ -119,7 +119,7 @@ class FunctionsDiffer:
                 strong_convexity=constants.strong_convexity,
                 smoothness=constants.smoothness,
                 weight=weight,
-                solver_tolerance=setting.tolerance or None,
+                solver_tolerance=setting.solver_tolerance,
             )
 
         return _worst(one_kind, setting)
@@ -197,6 +197,7 @@ class ConsensusDPADMM(ConsensusADMM):
         noised="the coordinator's broadcast",
         trusts_coordinator=True,
         takes_any_regulariser=True,
+        units=frozenset({Unit.RECORD, Unit.FUNCTION}),
     )
 
     neighbours: Neighbours = RECORDS
@@ -210,6 +211,11 @@ class ConsensusDPADMM(ConsensusADMM):
             raise InputError(f"family must be Family.SPHERICAL or Family.GAUSSIAN, got {shown(self.family)}.")
         if not isinstance(self.place, NoisePlace):
             raise InputError(f"place must be one of {[str(place) for place in NoisePlace]}, got {shown(self.place)}.")
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`rho` moves the mean by `1/(N rho)`."""
+        return cls(rho=1.0 / (setting.problem.n_agents * step))
 
     def exchange(
         self, k: int, problem: Problem, network: Network | None, inbox: Floats, messages: Floats, noise: NoiseHook

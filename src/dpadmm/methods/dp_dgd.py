@@ -7,7 +7,7 @@ y_i <- x_i + noise of scale proportional to p^(k-1)
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class DPDGD(GraphMethod):
         noised="the sent model",
         units=ROWS,
         free=frozenset({"noise_decay", "degree", "mu"}),
+        longest_step=1.0,
         is_federated=False,
     )
 
@@ -76,6 +77,11 @@ class DPDGD(GraphMethod):
         checks.half_open_unit("noise_decay", self.noise_decay)
         if self.noise not in (Family.COORDINATE, Family.SPHERICAL, Family.GAUSSIAN):
             raise InputError(f"noise must be COORDINATE, SPHERICAL or GAUSSIAN, got {shown(self.noise)}.")
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """A step moves the mean by 1/N of it."""
+        return cls(step=setting.problem.n_agents * step, decay=1.0)
 
     def step_at(self, k: int) -> float:
         """Return c q^(k-1)."""

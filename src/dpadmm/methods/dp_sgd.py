@@ -7,11 +7,11 @@ x   <- prox_{step g}( x - step sum_i m_i )           DP-prox-SGD
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from dpadmm import checks
 from dpadmm.errors import InputError
-from dpadmm.methods.base import MESSAGE, About, Agents, NoiseHook, Setting, Topology
+from dpadmm.methods.base import MESSAGE, About, Agents, Common, NoiseHook, Setting, Topology
 from dpadmm.methods.batches import Batches, Moment, batch_gradients
 from dpadmm.methods.decentralised import check_ridge
 from dpadmm.methods.gradient_method import GradientMethod
@@ -50,6 +50,7 @@ class DPProxSGD(GradientMethod):
         noised="the mean gradient of a batch",
         free=frozenset({"step", "power", "mu"}),
         takes_any_regulariser=True,
+        longest_step=1.0,
         is_federated=False,
     )
 
@@ -63,6 +64,23 @@ class DPProxSGD(GradientMethod):
             raise InputError(f"{type(self).__name__} needs batches; give for example Batches(size=50, seed=0).")
         if self.clip is not None:
             checks.positive("clip", self.clip)
+
+    @classmethod
+    def numbers(cls) -> dict[str, float | None]:
+        """With the size of a batch."""
+        return super().numbers() | {"batch": None}
+
+    @classmethod
+    def agreed(cls, common: Common, **numbers: Any) -> Self:
+        """The common seed draws the batches."""
+        batch = int(numbers.pop("batch"))
+        return cls(**numbers, batches=Batches(batch, seed=common.seed))
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """As long as is safe for every data set, on a fifth of the smallest silo: any batch serves alike."""
+        longest = cls.about.longest_step / setting.problem.functions.constants.smoothness
+        return cls(step=min(step, longest), batches=Batches.fraction(setting.problem.functions.sizes))
 
     @property
     def draws(self) -> Batches:

@@ -142,6 +142,16 @@ class PSADMM(Method):
         batches = Batches(int(batch), seed=common.seed)
         return cls(rho, step, int(inner_steps), batches, averaging=Averaging.PLAIN, full_noise=FullNoise.ONCE)
 
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """`rho` moves the mean by `1/(N rho)`; inner steps are nearly the longest, and enough for the minimiser."""
+        problem = setting.problem
+        rho, constants, weight = 1.0 / (problem.n_agents * step), problem.functions.constants, problem.weights
+        inner = 0.45 / (float(weight.max()) * constants.smoothness + rho)
+        number = math.ceil(0.5 / (inner * (rho + float(weight.min()) * constants.strong_convexity)))
+        batches = Batches.fraction(problem.functions.sizes)
+        return cls(rho, inner, number, batches, averaging=Averaging.PLAIN, full_noise=FullNoise.ONCE)
+
     def with_drawn_batches(self) -> Self:
         """Secret batches get the seed of this run."""
         return replace(self, batches=self.batches.with_drawn_seed())

@@ -1,4 +1,4 @@
-"""From a plan that was carried out to the facts that may be told about it."""
+"""From an outcome to the released model: every public fact about it."""
 
 import math
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ def released_model(
     notes: Sequence[str] = (),
     search: SearchCost | None = None,
 ) -> ReleasedModel:
-    """Return the model of an outcome with everything that may be told about it.
+    """Return the model of an outcome with every public fact about it.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def released_model(
         alone = outcome.cost(Curvature.name, plan.whole.delta)
         curvature = CurvatureFacts.of(outcome.released[Curvature.name], alone)
         found = estimate(curvature, contrasts(schema.columns, encoding).basis)
-        if found.is_told:  # the centre of the intervals, so that a model has one coefficient
+        if found.has_intervals:  # the centre of the intervals, so that a model has one coefficient
             coefficients = found.centre
     pairs = zip(public_names(names, plan.task.protection.unit), plan.task.sizes, strict=True)
     return ReleasedModel(
@@ -107,7 +107,7 @@ def released_model(
 
 
 def public_names(names: Sequence[str], unit: Unit) -> Sequence[str]:
-    """Return the names under which silos are told: where each is a person, their numbers.
+    """Return the names under which silos are shown: where each is a person, their numbers.
 
     >>> public_names(["Meier", "Roth"], Unit.USER)
     ['user 1', 'user 2']
@@ -200,7 +200,7 @@ def spending_of(ledger: Ledger, name: str) -> Spending:
         budget_epsilon=said.budget.epsilon,
         budget_delta=said.budget.delta,
         spent_epsilon=said.spent_epsilon,
-        # A hair of rounding is not a budget.
+        # What rounding leaves is not a budget.
         left_epsilon=said.left_epsilon if said.left_epsilon > 1e-6 * said.budget.epsilon else 0.0,
         releases=said.releases,
         head=said.head,
@@ -214,10 +214,10 @@ def spending_of(ledger: Ledger, name: str) -> Spending:
 def current_spending(model: ReleasedModel, ledger: Place) -> Spending:
     """Return what the ledger says now; refuse one that does not know this training, or is of other data."""
     head = None if model.spending is None else model.spending.head
-    with open_for_reading(ledger) as book:  # its own faults come first, in their own words
-        is_known = model.run in {run.run for run in book.runs()}
+    with open_for_reading(ledger) as opened:  # its own faults come first
+        is_known = model.run in {run.run for run in opened.runs()}
         parts = 2 if model.location is DataLocation.FEDERATED else 1  # with its directory, which names the silo
-        found = spending_of(book, str(Path(*Path(ledger).resolve().parts[-parts:])))
+        found = spending_of(opened, str(Path(*Path(ledger).resolve().parts[-parts:])))
     try:
         with open_for_reading(ledger, expected_head=head):
             pass

@@ -24,12 +24,11 @@ from dpadmm.files import parse_json, read_arrays, read_bytes, write_atomic
 from dpadmm.problems.arrays import Floats
 from dpadmm.problems.losses import ReleasedLoss
 
-FORMAT = "dpadmm-model"
-VERSION = 6
-"""The only version that is written and read."""
+VERSIONS = {"model": 6, "evaluation": 1}
+"""Of each kind of document, the only one that is written and read."""
 
 SUFFIXES = (".json", ".npz")
-ROOM_BYTES = 2**20
+TRIAL_BYTES = 2**20
 """Room tried before a run is paid for; more than models of the sizes seen in tests take."""
 
 _LEDGER_START = b"SQLite format 3\0"
@@ -54,7 +53,7 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None
     """
     wanted = {setting(name): path for name, path in outputs.items() if path is not None}
     kept = [path for path in inputs if path is not None]
-    books = ledger_files(ledger) if ledger is not None else ()
+    parts = ledger_files(ledger) if ledger is not None else ()
     for place, (name, path) in enumerate(wanted.items()):
         for other, another in list(wanted.items())[:place]:
             if _is_same(path, another):
@@ -63,9 +62,9 @@ def check_apart(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None
                 )
         if any(_is_same(path, each) for each in kept):
             raise InputError(f"{name} {path} is a file that this command reads, so it would be replaced. {_APART}")
-        if any(_is_same(path, each) for each in books):
+        if any(_is_same(path, each) for each in parts):
             raise InputError(f"{name} {path} belongs to the ledger {ledger}, which must not be replaced. {_APART}")
-    if any(_is_same(book, each) for book in books for each in kept):
+    if any(_is_same(part, each) for part in parts for each in kept):
         raise InputError(
             f"{setting('ledger')} {ledger} is, or would overwrite, a file that this command reads. {_APART}"
         )
@@ -108,18 +107,18 @@ def check_writable(path: Path, *, may_replace: bool = False) -> None:
     if path.exists() and not may_replace:
         raise InputError(f"{path} exists already. Give a new name, or add {setting('force', True)} to replace it.")
     check_no_ledger(path)
-    check_room(path)
+    check_space(path)
 
 
-def check_room(path: Path) -> None:
+def check_space(path: Path) -> None:
     """Refuse a folder that is not there, or where nothing can be written: really writes there."""
     if path.is_dir():
         raise InputError(f"{path} is a folder. Give the name of a file in it.")
     if not path.parent.is_dir():
         raise InputError(f"The folder {path.parent} does not exist. Create it, or give another place.")
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpadmm-room-") as trial:
-            trial.write(b"\0" * ROOM_BYTES)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".dpadmm-trial-") as trial:
+            trial.write(b"\0" * TRIAL_BYTES)
             trial.flush()
             os.fsync(trial.fileno())
     except OSError as error:
@@ -152,18 +151,22 @@ register_form(Schema, lambda schema: json.loads(schema.to_json()), lambda plain:
 def to_bytes(facts: dict[str, Any], suffix: str) -> bytes:
     """Return the content of a `.json` or `.npz` file; in an archive the coefficients are an array of their own."""
     if suffix == ".json":
-        return signed(facts)
+        return sign_facts(facts)
     coefficients = np.array(facts["coefficients"], dtype=np.float64)
-    rest = signed(facts | {"coefficients": []}, coefficients)
+    rest = sign_facts(facts | {"coefficients": []}, coefficients)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, document=np.frombuffer(rest, dtype=np.uint8), coefficients=coefficients)
     return buffer.getvalue()
 
 
-def signed(facts: dict[str, Any], coefficients: Floats | None = None) -> bytes:
-    """Return facts as JSON text with their digest."""
-    whole = {"format": FORMAT, "version": VERSION, "digest": digest_of(facts, coefficients), "model": facts}
-    return _utf8(json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1))
+def sign_facts(facts: dict[str, Any], coefficients: Floats | None = None, kind: str = "model") -> bytes:
+    """Return facts as JSON text with their digest.
+
+    What UTF-8 cannot hold becomes JSON's own escape, so that what is paid for is never lost.
+    """
+    digest = digest_of(facts, coefficients)
+    whole = {"format": f"dpadmm-{kind}", "version": VERSIONS[kind], "digest": digest, kind: facts}
+    return json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1).encode(errors="backslashreplace")
 
 
 def digest_of(facts: Any, coefficients: Floats | None = None) -> str:
@@ -172,21 +175,20 @@ def digest_of(facts: Any, coefficients: Floats | None = None) -> str:
     return hashlib.sha256(canonical(facts).encode() + tail).hexdigest()
 
 
-def _utf8(text: str) -> bytes:
-    """Return JSON text as bytes; what UTF-8 cannot hold becomes JSON's own escape, so a paid model is never lost."""
-    return text.encode(errors="backslashreplace")
-
-
 def read_facts(place: Path) -> dict[str, Any]:
     """Return the facts of a model's file; `InputError` for anything else, and nothing in the file is ever executed."""
-    checked_suffix(place)
-    try:
-        content = read_bytes(place)
-    except InputError as problem:
-        raise InputError(f"{place} cannot be read: {problem}. Give a model file.") from problem
+    content = read_document(checked_suffix(place))
     if content[:1] == b"\x80" or content[:2] in (b"cp", b"(d", b"(l"):
         raise InputError(f"{place} looks like a pickle, which can run code when opened. Only model files are read.")
     return _from_npz(place, content) if place.suffix == ".npz" else checked_facts(place, content)
+
+
+def read_document(place: Path, kind: str = "model") -> bytes:
+    """Return the content of a file that should hold a document of this kind."""
+    try:
+        return read_bytes(place)
+    except InputError as problem:
+        raise InputError(f"{place} cannot be read: {problem}. Give a file of a released {kind}.") from problem
 
 
 def checked_suffix(path: Path) -> Path:
@@ -200,27 +202,29 @@ def _from_npz(place: Path, content: bytes) -> dict[str, Any]:
     try:
         found = read_arrays(content, ("document", "coefficients"))
     except InputError as problem:
-        raise InputError(f"{place} is not a model of this package, or it is damaged: {problem}.") from problem
+        raise InputError(f"{place} is no model of this package, or it is damaged: {problem}.") from problem
     document, coefficients = found["document"], found["coefficients"]
     if document.dtype != np.uint8 or coefficients.dtype != np.float64 or not np.isfinite(coefficients).all():
         raise InputError(f"{place} is damaged: its arrays are not those of a model. Restore it from a copy.")
     return checked_facts(place, document.tobytes(), coefficients)
 
 
-def checked_facts(place: Path, content: bytes, coefficients: Floats | None = None) -> dict[str, Any]:
+def checked_facts(
+    place: Path, content: bytes, coefficients: Floats | None = None, kind: str = "model"
+) -> dict[str, Any]:
     """Return the facts of a document whose format, version and digest are right."""
     try:
         whole = parse_json(content)
     except InputError as problem:
-        raise InputError(f"{place} is not a model of this package, or it is damaged: {problem}.") from problem
-    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
-        raise InputError(f"{place} is not a model of this package. Give a model file.")
-    if whole.get("version") != VERSION:
+        raise InputError(f"{place} is no {kind} of this package, or it is damaged: {problem}.") from problem
+    if not isinstance(whole, dict) or whole.get("format") != f"dpadmm-{kind}":
+        raise InputError(f"{place} is no {kind} of this package. Give a file of a released {kind}.")
+    if whole.get("version") != VERSIONS[kind]:
         raise InputError(
-            f"{place} has model version {shown(whole.get('version'))}; this package reads version {VERSION} only. "
-            "Fit the model again, or use the package that wrote it."
+            f"{place} has {kind} version {shown(whole.get('version'))}; this package reads version {VERSIONS[kind]} "
+            f"only. Make the {kind} again, or use the package that wrote it."
         )
-    facts = whole.get("model")
+    facts = whole.get(kind)
     if not isinstance(facts, dict) or whole.get("digest") != digest_of(facts, coefficients):
         raise InputError(f"{place} is damaged or was edited: its digest does not fit. Restore it from a copy.")
     if coefficients is not None:

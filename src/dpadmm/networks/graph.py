@@ -1,13 +1,14 @@
 """Who talks to whom: an undirected connected graph of agents, stored as arrays; and common graphs by name.
 
-Others come from networkx by `Network.from_graph`. Common graphs are built from index arrays, so a ring of a million
-agents costs about a second.
+Others are made of their edges, or of a networkx graph by `Network.from_graph`. Common graphs are built from index
+arrays, so a ring of a million agents costs about a second.
 """
 
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +17,6 @@ from scipy.sparse import csr_array, diags_array
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -82,8 +80,8 @@ class Network:
             )
 
     @classmethod
-    def from_graph(cls, graph: "nx.Graph") -> "Network":
-        """Make a network from a networkx graph.
+    def from_graph(cls, graph: Any) -> "Network":
+        """Make a network from a networkx graph, or whatever has its `nodes`, `edges` and questions.
 
         Agents are numbered in the sorted order of the node labels, or in insertion order if the labels cannot
         be compared; the labels stay available as `names`. Attributes such as edge weights are ignored.
@@ -92,20 +90,19 @@ class Network:
         >>> Network.from_graph(nx.Graph([("b", "a"), ("c", "b")])).names
         ('a', 'b', 'c')
         """
-        import networkx as nx  # only needed by callers who already hold such a graph
-
-        if not isinstance(graph, nx.Graph):
-            raise InputError(f"graph must be a networkx.Graph, got {type(graph).__name__}.")
+        if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed", "is_multigraph")):
+            raise InputError(
+                f"A network is made of a networkx.Graph, got {type(graph).__name__}; of edges make Network(n, edges)."
+            )
         if graph.is_directed():
             raise InputError("graph must be undirected, got a directed one; convert it with graph.to_undirected().")
         if graph.is_multigraph():
             raise InputError("graph must not be a multigraph; convert it with networkx.Graph(graph).")
-        if len(graph) < 2:
-            raise InputError(f"A network needs at least 2 agents, got a graph with {len(graph)} nodes.")
-        try:
-            names = sorted(graph.nodes)
-        except TypeError:
-            names = list(graph.nodes)
+        names = list(graph.nodes)
+        if len(names) < 2:
+            raise InputError(f"A network needs at least 2 agents, got a graph with {len(names)} nodes.")
+        with suppress(TypeError):
+            names.sort()
         number = {name: i for i, name in enumerate(names)}
         pairs = [(number[u], number[v]) for u, v in graph.edges]
         return cls(len(names), np.array(pairs, dtype=np.int64).reshape(-1, 2), tuple(names))

@@ -270,6 +270,28 @@ class Custom:
         return np.array(self.values[:rounds], dtype=np.float64)
 
 
+SCHEDULES = "constant, geometric:R (variance ratio R in (0, 1]) or cao:BETA (BETA > 0)"
+
+
+def schedule_of(given: Any) -> Schedule | None:
+    """Return the schedule that a text names, or the one that was given.
+
+    >>> schedule_of("geometric:0.98")
+    Geometric(decay=0.98)
+    """
+    if given is None or hasattr(given, "shape"):
+        return cast("Schedule | None", given)
+    kind, _, number = given.partition(":") if isinstance(given, str) else ("", "", "")
+    if given == "constant":
+        return Constant()
+    made = {"geometric": Geometric, "cao": CaoOptimal}.get(kind)
+    try:
+        level = float(number)
+    except ValueError:
+        made = None
+    return checks.refuse("schedule", f"be {SCHEDULES}", given) if made is None else cast(Any, made)(level)
+
+
 def _powers(ratio: float, rounds: int) -> NDArray[np.float64]:
     """Return ratio^0, ratio^1, ..., refused where the last one would no longer be a usable noise level."""
     powers = np.asarray(ratio ** np.arange(checks.count("rounds", rounds)), dtype=np.float64)

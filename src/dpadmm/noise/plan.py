@@ -195,7 +195,8 @@ def calibrate(
     mechanisms: Gaussian and sampled ones take a `Target`, Laplace and objective ones a `PureTarget`.
     schedule: relative noise over the rounds 1.. of the run (if left out, the mechanisms' own, or else constant).
     on_grid: what rounding to a grid makes of a certificate, if the messages are to leave on one (C8); it then enters
-        the certificates before the noise is chosen. Only for Gaussian noise; see `vector_on_grid`.
+        the certificates before the noise is chosen. For Gaussian noise, and Laplace noise on coordinates; see
+        `vector_on_grid`.
     shares: among whom the noise of a coordinator is shared out, where the silos' messages leave under masks (C12).
         They are then on a grid whatever the noise is drawn from.
     """
@@ -227,7 +228,7 @@ def calibrate(
             raise InputError(
                 "Only Gaussian noise can be split into shares that add up to it; use a Gaussian form (C12)."
             )
-        if on_grid is not None:
+        if on_grid is not None and families != {Family.COORDINATE}:
             raise InputError("There is no exact sampler for spherical Laplace noise (C8); use the Gaussian form.")
         if isinstance(target, Target) or families & {Family.GAUSSIAN, Family.SAMPLED}:
             raise InputError(
@@ -380,7 +381,8 @@ def _on_grid(
     for mechanism, table in zip(mechanisms, noise, strict=True):
         rows = []
         for row, std in zip(mechanism.rows, table, strict=True):
-            own = std if shares is None else std / math.sqrt(shares.honest)
+            own = 1 / std if mechanism.family is Family.COORDINATE else std
+            own = own if shares is None else own / math.sqrt(shares.honest)
             grids = (grid_for(float(own[k - 1])) for k in row.rounds)
             rows.append(replace(row, certificates=tuple(map(placed, row.certificates, grids))))
         found.append(replace(mechanism, rows=tuple(rows)))

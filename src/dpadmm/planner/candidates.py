@@ -10,7 +10,7 @@ Gaussian noise K rounds multiply it by sqrt(K), and after a total time `T = K t`
     noise at every silo          tau = 2 G q sqrt(N s)/m          q = r/n (records), max w_i (users)
     noise at the coordinator     tau = 2 G q s f/m                f = sqrt(1 + t L/2) (C6; users: 1; gradients: 1)
     shares of it under masks     the same times sqrt(N/(N - t))   t colluders (C12)
-    spherical noise (pure)       tau = 2 G q sqrt(N) s sqrt(K d)/epsilon
+    pure noise at every silo     tau = 2 G q sqrt(N) s sqrt(K d)/epsilon       at the coordinator: without sqrt(N)
 
 r records and s silos per person (persons with all their rows: n counts them, r is 1); where records are added or
 removed, 2 G is G and n is nominal. A prediction then carries `R tau T`, R the row norm, whatever the dimension.
@@ -37,7 +37,7 @@ from dpadmm.methods.fixed_point import CentralisedADMM, CoordinatorADMM, Federat
 from dpadmm.methods.noisy_gradients import NoisyGradients
 from dpadmm.methods.p_admm import PADMM
 from dpadmm.networks.graph import complete
-from dpadmm.noise.mechanisms import Constant, Tail
+from dpadmm.noise.mechanisms import Constant, Family, Tail
 from dpadmm.privacy.accounting import PureTarget, Target
 from dpadmm.privacy.certificates.sums import column_profile
 from dpadmm.privacy.curves import m_of
@@ -73,13 +73,13 @@ RULE_OF_THUMB = 2.0
 
 _LEAST_ROUNDS, _MOST_ROUNDS = 40, 400
 _LEAST_GRADIENTS, _MOST_STEPS, _MOMENTUM = 16, 200, 0.9
-_PURE_ROUNDS = 10  # pure budgets add up, so that every round is dear
+_PURE_ROUNDS = 10  # pure budgets add up, so that every round costs much
 _MOST_GRADIENTS = 4000
 _STEEPEST = 50.0  # largest t L of one round: beyond it silos that differ come to agree too slowly
 _PLENTY = 120.0  # rounds from which on they have time to, so that steps may grow as rounds do
 _STEEPEST_ALONE = 3000.0  # one silo has nobody to agree with; beyond it local solves get hard
 _MOST_PEERS = 50  # a complete graph of more has too many edges
-_SETTLED = 25.0  # mu T from which on the ridge has decided everything
+_CONVERGED = 25.0  # mu T from which on the ridge has decided everything
 _CAP, _LOOSER_CAP = 0.5, 0.7
 _CLIP_RADIUS = 0.6
 INFERENCE_CLIP_RADIUS = 2.0
@@ -87,7 +87,7 @@ INFERENCE_CLIP_RADIUS = 2.0
 
 _LEAST_SHARE, _MOST_SHARE, _SHARE_SEEN, _MOST_PROFILE_NOISE = 0.01, 0.1, 0.005, 0.08
 _NOISELESS = 1e5  # Theta beyond which noise is nothing
-_MOST_ROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
+_MOST_HEADROOM = 3000.0  # Theta beyond which the bias of a capped loss would cost more than noise
 
 
 def ratios_for(task: Task, method: type[Method]) -> tuple[float, ...]:
@@ -136,7 +136,7 @@ def methods_for(task: Task) -> tuple[type[Method], ...]:
         )
     exact = CentralisedADMM if task.n_silos == 1 else CoordinatorADMM
     # Where hardly anything is hidden, exact local steps find the very optimum, which gradients only come near.
-    is_exact_best = why_not(task, exact) is None and room(task, NoisyGradients) >= _NOISELESS
+    is_exact_best = why_not(task, exact) is None and headroom(task, NoisyGradients) >= _NOISELESS
     wanted = (exact,) if is_exact_best else (NoisyGradients, exact)
     summed = [each for each in wanted if why_not(task, each) is None]
     if summed and task.network is None:
@@ -167,7 +167,7 @@ def method_called(task: Task, name: str) -> type[Method]:
     return known[name]
 
 
-def room(task: Task, method: type[Method]) -> float:
+def headroom(task: Task, method: type[Method]) -> float:
     """Return `Theta = L S/(R tau)`: how far the steepest curvature stands above the noise at c = 1."""
     tau = unit_noise(task, method, _PURE_ROUNDS if method.about.is_pure else 1)
     return task.functions().constants.smoothness * margin_scale(task.loss) / (task.row_norm * tau)
@@ -186,7 +186,7 @@ def candidate_at(task: Task, method: type[Method], ratio: float, form: RowForm =
     smoothness = task.functions(mu).constants.smoothness
     rounds = _PURE_ROUNDS if method.about.is_pure else _LEAST_ROUNDS
     time = aim / unit_noise(task, method, rounds)
-    if method.about.trusts_coordinator and task.protection.unit is not Unit.USER:
+    if method.about.trusts_coordinator and task.protection.unit is not Unit.USER and not method.about.is_pure:
         # tau grows with the step: more rounds, shorter steps, and T from T sqrt(1 + T L/(2 K)) = aim/tau_0.
         rounds = _MOST_ROUNDS
         time = _coordinator_time(time, smoothness / (2.0 * rounds))
@@ -195,7 +195,7 @@ def candidate_at(task: Task, method: type[Method], ratio: float, form: RowForm =
     steepest = _STEEPEST_ALONE if is_alone else _STEEPEST
     curvature = mu if task.regulariser is None else max(mu, float(task.regulariser.strong_convexity))
     if curvature > 0:
-        time = min(time, _SETTLED / curvature)
+        time = min(time, _CONVERGED / curvature)
     time = min(time, steepest * _MOST_ROUNDS / smoothness)
     if not method.about.is_pure:
         needed = time * smoothness / steepest
@@ -206,6 +206,8 @@ def candidate_at(task: Task, method: type[Method], ratio: float, form: RowForm =
         rounds = max(rounds, min(math.ceil(needed), _MOST_ROUNDS))
     rounds = max(rounds, min(math.ceil(time * smoothness / method.about.longest_step), _MOST_GRADIENTS))
     rounds += rounds % 2  # so that the tail average has exactly the second half
+    if method.about.topology is Topology.WALK:
+        rounds *= task.n_silos  # the token is with one silo at a time
     return Candidate(task, method, rounds, time / rounds, mu, form, ratio)
 
 
@@ -264,7 +266,8 @@ def unit_noise(task: Task, method: type[Method], rounds: int = 1) -> float:
     slope = moved * task.loss.slope_bound * task.row_norm * share
     silos = task.protection.silos_per_person
     if method.about.is_pure:
-        reach = silos * math.sqrt(task.n_silos * rounds * task.dimension)
+        sources = 1 if method.about.trusts_coordinator else task.n_silos
+        reach = silos * math.sqrt(sources * rounds * task.dimension)
         return slope * reach / task.target.epsilon
     m = m_of(task.target.epsilon, task.target.delta)
     if not method.about.trusts_coordinator:
@@ -285,6 +288,11 @@ def why_not(task: Task, method: type[Method]) -> str | None:
         return f"intervals follow from the sums of gradients that noisy-gradients releases (C14), not from {about.name}"
     if task.n_silos < about.least_silos:
         return f"{about.name} needs at least {about.least_silos} silos, got {task.n_silos}"
+    if task.n_silos > about.most_silos:
+        return f"{about.name} needs all records in one silo, got {task.n_silos} silos"
+    people = task.protection
+    if Family.SAMPLED in about.noise and max(people.records_per_person, people.silos_per_person) > 1:
+        return f"{about.name} draws records one by one, which hides one record of a person, in one silo (C4)"
     if task.protection.view not in about.views(task.n_silos):
         return f"{about.name} is not certified against {task.protection.observer}"
     if task.n_classes > 1 and not about.takes_softmax:
@@ -379,16 +387,16 @@ def losses_for(task: Task, method: type[Method]) -> tuple[AnyLoss, ...]:
     factor, for a bias that noise drowns; so does a capped softmax. Where there is hardly any noise, or a cap is not
     proved (C2), the loss asked for is kept, so that its optimum is found.
     """
-    loss, is_settled = task.loss, method.about.is_pure or task.aim is Aim.INFERENCE
-    if not isinstance(loss, Softmax) and (is_settled or type(loss) is not Logistic):
+    loss, is_kept = task.loss, method.about.is_pure or task.aim is Aim.INFERENCE
+    if not isinstance(loss, Softmax) and (is_kept or type(loss) is not Logistic):
         return (loss,)
-    if loss.cap < 1 or room(task, method) >= _MOST_ROOM:
+    if loss.cap < 1 or headroom(task, method) >= _MOST_HEADROOM:
         return (loss,)
     return replace(loss, cap=_CAP), replace(loss, cap=_LOOSER_CAP), loss
 
 
 def run_of(candidate: Candidate, n_models: int = 1) -> RunSpec:
-    """Return what running the candidate means; `n_models` problems share its rows.
+    """Return what running the candidate means; `n_models` models share its rows.
 
     Peers talk over the user's graph, else a complete one. Pure epsilon is stronger than (epsilon, delta). Solvers stop
     at a gradient of 1e-4 of what one record can move, so that it costs no noise (C7), but never at less than 64-bit
@@ -420,7 +428,7 @@ _BEST_CURVATURE = 0.02  # of a record along a direction, times the number of dir
 
 
 def interval_budget(task: Task) -> tuple[Target | None, Target, tuple[str, ...]]:
-    """Return what intervals cost, and what that leaves to all others; or None, and why none can be told."""
+    """Return what intervals cost, and what that leaves to all others; or None, and why there can be none."""
     own, left = share_out(task.target, CURVATURE_SHARE)
     assert own is not None
     least = least_records(task, own)
@@ -451,5 +459,5 @@ def least_records(task: Task, own: Target) -> int:
 
 
 def directions(task: Task) -> int:
-    """Return how many coefficients there are to tell: the categories of a column always sum to one."""
+    """Return how many coefficients there are: the categories of a column always sum to one."""
     return task.dimension - (0 if task.table is None else len(task.table.categories))

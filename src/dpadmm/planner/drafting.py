@@ -6,10 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpadmm import checks
-from dpadmm.core.budget import share_of
-from dpadmm.core.task import Aim, TableShape, Task, nominal_sizes
+from dpadmm.core.task import Aim, nominal_sizes
 from dpadmm.data.columns import label_shares
-from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin, Participant
@@ -18,10 +16,13 @@ from dpadmm.federation.terms import agreed_run
 from dpadmm.noise.mechanisms import Tail
 from dpadmm.planner.planner import Plan
 from dpadmm.planner.planner import plan as make_plan
+from dpadmm.planner.resolved import ResolvedSettings
 from dpadmm.privacy.accounting import Target
+from dpadmm.privacy.curves import m_of
 from dpadmm.privacy.protection import Protection, Unit, View
-from dpadmm.problems.losses import AnyLoss, Huber, Logistic, Softmax, released_loss
+from dpadmm.problems.losses import released_loss
 from dpadmm.problems.regularisers import ElasticNet
+from dpadmm.settings import FitSettings
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Draft:
         """The plan in words, and what it does not know of."""
         if not self.class_weights:
             return str(self.plan)
-        told = ", ".join(f"{each:g}" for each in self.class_weights)
-        return f"{self.plan}\nWeights   {told}, in the order of the schema's classes; no forecast knows of them"
+        listed = ", ".join(f"{each:g}" for each in self.class_weights)
+        return f"{self.plan}\nWeights   {listed}, in the order of the schema's classes; no forecast knows of them"
 
     def terms(self, run: str, coordinator: str) -> Agreement:
         """Return the terms; run: a new name, coordinator: its public key."""
@@ -65,16 +66,8 @@ def draft(
     weights = label_shares(schema.label, class_weight)
     protection = _common(entries, schema)
     sizes = _sizes(entries, protection, nominal_records)
-    task = Task(
-        sizes=sizes,
-        dimension=schema.dimension,
-        loss=_loss(schema),
-        target=target,
-        protection=protection,
-        row_norm=schema.row_norm,
-        table=TableShape.of(ProfileForm(schema.columns)),
-    )
-    made = make_plan(task)
+    asked = ResolvedSettings(settings=FitSettings(epsilon=target.epsilon, delta=target.delta), protection=protection)
+    made = make_plan(asked.table_task(sizes, schema))
     for entry in entries:
         if made.method not in entry.methods:
             raise InputError(
@@ -85,13 +78,6 @@ def draft(
     return Draft(made, people, schema.digest, weights)
 
 
-def _loss(schema: Schema) -> AnyLoss:
-    """Return what is fitted for the schema's label."""
-    if schema.label.is_real:
-        return Huber(0.5)
-    return Logistic() if len(schema.label.classes) == 2 else Softmax(len(schema.label.classes))
-
-
 def _common(entries: Sequence[SiloEntry], schema: Schema) -> Protection:
     """Return the protection that all silos' budgets are about; refuse silos that cannot pay for the same releases."""
     checks.count("silos", len(entries), least=2)
@@ -100,8 +86,8 @@ def _common(entries: Sequence[SiloEntry], schema: Schema) -> Protection:
             raise InputError(f"{entry.name} was made with another schema. All silos need the same file.")
     views = {entry.name: (entry.protection.view.value, entry.protection.relation.value) for entry in entries}
     if len(set(views.values())) > 1:
-        told = "; ".join(f"{name}: {', '.join(words)}" for name, words in views.items())
-        raise InputError(f"The silos' budgets are for different views or neighbours ({told}). Make them equal.")
+        listed = "; ".join(f"{name}: {', '.join(seen)}" for name, seen in views.items())
+        raise InputError(f"The silos' budgets are for different views or neighbours ({listed}). Make them equal.")
     first = entries[0].protection
     return Protection(
         view=first.view,
@@ -158,7 +144,7 @@ def federation_terms(
         raise InputError("Silos of a federation release no curvature, so no intervals (C14). Plan to predict.")
     if task.profile.earlier_run is not None:
         raise InputError("A federation releases its own column profile. Plan without an earlier one.")
-    penalty, counted = setting.problem.regulariser, plan.profile
+    penalty, counted, delta = setting.problem.regulariser, plan.profile, plan.whole.delta
     if type(penalty) is not ElasticNet:  # a subclass may be another function
         raise InputError(f"Terms cannot describe the penalty {penalty}; they can describe l1 and ridge weights.")
     hidden = task.protection if shares else replace(task.protection, view=View.EAVESDROPPER, colluders=None)
@@ -188,7 +174,7 @@ def federation_terms(
         profile=None
         if counted is None
         else CountedColumns(
-            share=share_of(counted.target, plan.whole),
+            share=(m_of(counted.target.epsilon, delta) / m_of(plan.whole.epsilon, delta)) ** 2,
             n_numeric=counted.n_numeric,
             n_categorical=counted.n_categorical,
             size=counted.size,

@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.core.budget import share_out
 from dpadmm.core.spec import RunSpec, TrainingSpec
-from dpadmm.core.task import Aim, Task, loss_kind, task_json
+from dpadmm.core.task import Aim, Task, task_json
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Method, Topology
 from dpadmm.methods.noisy_gradients import NoisyGradients
@@ -48,7 +49,7 @@ from dpadmm.privacy.accounting import Target
 from dpadmm.privacy.curves import epsilon_of_delta, m_of
 from dpadmm.privacy.protection import Unit
 from dpadmm.problems.arrays import Floats
-from dpadmm.problems.losses import LabelKind, LinkedLoss, Logistic, Softmax
+from dpadmm.problems.losses import LabelKind, LinkedLoss, Logistic, Softmax, loss_kind
 from dpadmm.problems.problem import Problem, check_declared
 from dpadmm.problems.silos import Silos
 from dpadmm.problems.streams import SiloStream
@@ -128,7 +129,7 @@ class Plan:
 
     @property
     def lacks_intervals(self) -> bool:
-        """Whether intervals were asked for and none are bought, since none could be told; the last warning says so."""
+        """Whether intervals were asked for and none are planned; the last warning says why."""
         return self.task.aim is Aim.INFERENCE and self.curvature is None
 
     @cached_property
@@ -170,21 +171,18 @@ class Plan:
             ("Features", f"{task.dimension} after encoding"),
             ("Budget", f"epsilon {self.whole.epsilon:g}, delta {self.whole.delta:g}"),
             ("Protects", f"{hidden} from {hidden.observer}"),
-            *(("Encoding", words) for words in self._encoding_words()),
-            *(("Intervals", words) for words in self._interval_words()),
+            ("Encoding", self._encoding_text()),
+            ("Intervals", self._interval_text()),
             ("Method", f"{self.method}, {plural(self.rounds, 'round')}"),
-            *(
-                ("" if k else "Why", words)
-                for k, words in enumerate(dict.fromkeys(self.reasons[:1] + self.reasons[-1:]))
-            ),
-            ("Noise", self._noise_words()),
-            *(("Expected" if k == 0 else "", words) for k, words in enumerate(self.expected.lines())),
-            *(("Simulated", words) for words in [self.simulated.words(task, self.rounds)] if words),
+            *zip(("Why", ""), dict.fromkeys((*self.reasons[:1], *self.reasons[-1:])), strict=False),
+            ("Noise", self._noise_text()),
+            *zip_longest(("Expected",), self.expected.lines(), fillvalue=""),
+            ("Simulated", self.simulated.limits(task, self.rounds)),
             *(("Warning", warning) for warning in self.warnings),
         ]
-        return "\n".join(_line(label, words) for label, words in facts)
+        return "\n".join(_line(label, text) for label, text in facts if text)
 
-    def _noise_words(self) -> str:
+    def _noise_text(self) -> str:
         """Say what is added to messages, and what it hides; of shares also what they add up to."""
         hidden, counted, moved = self.task.protection, self.noise_std.mean(), f"{self.sensitivity.mean():.3g}"
         change = hidden.relation.changing
@@ -199,22 +197,22 @@ class Plan:
             f"{plural(shares.honest, 'honest silo')}); {change} {hidden.change} moves the sum by at most {moved}"
         )
 
-    def _encoding_words(self) -> list[str]:
-        """Say how rows are encoded."""
+    def _encoding_text(self) -> str:
+        """Say how rows are encoded, where that is planned."""
         if self.clip_radius is None:
-            return []
+            return ""
         if self.profile is not None:
-            return [f"by a column profile (noisy counts), released first for epsilon {self.profile.target.epsilon:.3g}"]
+            return f"by a column profile (noisy counts), released first for epsilon {self.profile.target.epsilon:.3g}"
         if self.task.profile.earlier_run is not None:
-            return [f"by the column profile that run {self.task.profile.earlier_run!r} released, at no further cost"]
-        return ["by public bounds and categories alone"]
+            return f"by the column profile that run {self.task.profile.earlier_run!r} released, at no further cost"
+        return "by public bounds and categories alone"
 
-    def _interval_words(self) -> list[str]:
+    def _interval_text(self) -> str:
         """Say what intervals cost; why there are none is a warning."""
         if self.curvature is None:
-            return []
+            return ""
         cost = f"epsilon {self.curvature.target.epsilon:.3g}"
-        return [f"for the coefficients, from the curvature of the loss, released last for {cost}"]
+        return f"for the coefficients, from the curvature of the loss, released last for {cost}"
 
     def __str__(self) -> str:
         """As `describe`."""
@@ -244,18 +242,18 @@ class Plan:
             "sensitivity": self.sensitivity.tolist(),
             "signal": self.signal,
             "expected": self.expected.as_json(),
-            "simulated": vars(self.simulated) | {"limits": self.simulated.words(self.task, self.rounds)},
+            "simulated": vars(self.simulated) | {"limits": self.simulated.limits(self.task, self.rounds)},
             "reasons": list(self.reasons),
             "warnings": list(self.warnings),
             "is_hopeless": self.is_hopeless,
         }
 
 
-def _line(label: str, words: str) -> str:
+def _line(label: str, text: str) -> str:
     """Return a fact under its label, wrapped."""
     indent = f"{label:<10}"
     return textwrap.fill(
-        words,
+        text,
         80,
         initial_indent=indent,
         subsequent_indent=" " * len(indent),
@@ -286,12 +284,12 @@ class Trial:
         return 1.0 - self.kept
 
 
-def plan(task: Task, *, method: str | None = None, problems: int | None = 1) -> Plan:
+def plan(task: Task, *, method: str | None = None, n_models: int | None = 1) -> Plan:
     """Return a plan for the task; `method` (registry name) forces a method.
 
-    problems: how many problems on the same rows share the budget, one per class for more than two classes. All of them
-        read every record, so their costs add up: for Gaussian noise in squares, `m_one = m/sqrt(problems)` (C0). Where
-        the method's noise adds up in another way, each problem gets epsilon and delta divided by their number. None:
+    n_models: how many models of the same rows share the budget, one per class for more than two classes. All of them
+        read every record, so their costs add up: for Gaussian noise in squares, `m_one = m/sqrt(n_models)` (C0). Where
+        the method's noise adds up in another way, each model gets epsilon and delta divided by their number. None:
         one, or for `Softmax` one per class if simulations show these to be clearly better (`Plan.run.n_models` tells).
 
     >>> task = Task(sizes=(400,) * 3, dimension=6, loss=Logistic(), target=Target(1.0, 1e-5))
@@ -301,9 +299,9 @@ def plan(task: Task, *, method: str | None = None, problems: int | None = 1) -> 
     if not isinstance(task, Task):
         raise InputError(f"plan takes a Task (public facts only), got {type(task).__name__}.")
     check_declared(Problem.of(task.functions(), regulariser=task.regulariser))
-    if problems is None:
+    if n_models is None:
         return _better_of_two(task, method)
-    return _plan_models(task, method, checks.count("problems", problems))
+    return _plan_models(task, method, checks.count("n_models", n_models))
 
 
 def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
@@ -342,7 +340,7 @@ def _plan_models(task: Task, method: str | None, n_models: int) -> Plan:
         spec = TrainingSpec.of(*spec.steps, Curvature(run, curvature))
     expected, simulated = forecast(best.candidate, n_models)
     is_hopeless = expected.judged.learned < _HOPELESS
-    why = "the method was asked for" if method is not None else best.candidate.method.about.why
+    why = best.candidate.method.about.why if method is None else _beside_own_choice(best, form)
     return Plan(
         spec=spec,
         candidate=best.candidate,
@@ -509,17 +507,34 @@ def forecast(candidate: Candidate, n_models: int) -> tuple[Forecast, Extent]:
     return Forecast(kind, tuple(signals), runs, task.prevalence), extent
 
 
+def _beside_own_choice(asked: Trial, form: RowForm) -> str:
+    """Say what the planner would choose in place of the method that was asked for, and why."""
+    task, about = asked.candidate.task, asked.candidate.method.about
+    try:
+        others = methods_for(task)
+    except InputError:
+        return "the method was asked for"
+    if asked.candidate.method in others:
+        return f"the method was asked for; left to itself, the planner would consider it: {about.why}"
+    own = nearly_best([choose(climb(task, each, form)) for each in others], _SLIGHT)[0]
+    rival, pure = own.candidate.method.about, ", of pure epsilon," if about.is_pure else ""
+    return (
+        f"the method was asked for; the planner would choose {rival.name} ({rival.why}). Share of the learnable signal "
+        f"lost to noise in simulations: {about.name}{pure} {asked.lost:.2f}, {rival.name} {own.lost:.2f}"
+    )
+
+
 def _reasons(chosen: Candidate, rivals: Sequence[Trial], n_tried: int, share: float) -> list[str]:
     """Return why this method and these numbers. rivals: the best of each method. share: of m^2, for a profile."""
     task, said = chosen.task, []
     if len(rivals) > 1:
         lost = ", ".join(f"{one.candidate.method.about.name} {one.lost:.2f}" for one in rivals)
         said.append(f"share of the learnable signal lost to noise in simulations: {lost}; near ties go to the first")
-    is_settled = chosen.method is NoisyGradients and task.regulariser is None
-    time = 1 / chosen.mu if is_settled else chosen.step * chosen.rounds
+    takes_ridge = chosen.method is NoisyGradients and task.regulariser is None
+    time = 1 / chosen.mu if takes_ridge else chosen.step * chosen.rounds
     moved = f"{unit_noise(task, chosen.method, chosen.rounds) * time * task.row_norm:.2g}"
     ridge = f"the weight of one {task.protection.counted.removesuffix('s')} among all"
-    if is_settled:
+    if takes_ridge:
         ridge = "it takes the place of stopping early"
         said.append(
             f"the ridge is chosen so that noise shifts the score of a record by about {moved}: a larger ridge would "
@@ -553,15 +568,15 @@ def _warnings(chosen: Candidate, is_hopeless: bool, expected: Forecast) -> list[
             "for this penalty, unit or view."
         )
     if is_hopeless:
-        found.append(hopeless_words(task, expected))
+        found.append(hopeless_text(task, expected))
     if task.target.delta * task.n_records > 1:
-        found.append(large_delta_words(task.target.delta, task.n_records))
+        found.append(large_delta_text(task.target.delta, task.n_records))
     if task.target.epsilon > 10:
         found.append(f"epsilon {task.target.epsilon:g} gives hardly any protection. Use it for comparisons only.")
     return found
 
 
-def hopeless_words(task: Task, expected: Forecast) -> str:
+def hopeless_text(task: Task, expected: Forecast) -> str:
     """Say that nothing is to be expected, and what would help."""
     nominal = "" if task.protection.relation.has_public_sizes else "nominally "
     unit = (
@@ -580,7 +595,7 @@ def hopeless_words(task: Task, expected: Forecast) -> str:
     )
 
 
-def large_delta_words(delta: float, n_records: int) -> str:
+def large_delta_text(delta: float, n_records: int) -> str:
     """Say what a delta above 1/n allows."""
     return (
         f"delta {delta:g} is above 1/n = {1 / n_records:.2g}: such a guarantee allows somebody's record to be "

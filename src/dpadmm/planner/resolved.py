@@ -9,14 +9,12 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from dpadmm import checks
-from dpadmm.checks import nearest, setting, shown
+from dpadmm.checks import setting, shown
 from dpadmm.core.budget import ReusedProfile
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.task import AUTO, Aim, ProfileRule, TableShape, Task, nominal_sizes
-from dpadmm.data.columns import name_classes
 from dpadmm.data.profile import ProfileForm
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
@@ -56,7 +54,7 @@ def nominal_number(relation: NeighbouringRelation, nominal_records: Any) -> int 
 
 
 def unit_of(unit: Any, *, has_persons: bool) -> Any:
-    """Return the unit that is asked for: a person, where it is known whose each row is."""
+    """Return the unit that is asked for: a person, where the person of each row is known."""
     if not has_persons:
         return unit
     if unit is not None and not (isinstance(unit, str) and unit == Unit.PERSON.value):
@@ -104,34 +102,12 @@ def method_name(method: Any) -> str | None:
         raise InputError(
             f"{setting('method', method)} cannot be planned: it adds no noise, or needs settings that public "
             "facts do not determine. Run it from Python with dpadmm.run, or choose 'auto' or one of "
-            f"{', '.join(known)}."
+            f"{', '.join(known)}.",
+            setting="method",
+            code="value",
         )
-    if not isinstance(method, str) or method not in known:
-        meant = nearest(method, known)
-        raise InputError(
-            f"{setting('method')} must be 'auto' or one of {', '.join(known)}, got {shown(method)}.{meant}"
-        )
-    return method
-
-
-def problems_of(choice: Any, method: Any, n_classes: int) -> int | None:
-    """Return how many models share the budget: one of two classes, or by softmax (C13), else one for each class.
-
-    None lets the planner choose: "auto", where the method is certified for softmax.
-    """
-    name = method_name(method)
-    is_certified = name is None or by_name()[name].about.takes_softmax
-    if choice == "softmax" and not is_certified:
-        fit = ", ".join(known for known, kind in plannable().items() if kind.about.takes_softmax)
-        raise InputError(
-            f"{setting('method', name)} is not certified for softmax, one model of all classes. Use "
-            f"{setting('multi_class', 'one-vs-rest')}, or one of {fit}."
-        )
-    if n_classes <= 2:
-        return 1
-    if choice == "one-vs-rest" or not is_certified:
-        return n_classes
-    return None if choice == _AUTO else 1
+    checks.one_of("method", method, [_AUTO, *known])
+    return str(method)
 
 
 def network_of(topology: Any, n_silos: int) -> Network | None:
@@ -139,12 +115,7 @@ def network_of(topology: Any, n_silos: int) -> Network | None:
     if topology is None or (isinstance(topology, str) and topology == _AUTO):
         return None
     if isinstance(topology, str):
-        if topology not in _TOPOLOGIES:
-            known = ["auto", *_TOPOLOGIES]
-            raise InputError(
-                f"{setting('topology')} must be {', '.join(map(repr, known))} or a graph, got {shown(topology)}."
-                f"{nearest(topology, known)}"
-            )
+        checks.one_of("topology", topology, [_AUTO, *_TOPOLOGIES])
         if n_silos < 2:
             raise InputError(
                 f"{setting('topology', topology)} needs at least 2 silos, got 1. Name the silo of every record with "
@@ -175,15 +146,11 @@ def seed_of(random_state: Any) -> int | None:
     """Return the seed of simulated noise, None for a release."""
     if random_state is None:
         return None
-    is_seed = isinstance(random_state, Integral) and int(random_state) >= 0
-    if isinstance(random_state, bool) or not (is_seed or isinstance(random_state, np.random.RandomState)):
-        raise InputError(
-            "random_state must be None (a release), a whole number of at least 0 or a numpy RandomState, got "
-            f"{shown(random_state)}."
-        )
-    if is_seed:
-        return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, bool) or not isinstance(random_state, Integral) or int(random_state) < 0:
+        checks.refuse("random_state", "be None (a release), a whole number >= 0 or a numpy RandomState", random_state)
+    return int(random_state)
 
 
 def check_fit_arguments(others: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
@@ -230,7 +197,7 @@ class ResolvedSettings:
     ) -> Self:
         """Check settings against each other; what is not said about people and observers is as `usual`.
 
-        has_persons: it is known whose each row is, so that persons are protected.
+        has_persons: the person of each row is known, so that persons are protected.
         """
         privacy, training = settings.privacy, settings.training
         protection = protection_from(
@@ -243,22 +210,23 @@ class ResolvedSettings:
             privacy.neighbours,
         )
         aim, method = checks.member("aim", settings.aim, Aim), method_name(settings.method)
-        problems_of(training.multi_class, method or _AUTO, 2)  # refuses a method that does not fit
-        if isinstance(training.topology, str) and training.topology not in _TOPOLOGIES:
-            network_of(training.topology, 2)  # refuses other words
+        if isinstance(training.topology, str):
+            checks.one_of("topology", training.topology, [_AUTO, *_TOPOLOGIES])
         if settings.class_weight is not None:
             _check_class_weight(aim, method)
-        return cls(
+        made = cls(
             settings=settings,
             protection=protection,
             method=method,
             penalty=penalty_of(settings.alpha, training.l1_ratio),
-            profile=ProfileRule.of(training.profile, training.profile_share),
+            profile=ProfileRule(training.profile == "auto", training.profile_share),
             nominal_records=nominal_number(protection.relation, privacy.nominal_records),
             aim=aim,
             screening=settings.cells,
             own_loss=own_loss,
         )
+        made.n_models(2)  # refuses a method that does not fit
+        return made
 
     @property
     def target(self) -> Target:
@@ -286,22 +254,29 @@ class ResolvedSettings:
             return rows
         return replace(rows, nominal=nominal_sizes(self.nominal_records, len(rows.rows)))
 
-    def class_weights(self, schema: Schema) -> dict[Any, float] | None:
-        """Return the weights of classes of the schema's label by these, None if none is weighted."""
-        weights = self.settings.class_weight
-        return None if weights is None else name_classes(schema.label, weights)
+    def n_models(self, n_classes: int) -> int | None:
+        """Return how many models share the budget: one of two classes, or by softmax (C13), else one for each class.
 
-    def problems(self, n_classes: int) -> int | None:
-        """Return how many models share the budget, see `problems_of`; None lets the planner choose."""
-        choice = self.training.multi_class
-        if n_classes < 3 or self.training.loss != "svm":
-            return 1 if n_classes < 3 else problems_of(choice, self.method or _AUTO, n_classes)
-        if choice == "softmax":
+        None lets the planner choose: "auto", where the method is certified for softmax.
+        """
+        choice, is_svm = self.training.multi_class, self.training.loss == "svm"
+        is_certified = self.method is None or by_name()[self.method].about.takes_softmax
+        if choice == "softmax" and not is_certified:
+            fit = ", ".join(known for known, kind in plannable().items() if kind.about.takes_softmax)
+            raise InputError(
+                f"{setting('method', self.method)} is not certified for softmax, one model of all classes. Use "
+                f"{setting('multi_class', 'one-vs-rest')}, or one of {fit}."
+            )
+        if n_classes < 3:
+            return 1
+        if choice == "softmax" and is_svm:
             raise InputError(
                 f"{setting('multi_class', 'softmax')} is for {setting('loss', 'logistic')}; svm trains one model "
                 "per class. Leave one out."
             )
-        return n_classes
+        if choice == "one-vs-rest" or is_svm or not is_certified:
+            return n_classes
+        return None if choice == _AUTO else 1
 
     def loss(self, n_classes: int) -> AnyLoss:
         """Return the loss of so many classes, 0 for a number."""
@@ -315,13 +290,13 @@ class ResolvedSettings:
         if strange:
             raise InputError(f"{setting(strange[0])} does not go with {setting('loss', choice)}. Leave it out.")
         cap = 1.0 if self.training.slope_cap is None else self.training.slope_cap
-        if n_classes < 3 or (self.problems(n_classes) or 1) > 1:
+        if n_classes < 3 or (self.n_models(n_classes) or 1) > 1:
             return self.own_loss or _LOSSES.get(choice) or Logistic(cap)
         return Softmax(n_classes, cap)
 
     def with_choices_of(self, made: Plan, n_classes: int) -> Self:
         """Return the settings for plans at other budgets and sizes: where the planner chose, as it has in this plan."""
-        if self.problems(n_classes) is not None:
+        if self.n_models(n_classes) is not None:
             return self
         chosen = replace(self.training, multi_class="softmax" if made.run.n_models == 1 else "one-vs-rest")
         return replace(self, settings=replace(self.settings, training=chosen))
@@ -332,7 +307,7 @@ class ResolvedSettings:
         return self.task(loss, sizes, schema.dimension, row_norm=schema.row_norm, form=form)
 
     def task_of(self, rows: Dataset, earlier: ReusedProfile | None) -> Task:
-        """Return the task for these rows, told by their public sizes."""
+        """Return the task for these rows, from their public sizes."""
         loss, schema = self.loss(rows.n_classes), rows.schema
         return self.task(loss, rows.sizes, schema.dimension, row_norm=schema.row_norm, form=rows.form, earlier=earlier)
 

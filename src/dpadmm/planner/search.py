@@ -114,24 +114,24 @@ class SearchPlan:
 
 
 def plan_search(
-    tasks: Sequence[Task], methods: Sequence[str | None], run: str, *, problems: int = 1, compared: int | None = None
+    tasks: Sequence[Task], methods: Sequence[str | None], run: str, *, n_models: int = 1, compared: int | None = None
 ) -> SearchPlan:
     """Plan all candidates, and which of them are trained.
 
     tasks: at least two, the same but for loss and penalty. methods: of each, None where the planner chooses.
-    run: the name of the run, under which its profile is known. problems: on the same rows, see `plan`.
+    run: the name of the run, under which its profile is known. n_models: on the same rows, see `plan`.
     compared: how many are trained; 1 chooses in simulations alone. None: as many as are worth it, at most two.
     """
     if len(tasks) < 2:
         raise InputError(f"A search needs at least 2 candidates, got {len(tasks)}.")
     number = min(USUALLY_COMPARED if compared is None else checks.count("compared", compared), len(tasks))
-    lead = make_plan(tasks[0], method=methods[0], problems=problems)
+    lead = make_plan(tasks[0], method=methods[0], n_models=n_models)
     share = score_share(lead, is_asked=compared is not None)
     if number > 1 and share > 0:
-        found = _compared(tasks, methods, run, lead, share, number, problems, is_asked=compared is not None)
+        found = _compared(tasks, methods, run, lead, share, number, n_models, is_asked=compared is not None)
         if found is not None:
             return found
-    plans = tuple(make_plan(task, method=name, problems=problems) for task, name in zip(tasks, methods, strict=True))
+    plans = tuple(make_plan(task, method=name, n_models=n_models) for task, name in zip(tasks, methods, strict=True))
     best = max(range(len(plans)), key=lambda each: plans[each].simulated_score)
     return SearchPlan(lead.whole, plans, (best,))
 
@@ -143,7 +143,7 @@ def _compared(
     lead: Plan,
     share: float,
     number: int,
-    problems: int,
+    n_models: int,
     *,
     is_asked: bool,
 ) -> SearchPlan | None:
@@ -159,7 +159,7 @@ def _compared(
         raise InputError(f"The column profile of an earlier run leaves nothing of epsilon {whole.epsilon:g}.")
     each = _target(math.sqrt(rule.earlier_m**2 + left / number), delta)
     plans = tuple(
-        _gaussian(make_plan(replace(task, target=each, profile=rule), method=name, problems=problems))
+        _gaussian(make_plan(replace(task, target=each, profile=rule), method=name, n_models=n_models))
         for task, name in zip(tasks, methods, strict=True)
     )
     trained = shortlist(plans, number, is_filled=is_asked)

@@ -35,7 +35,7 @@ def utility_curve(
     task: Task,
     epsilons: Sequence[float],
     method: str | None = None,
-    problems: int | None = 1,
+    n_models: int | None = 1,
     *,
     all_signals: bool = False,
 ) -> tuple[UtilityPoint, ...]:
@@ -50,6 +50,6 @@ def utility_curve(
         task = replace(task, expected_r2=level) if is_real else replace(task, expected_auc=level)
     points = []
     for epsilon in epsilons:
-        made = plan(replace(task, target=Target(epsilon, task.target.delta)), method=method, problems=problems)
+        made = plan(replace(task, target=Target(epsilon, task.target.delta)), method=method, n_models=n_models)
         points.append(UtilityPoint(float(epsilon), made.method, made.expected, made.is_hopeless))
     return tuple(points)

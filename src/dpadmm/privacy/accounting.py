@@ -205,6 +205,29 @@ def with_lookers(releases: Iterable[Release], silos: int | None = None) -> Curve
     return worst_person(map(seen, releases))
 
 
+def dynamic_zcdp(releases: Iterable[Release]) -> dict[int, NDArray[np.float64]]:
+    """Return what each agent has spent after rounds 1, 2, ..., as the running sum of the rho of its releases (zCDP).
+
+    P-ADMM's measure of privacy: the rounds up to k are together `rho_i^k`-zCDP for whoever's records agent i holds, and
+    so `(rho + 2 sqrt(rho ln(1/delta)), delta)`-DP, which is never below the epsilon of an `Account`. Agent -1 is a
+    coordinator, whose releases reach everybody. A round 0 counts in all.
+
+    >>> from dpadmm.privacy.protection import ONE_RECORD
+    >>> from dpadmm.privacy.releases import GaussianRelease
+    >>> moved = Certificate(bound=1.0, protection=ONE_RECORD, theorem="C1", assumptions=("an example",))
+    >>> sent = [GaussianRelease(certificate=moved, noise_std=2.0, agent=0, round=k) for k in (1, 3)]
+    >>> dynamic_zcdp(sent)[0].tolist()
+    [0.125, 0.125, 0.25]
+    """
+    listed = list(releases)
+    last = max((release.round for release in listed), default=0)
+    spent: dict[int, NDArray[np.float64]] = {}
+    for release in listed:
+        row = spent.setdefault(max(release.agent, -1), np.zeros(last + 1))
+        row[release.round] += release.count * release.cost.rho
+    return {agent: np.cumsum(row)[1:] for agent, row in sorted(spent.items())}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Account:
     """A certified figure with everything it must state: who is protected, from whom, under which assumptions, how far.

@@ -110,6 +110,14 @@ class Cost:
     step: SampledStep | None = None
     is_infinite: bool = False
 
+    @property
+    def rho(self) -> float:
+        """The rho of zCDP (C0): m^2/2, epsilon^2/2; of a sampled step as if all took part, which is never less."""
+        if self.is_infinite:
+            return math.inf
+        shift = 0.0 if self.step is None else self.step.shift
+        return ((self.m_squared or 0.0) + (self.epsilon or 0.0) ** 2 + shift**2) / 2
+
 
 @dataclass(frozen=True, kw_only=True)
 class Release(ABC):

@@ -35,8 +35,8 @@ class LabelKind(Enum):
 class SlopeForm:
     """What the compiled kernels need to know of a slope.
 
-    `v = clip((t - shift) * gain, low, high)` for squared, Huber and smoothed hinge; `-1 / (1 + exp(max(t, low)))` for
-    the logistic family (`is_logistic`).
+    `v = clip(u * gain, low, high)` for all but the logistic family, u being t - shift brought closer to 0 by `dead`,
+    within which it is 0; `-1 / (1 + exp(max(t, low)))` for the logistic family (`is_logistic`).
     """
 
     shift: float = 0.0
@@ -44,11 +44,12 @@ class SlopeForm:
     low: float = -float("inf")
     high: float = float("inf")
     is_logistic: bool = False
+    dead: float = 0.0
 
     @property
     def numbers(self) -> Floats:
-        """The four numbers as the kernels take them."""
-        return np.array((self.shift, self.gain, self.low, self.high))
+        """The five numbers as the kernels take them."""
+        return np.array((self.shift, self.gain, self.low, self.high, self.dead))
 
     @property
     def width(self) -> float:
@@ -72,28 +73,36 @@ class SlopeForm:
         if self.is_logistic:
             ends: tuple[float, ...] = (self.low,)
         else:
-            ends = (self.shift + self.low / self.gain, self.shift + self.high / self.gain) if self.gain else ()
+            ends = (self.low / self.gain - self.dead, self.high / self.gain + self.dead) if self.gain else ()
+            ends = tuple(self.shift + end for end in (*ends, *((-self.dead, self.dead) if self.dead else ())))
         return tuple(end for end in ends if np.isfinite(end))
+
+    def moved(self, t: Floats) -> Floats:
+        """Return u: t - shift, brought closer to 0 by `dead`."""
+        u = t - self.shift
+        return u - np.clip(u, -self.dead, self.dead) if self.dead else u
 
     def slope(self, t: Floats) -> Floats:
         """Return the slope as the kernels compute it."""
         if self.is_logistic:
             return -np.asarray(expit(-np.maximum(t, self.low)))
-        return np.clip((t - self.shift) * self.gain, self.low, self.high)
+        return np.clip(self.moved(t) * self.gain, self.low, self.high)
 
     def value(self, t: Floats) -> Floats:
         """Return an integral of the slope."""
         if self.is_logistic:
             return np.logaddexp(0.0, -np.maximum(t, self.low)) + self.steepest * np.maximum(self.low - t, 0.0)
         slope = self.slope(t)
-        return slope * (t - self.shift - (0.5 * slope / self.gain if self.gain else 0.0))
+        return slope * (self.moved(t) - (0.5 * slope / self.gain if self.gain else 0.0))
 
     def curvature(self, t: Floats) -> Floats:
         """Return the derivative of the slope, a one-sided one at kinks."""
         if self.is_logistic:
             return np.where(t >= self.low, expit(t) * expit(-t), 0.0)
-        line = (t - self.shift) * self.gain
-        return np.where((self.low <= line) & (line <= self.high), self.gain, 0.0)
+        line = self.moved(t) * self.gain
+        return np.where(
+            (self.low <= line) & (line <= self.high) & (np.abs(t - self.shift) >= self.dead), self.gain, 0.0
+        )
 
 
 class Loss(Protocol):
@@ -271,6 +280,10 @@ class Logistic:
         return np.where(s >= self.floor, s, t + step * self.cap)
 
 
+_STEEP = 2.0**26
+"""The gain of a slope that jumps, within 1.5e-8 of a corner; its product with any number that occurs is finite."""
+
+
 class _ClippedLine:
     """A loss whose slope is a clipped line: its form says all."""
 
@@ -278,6 +291,16 @@ class _ClippedLine:
     def form(self) -> SlopeForm:
         """The slope as the compiled kernels compute it."""
         raise NotImplementedError
+
+    @property
+    def slope_bound(self) -> float:
+        """The greatest slope of the form."""
+        return self.form.steepest
+
+    @property
+    def curvature_bound(self) -> float:
+        """The gain of the form; none where the slope jumps, so that only methods that take gradients can use it."""
+        return self.form.gain if self.form.gain < _STEEP else math.inf
 
     def value(self, t: Floats) -> Floats:
         """Return the loss."""
@@ -294,8 +317,9 @@ class _ClippedLine:
     def prox(self, t: Floats, step: Floats) -> Floats:
         """Return the point on the line, or t moved by the constant slope where that is off the line."""
         form = self.form
-        inside = form.shift + (t - form.shift) / (1.0 + step * form.gain)
-        line = (inside - form.shift) * form.gain
+        u = form.moved(t) / (1.0 + step * form.gain)
+        inside = form.shift + np.clip(t - form.shift, -form.dead, form.dead) + u
+        line = u * form.gain
         return np.where(line < form.low, t - step * form.low, np.where(line > form.high, t - step * form.high, inside))
 
 
@@ -304,8 +328,6 @@ class Squared(_ClippedLine):
     """`t^2 / 2` of the residual. Its slope has no bound, so no record-level guarantee exists: use `Huber`."""
 
     target: ClassVar[LabelKind] = LabelKind.REALS
-    slope_bound: ClassVar[float] = float("inf")
-    curvature_bound: ClassVar[float] = 1.0
     form: ClassVar[SlopeForm] = SlopeForm()
 
 
@@ -316,16 +338,10 @@ class Huber(_ClippedLine):
     threshold: float
 
     target: ClassVar[LabelKind] = LabelKind.REALS
-    curvature_bound: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         """Refuse thresholds that are not positive numbers."""
         object.__setattr__(self, "threshold", checks.positive("threshold", self.threshold))
-
-    @property
-    def slope_bound(self) -> float:
-        """The threshold."""
-        return self.threshold
 
     @property
     def form(self) -> SlopeForm:
@@ -343,21 +359,68 @@ class SmoothedHinge(_ClippedLine):
     width: float = 0.5
 
     target: ClassVar[LabelKind] = LabelKind.SIGNS
-    slope_bound: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         """Refuse widths that are not positive numbers (the raw hinge has no curvature bound)."""
         object.__setattr__(self, "width", checks.positive("width", self.width))
 
     @property
-    def curvature_bound(self) -> float:
-        """One over the width."""
-        return 1.0 / self.width
-
-    @property
     def form(self) -> SlopeForm:
         """`clip((t - 1) / width, -1, 0)`."""
         return SlopeForm(1.0, 1.0 / self.width, -1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Quantile(_ClippedLine):
+    """The pinball loss, with which a model predicts the `level` quantile of the label.
+
+    `level |t|` for labels above the prediction, `(1 - level) t` for those below; the corner at 0 is a parabola, from
+    `-level width` to `(1 - level) width`.
+
+    >>> Quantile(0.9, width=0.0).value(np.array([-2.0, 2.0])).round(6).tolist()
+    [1.8, 0.2]
+    """
+
+    level: float = 0.5
+    width: float = 0.1
+
+    target: ClassVar[LabelKind] = LabelKind.REALS
+
+    def __post_init__(self) -> None:
+        """Refuse levels outside (0, 1) and negative widths."""
+        object.__setattr__(self, "level", checks.half_open_unit("level", self.level))
+        if self.level == 1:
+            raise InputError("level must be above 0 and below 1, got 1.")
+        object.__setattr__(self, "width", checks.non_negative("width", self.width))
+
+    @property
+    def form(self) -> SlopeForm:
+        """`clip(t / width, -level, 1 - level)`."""
+        return SlopeForm(0.0, 1.0 / max(self.width, 1.0 / _STEEP), -self.level, 1.0 - self.level)
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(_ClippedLine):
+    """`max(|t| - margin, 0)` of the residual, as in support vector regression; each corner is a parabola over `width`.
+
+    >>> EpsilonInsensitive(0.1, width=0.0).value(np.array([-0.05, 0.3])).round(6).tolist()
+    [0.0, 0.2]
+    """
+
+    margin: float = 0.1
+    width: float = 0.1
+
+    target: ClassVar[LabelKind] = LabelKind.REALS
+
+    def __post_init__(self) -> None:
+        """Refuse margins that are not positive and negative widths."""
+        object.__setattr__(self, "margin", checks.positive("margin", self.margin))
+        object.__setattr__(self, "width", checks.non_negative("width", self.width))
+
+    @property
+    def form(self) -> SlopeForm:
+        """`clip(u / width, -1, 1)`, u being t brought closer to 0 by the margin."""
+        return SlopeForm(0.0, 1.0 / max(self.width, 1.0 / _STEEP), -1.0, 1.0, dead=self.margin)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,17 +446,16 @@ class Constants:
 
 
 def constants_of(loss: "AnyLoss", row_norm: float, mu: float) -> Constants:
-    """Return the constants of `mean loss + (mu/2)||w||^2` for all rows of at most this norm."""
-    if isinstance(loss, Softmax):
-        return loss.constants(row_norm, mu)
-    form, curvature = certified_form(loss), loss.curvature_bound * row_norm**2
+    """Return the constants of `mean loss + (mu/2)||w||^2` for all rows of at most this norm; C13 for several scores."""
+    curvature, gradient = loss.curvature_bound * row_norm**2, loss.slope_bound * row_norm
     return Constants(
-        record_gradient=loss.slope_bound * row_norm,
+        record_gradient=gradient,
         record_curvature=curvature,
-        gradient_range=form.width * row_norm,
+        gradient_range=gradient if isinstance(loss, Softmax) else certified_form(loss).width * row_norm,
         smoothness=curvature + mu,
         strong_convexity=mu,
         assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",
+        scores=loss.n_classes if isinstance(loss, Softmax) else 1,
     )
 
 
@@ -457,19 +519,6 @@ class Softmax:
         """Bound on the Hessian in the scores: `2 p (1 - p)` for p <= cap, so 1/2 for caps of 1/2 or more."""
         return 2 * self.of_margin.curvature_bound
 
-    def constants(self, row_norm: float, mu: float) -> Constants:
-        """Return the constants of `mean loss(W a) + (mu/2)||W||^2` for all rows of at most this norm (C13)."""
-        curvature, gradient = self.curvature_bound * row_norm**2, self.slope_bound * row_norm
-        return Constants(
-            record_gradient=gradient,
-            record_curvature=curvature,
-            gradient_range=gradient,
-            smoothness=curvature + mu,
-            strong_convexity=mu,
-            assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {self.target.value}",
-            scores=self.n_classes,
-        )
-
     def margins(self, scores: Floats, labels: NDArray[np.intp]) -> Margins:
         """Return margins and what they are made of, for scores (C, R, n) and classes (n,)."""
         place = (labels, slice(None), np.arange(len(labels)))
@@ -519,7 +568,7 @@ AnyLoss: TypeAlias = Loss | Softmax
 """A loss of one score of a record, or of one for every class."""
 
 
-ReleasedLoss: TypeAlias = Logistic | Softmax | SmoothedHinge | Huber
+ReleasedLoss: TypeAlias = Logistic | Softmax | SmoothedHinge | Huber | Quantile | EpsilonInsensitive
 """The losses that a released model may have been fitted with; every one has a bounded slope."""
 
 LOSS_KINDS: Mapping[str, type[ReleasedLoss]] = {
@@ -527,6 +576,8 @@ LOSS_KINDS: Mapping[str, type[ReleasedLoss]] = {
     "softmax": Softmax,
     "smoothed-hinge": SmoothedHinge,
     "huber": Huber,
+    "quantile": Quantile,
+    "epsilon-insensitive": EpsilonInsensitive,
 }
 """The name of each loss in messages and in the terms of a federation."""
 
@@ -538,22 +589,37 @@ def released_loss(loss: AnyLoss) -> ReleasedLoss:
     return cast(ReleasedLoss, loss)
 
 
+def loss_kind(loss: AnyLoss) -> str:
+    """Return what kind of model a loss makes, in a few words."""
+    match loss:
+        case Softmax():
+            return f"softmax regression of {loss.n_classes} classes"
+        case Logistic():
+            return "logistic regression"
+        case SmoothedHinge():
+            return "linear support vector machine"
+        case Huber():
+            return "linear regression (Huber loss)"
+        case Quantile():
+            return f"linear regression of the {loss.level:g} quantile"
+        case EpsilonInsensitive():
+            return "linear support vector regression"
+    return repr(loss)
+
+
 def loss_description(loss: ReleasedLoss) -> str:
-    """Return what kind of model a loss makes, for readers.
+    """Return what kind of model a loss makes, with its parameters, for readers.
 
     >>> loss_description(Logistic(0.7))
     'logistic regression (per-record loss slope capped at 0.7)'
     """
     match loss:
-        case Softmax():
-            return f"softmax regression of {loss.n_classes} classes{_cap(loss.cap)}"
-        case Logistic():
-            return f"logistic regression{_cap(loss.cap)}"
         case SmoothedHinge():
-            return f"linear support vector machine (smoothed hinge, width {loss.width:g})"
+            return f"{loss_kind(loss)} (smoothed hinge, width {loss.width:g})"
         case Huber():
             return f"linear regression (Huber loss, threshold {loss.threshold:g})"
-
-
-def _cap(cap: float) -> str:
-    return f" (per-record loss slope capped at {cap:g})" if cap < 1 else ""
+        case Quantile():
+            return f"{loss_kind(loss)} (pinball loss, width {loss.width:g})"
+        case EpsilonInsensitive():
+            return f"{loss_kind(loss)} (margin {loss.margin:g}, width {loss.width:g})"
+    return loss_kind(loss) + (f" (per-record loss slope capped at {loss.cap:g})" if loss.cap < 1 else "")

@@ -285,12 +285,14 @@ class PublicFunctions:
     Noise is planned on these, so that a plan cannot depend on data even by mistake.
 
     linear_loss: the loss of a linear predictor, as in `EmpiricalRisk`; None if only the constants are known of it.
+    declared: what certificates take as declared of functions that are a user's code.
     """
 
     sizes: Ints
     dimension: int
     constants: Constants
     linear_loss: Loss | None = None
+    declared: tuple[str, ...] = ()
 
     @classmethod
     def of_loss(cls, sizes: Ints, dimension: int, loss: AnyLoss, row_norm: float, mu: float = 0.0) -> "PublicFunctions":
@@ -458,7 +460,9 @@ def own_parts(problem: Problem, constraint: object = None, method: object = None
 
 def declared_by(problem: Problem, constraint: object = None, method: object = None) -> tuple[str, ...]:
     """Return the names of the user's own parts, on whose constants or certificates the run's rest."""
-    return tuple(f"{kind} {type(part).__name__}" for kind, part in own_parts(problem, constraint, method).items())
+    own = own_parts(problem, constraint, method)
+    declared = getattr(problem.functions, "declared", ())  # of agents' own costs, which are code
+    return (*(f"{kind} {type(part).__name__}" for kind, part in own.items()), *declared)
 
 
 def has_same_parts(problem: Problem, public: Problem) -> bool:

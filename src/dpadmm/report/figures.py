@@ -3,15 +3,18 @@
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import ArrayLike
 
+from dpadmm import checks
 from dpadmm.models.files import write_file
 from dpadmm.planner.forecast import ScoreKind
 from dpadmm.planner.utility import UtilityPoint
@@ -45,6 +48,29 @@ def save_figure(figure: Figure, path: Path) -> None:
     with mpl.rc_context(SETTINGS):
         figure.savefig(drawn, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
     write_file(path, drawn.getvalue())
+
+
+_MOST_CURVES = 10
+
+
+def draw_privacy(spent: Mapping[str, ArrayLike], epsilon: float, delta: float, path: Path) -> None:
+    """Write the running rho of zCDP against the rounds, a line for whoever spends alike."""
+    if path.suffix not in (".svg", ".png"):
+        checks.refuse("plot", "end in .svg or .png", path.name)
+    figure, (axes,) = blank(1, 6.4, 4.2)
+    alike: dict[bytes, list[str]] = {}
+    for name, each in spent.items():
+        alike.setdefault(np.asarray(each).round(12).tobytes(), []).append(name)
+    for names in list(alike.values())[:_MOST_CURVES]:
+        row = np.asarray(spent[names[0]])
+        label = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        axes.step(np.arange(len(row) + 1), np.concatenate([[0.0], row]), where="post", label=label)
+    axes.set(xlabel="round", ylabel="rho spent (zCDP)", ylim=(0, None))
+    axes.set_title(f"In the end: epsilon {epsilon:.3g} at delta {delta:.3g}", fontsize=10)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(visible=True, alpha=0.25)
+    axes.legend(fontsize=8)
+    save_figure(figure, path)
 
 
 _OF_THE_PAGE = {

@@ -4,17 +4,17 @@ Every text and figure of the page is decided here, in `PageFacts`; the template 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dpadmm.checks import plural
-from dpadmm.core.model import Accountability, DataLocation, Place, ReleasedModel, RoundFacts, SiloFacts, Spending
+from dpadmm.core.model import Accountability, DataLocation, Place, ReleasedModel, SiloFacts, Spending
 from dpadmm.core.task import Aim
 from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
 from dpadmm.inference.intervals import INTERCEPT, CoefficientTable
@@ -30,7 +30,7 @@ from dpadmm.models.statement import (
     guess_text,
     location_text,
     meaning_text,
-    merged,
+    merge_numbers,
     records_text,
 )
 from dpadmm.planner.utility import UtilityPoint
@@ -38,6 +38,8 @@ from dpadmm.privacy.ledger.spending import version_words
 from dpadmm.privacy.protection import Strength, View
 from dpadmm.report.columns import ColumnPanel, column_panel, format_number, percent
 from dpadmm.report.observers import Observer, observed_by, observers
+
+Figures: TypeAlias = Mapping[tuple[str, str], Sequence[float | None]]
 
 
 class RoundCurve(NamedTuple):
@@ -193,7 +195,7 @@ def page_facts(model: ReleasedModel, spending: Spending | None, place: str | Non
         scores=_scores(model),
         measurements=[_measurement(each) for each in model.measurements],
         effects=largest_effects(model),
-        assumptions=merged(guarantee.assumptions),
+        assumptions=merge_numbers(guarantee.assumptions),
         commands=_commands(model, spending, place),
     )
 
@@ -265,55 +267,29 @@ def _charts(model: ReleasedModel) -> tuple[Chart | None, Chart | None]:
     change, what = (protection.change, "the sum") if is_sum else (protection.change_in_one_silo, "a message")
     has_messages = any(each.size is not None for each in rounds)
     of_mean, of_one = ("mean of all messages", "mean message") if has_messages else ("mean estimate", "estimate")
-    noise = _chart(
-        "Noise against signal",
-        [
-            _curve("message", f"mean size of {what}, noise included", rounds, lambda each: each.size),
-            _curve("noise", f"expected size of the noise in {what}", rounds, lambda each: each.noise),
-            _curve(
-                "protected change",
-                f"the most that {protection.relation.changing} {change} can move {what} (certified sensitivity)",
-                rounds,
-                lambda each: each.bound,
-            ),
-        ],
-    )
-    settling = _chart(
-        "How the model settles",
-        [
-            _curve(
-                "average so far",
-                f"how far the {of_mean} so far moved in this round",
-                rounds,
-                lambda each: each.average_movement,
-            ),
-            _curve(
-                "one round",
-                f"how far the {of_one} of a round is from that of the previous one, noise included",
-                rounds,
-                lambda each: each.movement,
-            ),
-            _curve(
-                "noise",
-                "expected size of the noise in the mean message of a round",
-                rounds,
-                lambda each: None if each.noise is None else each.noise / math.sqrt(each.messages),
-            ),
-        ],
-    )
-    return noise, settling
+    changed = f"the most that {protection.relation.changing} {change} can move {what} (certified sensitivity)"
+    noise: Figures = {
+        ("message", f"mean size of {what}, noise included"): [each.size for each in rounds],
+        ("noise", f"expected size of the noise in {what}"): [each.noise for each in rounds],
+        ("protected change", changed): [each.bound for each in rounds],
+    }
+    of_previous = f"how far the {of_one} of a round is from that of the previous one, noise included"
+    in_mean = [None if each.noise is None else each.noise / math.sqrt(each.messages) for each in rounds]
+    movement: Figures = {
+        ("average so far", f"how far the {of_mean} so far moved in this round"): [e.average_movement for e in rounds],
+        ("one round", of_previous): [each.movement for each in rounds],
+        ("noise", "expected size of the noise in the mean message of a round"): in_mean,
+    }
+    numbers = [each.round for each in rounds]
+    return _chart("Noise against signal", numbers, noise), _chart("How the model settles", numbers, movement)
 
 
-def _curve(
-    name: str, meaning: str, rounds: Sequence[RoundFacts], figure: Callable[[RoundFacts], float | None]
-) -> RoundCurve:
-    """Return a curve through the rounds that have this figure."""
-    found = {each.round: value for each in rounds if (value := figure(each)) is not None}
-    return RoundCurve(name, meaning, tuple(found), tuple(found.values()))
-
-
-def _chart(heading: str, curves: Sequence[RoundCurve]) -> Chart | None:
-    drawn = [curve for curve in curves if curve.rounds]
+def _chart(heading: str, rounds: Sequence[int], figures: Figures) -> Chart | None:
+    """Return a chart of the figures, by name and meaning, that there are in some round."""
+    drawn = []
+    for (name, meaning), values in figures.items():
+        found = {each: value for each, value in zip(rounds, values, strict=True) if value is not None}
+        drawn += [RoundCurve(name, meaning, tuple(found), tuple(found.values()))] if found else []
     if not drawn:
         return None
     from dpadmm.report.figures import line_chart  # late: matplotlib is slow to load

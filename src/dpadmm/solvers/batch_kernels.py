@@ -2,6 +2,7 @@
 
 A batch is a pure function of (key, round, agent, replica): the words come from Philox counters (draw, replica, agent,
 round), so they depend neither on the other agents and replicas at hand nor on their order. Nothing is reassociated.
+`line` holds the five numbers of a loss, as in `kernels`.
 """
 
 import numpy as np

@@ -31,7 +31,7 @@ def block_sum(data, form, block, point, out):  # type: ignore[no-untyped-def]
 
     data: dense rows, or none and the three arrays of CSR rows; the centre of centred rows, or nothing; shifts (none for
     dense rows where all are 0), weights (none where all are 1); where blocks of rows begin and end; scale.
-    form: the four numbers of the loss, whether it is logistic.
+    form: the five numbers of the loss, whether it is logistic.
     """
     rows, indptr, indices, values, _, shifts, weights, bounds, _ = data
     line, is_logistic = form

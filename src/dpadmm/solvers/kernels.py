@@ -1,8 +1,9 @@
 """The few compiled kernels: slopes, one pass over an agent's rows, and closed forms for very many small agents.
 
-`line` holds the four numbers (shift, gain, low, high) of a loss's `SlopeForm`. The logistic slope has one formula, so
-that every kernel gets the same bits. A pass over dense rows for one column (`dense_sum`) reads memory in its order, row
-by row; what a block of rows is multiplied by is found before its rows are added up, while they are in the cache.
+`line` holds the five numbers (shift, gain, low, high, dead) of a loss's `SlopeForm`. The logistic slope has one
+formula, so that every kernel gets the same bits. A pass over dense rows for one column (`dense_sum`) reads memory in
+its order, row by row; what a block of rows is multiplied by is found before its rows are added up, while they are in
+the cache.
 
 All release the interpreter lock. None reassociates a sum over rows, so a result depends neither on the number of
 threads nor on how many replicas share a call. Only a product of two vectors (`dot`) is added up in the lanes of vector
@@ -52,10 +53,17 @@ def _logistic_slope(t, low):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
 def slope(t, line, is_logistic):  # type: ignore[no-untyped-def]
-    """Return the slope at one number: -1/(1 + exp(max(t, low))) or clip((t - shift) * gain, low, high)."""
+    """Return the slope at one number: -1/(1 + exp(max(t, low))) or clip(u * gain, low, high), u as in `moved`."""
     if is_logistic:
         return _logistic_slope(t, max(line[2], _LEAST))
-    return clipped((t - line[0]) * line[1], line[2], line[3])
+    return clipped(moved(t, line[0], line[4]) * line[1], line[2], line[3])
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def moved(t, shift, dead):  # type: ignore[no-untyped-def]
+    """Return t - shift, brought closer to 0 by `dead`."""
+    u = t - shift
+    return u - clipped(u, -dead, dead)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -73,9 +81,9 @@ def slopes(t, line, is_logistic):  # type: ignore[no-untyped-def]
         for q in range(t.size):
             t[q] = _logistic_slope(t[q], low)
     else:
-        shift, gain, low, high = line
+        shift, gain, low, high, dead = line
         for q in range(t.size):
-            t[q] = clipped((t[q] - shift) * gain, low, high)
+            t[q] = clipped(moved(t[q], shift, dead) * gain, low, high)
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -138,7 +146,13 @@ def prox_slope(t, step, line, is_logistic):  # type: ignore[no-untyped-def]
     """Return the loss's slope at the scalar prox of t."""
     if is_logistic:  # where the plain prox ends below line[2], the slope is held at its value there
         return max(_logistic_prox_slope(t, step), -1.0 / (1.0 + np.exp(line[2])))
-    return clipped((t - line[0]) * (line[1] / (1.0 + step * line[1])), line[2], line[3])
+    return clipped(moved(t, line[0], line[4]) * (line[1] / (1.0 + step * line[1])), line[2], line[3])
+
+
+@njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
+def held_from(line):  # type: ignore[no-untyped-def]
+    """Return how far from the shift the slope is held at `low` or `high`, whichever is farther."""
+    return max(-line[2], line[3]) / max(line[1], 1e-300) + line[4]
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
@@ -378,15 +392,15 @@ def inverse_times(inverses, slopes, weights, pull, lin, centre, defects, first, 
 
 
 @njit(nogil=True, cache=True, fastmath={"contract", "nsz"})
-def _rank_one_error(d, sigma, w, bound, square, shift, size, move, high):  # type: ignore[no-untyped-def]
+def _rank_one_error(d, sigma, w, bound, square, shift, size, move, held):  # type: ignore[no-untyped-def]
     """Bound the gradient that rounding leaves: d eps times the sizes of the terms that cancel in it.
 
     `size` bounds v and the forces behind it, `move` is the step along the record, so ||x|| <= size + move ||a||.
-    A label so far out that the slope is held at `high` is not rounded at all.
+    A label so far out that the slope is held, `held` away from it, is not rounded at all.
     """
     length = np.sqrt(square)
     reach = 2.0 * size + move * length
-    shift = min(abs(shift), length * size + high * (1.0 + w * bound * square / sigma))
+    shift = min(abs(shift), length * size + held * (1.0 + w * bound * square / sigma))
     return 4.0 * (d + 8) * 2.220446049250313e-16 * ((sigma + w * bound * square) * reach + w * length * shift)
 
 
@@ -405,7 +419,9 @@ def rank_one_prox_one(  # type: ignore[no-untyped-def]
         slope = prox_slope(start, w * squares[i] / sigma, line, is_logistic)
         move = -slope * w / sigma
         add_scaled(move, rows[i], out[i])
-        norms[i, 0] = _rank_one_error(lin.shape[1], sigma, w, bound, squares[i], shifts[i], size, abs(move), line[3])
+        norms[i, 0] = _rank_one_error(
+            lin.shape[1], sigma, w, bound, squares[i], shifts[i], size, abs(move), held_from(line)
+        )
         if is_logistic:
             end = start - w * squares[i] / sigma * slope
             norms[i, 0] += w * np.sqrt(squares[i]) * logistic_gap(end, slope, line[2])
@@ -460,7 +476,7 @@ def rank_one_prox(  # type: ignore[no-untyped-def]
             gap = logistic_gap(t[r] - step * slope, slope, line[2]) if is_logistic else 0.0
             t[r] = -slope * w / sigma
             size = np.sqrt(norms[i, r])
-            norms[i, r] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(t[r]), line[3])
+            norms[i, r] = _rank_one_error(d, sigma, w, bound, squares[i], shifts[i], size, abs(t[r]), held_from(line))
             norms[i, r] += w * np.sqrt(squares[i]) * gap
         for j in range(d):
             a = rows[i, j]

@@ -42,9 +42,9 @@ def deadly(mark: str, after: int) -> Callable[[], None]:
         import signal
         from pathlib import Path
 
-        from dpadmm.data import streamed
+        from dpadmm.data import parquet
 
-        calls, plain, called = [], streamed.BatchReader.batches, streamed.SumPart.__call__
+        calls, plain, called = [], parquet.BatchReader.batches, parquet.SumPart.__call__
 
         def batches(self, part):
             for batch in plain(self, part):
@@ -55,13 +55,13 @@ def deadly(mark: str, after: int) -> Callable[[], None]:
                 yield batch
 
         def call(self, part):
-            streamed.BatchReader.batches = batches
+            parquet.BatchReader.batches = batches
             try:
                 return called(self, part)
             finally:
-                streamed.BatchReader.batches = plain
+                parquet.BatchReader.batches = plain
 
-        streamed.SumPart.__call__ = call
+        parquet.SumPart.__call__ = call
 
     return prepare
 
@@ -105,9 +105,9 @@ def test_workers_that_all_die_of_the_same_part_end_the_run(client, places):
             import os
             import signal
 
-            from dpadmm.data import streamed
+            from dpadmm.data import parquet
 
-            streamed.SumPart.__call__ = lambda self, part: os.kill(os.getpid(), signal.SIGKILL)
+            parquet.SumPart.__call__ = lambda self, part: os.kill(os.getpid(), signal.SIGKILL)
 
     client.register_plugin(Plugin())
     with pytest.raises(ClusterError, match=r"has ended several workers.*stays spent") as raised:

@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
 
 import worlds
 
-from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator import Coordinator, open_run
 from dpadmm.federation.coordinator_store import DONE, JOINING, CoordinatorFiles
@@ -31,13 +30,13 @@ from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import policy_records
 from dpadmm.federation.silo_store import SiloStore
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
+from dpadmm.privacy.ledger import Transaction, store
 
 TRAPS = {
-    "reserve": (ConfirmedLedger, "reserve"),  # the durable write of the ledger
-    "store": (SiloStore, "store"),  # after it, but before the transaction ends
-    "commit": (sqlite_file, "exclusive"),  # after it: durable, not yet marked or sent
-    "mark": (Ledger, "mark_answer"),  # between the state, the ledger's mark and the sending
+    "reserve": (Transaction, "reserve"),  # within the transaction, before the answer is stored in it
+    "store": (SiloStore, "add_answer"),  # after it, but before the transaction ends
+    "commit": (store, "transaction"),  # after it: durable, but the anchor does not know of it yet
+    "anchor": (store, "write_anchor"),  # between the commit and the sending
     "send": (SiloClient, "_send"),  # after it: the coordinator has the answer, the silo does not know
     "accept": (Coordinator, "accept"),
     "complete": (Coordinator, "_complete"),
@@ -133,19 +132,16 @@ def run(place: Path, names: list[str], point: str | None) -> int:
 
 def report(place: Path, names: list[str], killed: int) -> dict:
     """Return what is in the files at the end."""
-    store = CoordinatorFiles(place / "coordinator").open_store()
-    coordinator = Coordinator(store, *store.runs(), key=None)
-    rows = store.rows("SELECT round, agent, envelope FROM answer WHERE round > ?", JOINING)
-    stored, releases, spent, marked = {}, [], [], []
+    file = CoordinatorFiles(place / "coordinator").open_store()
+    coordinator = Coordinator(file, *file.runs(), key=None)
+    rows = file.rows("SELECT round, agent, envelope FROM answer WHERE round > ?", JOINING)
+    stored, releases, spent = {}, [], []
     for agent, name in enumerate(names):
         silo = Silo(place / name)
-        silo.check_ledger()
-        for k, reply in silo._connection.execute("SELECT round, reply FROM answers").fetchall():
+        for k, reply in silo.store.rows("SELECT round, reply FROM answer"):
             stored[k, agent] = bytes(reply)
-        with silo._ledger() as ledger:
-            said = ledger.statement()
-            ledger.verify()
-            marked.append(sum(map(len, ledger.answers().values())))
+        said = silo.ledger.statement()
+        silo.ledger.verify()
         releases.append(said.releases)
         spent.append(said.spent_epsilon)
     return {
@@ -154,7 +150,6 @@ def report(place: Path, names: list[str], killed: int) -> dict:
         "model": coordinator.estimates()[-1].tolist() if coordinator.round else None,
         "releases": releases,
         "spent": spent,
-        "marked": marked,
         "same": {(k, a): bytes(e) for k, a, e in rows} == stored,
     }
 

@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
 from dpadmm.federation import messages
+from dpadmm.federation.coordinator_loop import Interrupted
 from dpadmm.federation.https import queue, server
 from dpadmm.federation.https.queue import MessageQueue
 from dpadmm.federation.keys import SIGNATURE_BYTES
-from dpadmm.federation.sizes import largest_answer
-from dpadmm.federation.transport import Interrupted
+from dpadmm.federation.messages import largest_answer
 
 SOON = 0.05
 

@@ -10,16 +10,15 @@ import pytest
 
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
-from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import Missing
 from dpadmm.federation.coordinator import open_run
-from dpadmm.federation.coordinator_loop import drive, drive_for_others
+from dpadmm.federation.coordinator_loop import Interrupted, drive, drive_for_others
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import FederationStopped
+from dpadmm.federation.https.service import request_run
 from dpadmm.federation.keys import SigningKey, open_envelope, split
 from dpadmm.federation.messages import Answer, Step
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.transport import Interrupted
 
 COMPLETE = {"edges": ((0, 1), (0, 2), (1, 2)), "wait_seconds": 30.0}
 

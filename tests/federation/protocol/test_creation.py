@@ -9,7 +9,7 @@ import pytest
 from dpadmm.errors import InputError
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.keys import SigningKey
-from dpadmm.federation.new_directory import new_directory
+from dpadmm.federation.party_directory import new_directory
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks, and kills what it forked")

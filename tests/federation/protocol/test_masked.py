@@ -17,8 +17,8 @@ from dpadmm.federation.agreement import (
     read_federation,
     write_federation,
 )
-from dpadmm.federation.columns import encoding_of
 from dpadmm.federation.errors import FederationStopped, Refusal
+from dpadmm.federation.inbox import encoding_of
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.messages import Answer, Refused
 from dpadmm.federation.outcome import outcome_of
@@ -224,7 +224,7 @@ def test_a_fingerprint_may_be_typed_as_people_do(world):
 
 def stored_bytes(silo):
     """Return everything that is in a silo's state files."""
-    return b"".join(path.read_bytes() for path in sorted(silo.files.directory.glob("state.*")))
+    return b"".join(path.read_bytes() for path in sorted(silo.files.directory.glob("*.db*")))
 
 
 def test_a_mask_key_is_erased_when_the_last_answer_is_stored(worlds, tmp_path):
@@ -233,7 +233,7 @@ def test_a_mask_key_is_erased_when_the_last_answer_is_stored(worlds, tmp_path):
 
     def fate(carried):
         if carried.node == "s0" and carried.is_request and not secrets:
-            row = world.first._connection.execute("SELECT secret FROM masks").fetchone()
+            row = next(iter(world.first.store.rows("SELECT secret FROM mask")), None)
             if row is not None:
                 secrets["s0"] = row[0]
                 assert row[0] in stored_bytes(world.first)
@@ -242,12 +242,12 @@ def test_a_mask_key_is_erased_when_the_last_answer_is_stored(worlds, tmp_path):
     world.drive(coordinator, world.transport(fate))
     assert len(secrets["s0"]) == 32
     assert secrets["s0"] not in stored_bytes(world.first)
-    assert world.first._connection.execute("PRAGMA secure_delete").fetchone() == (1,)  # wherever a page had it
-    assert world.first._connection.execute("SELECT secret FROM masks").fetchall() == [(None,)]
+    assert world.first.ledger._connection.execute("PRAGMA secure_delete").fetchone() == (1,)  # wherever a page had it
+    assert world.first.store.rows("SELECT secret FROM mask") == [(None,)]
     last = coordinator.stored.answers(4)[0]
     again = worlds.reopened(world)
-    query = "SELECT reply FROM answers WHERE round = 4"
-    assert again.first._connection.execute(query).fetchone()[0] == last
+    query = "SELECT reply FROM answer WHERE round = 4"
+    assert again.first.store.rows(query) == [(last,)]
     twin = again.coordinator(world.agreement, "twin.db")  # the silos repeat all they have answered
     again.drive(twin)
     assert twin.estimates().tolist() == coordinator.estimates().tolist()

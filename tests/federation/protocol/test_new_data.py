@@ -17,7 +17,6 @@ from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.terms import agreed_run
 from dpadmm.models.federated import federation_model
 from dpadmm.privacy.accounting import compose
-from dpadmm.privacy.ledger import Ledger
 from dpadmm.privacy.protection import NeighbouringRelation
 from dpadmm.settings import CellRules
 
@@ -119,7 +118,7 @@ def test_an_abandoned_run_is_never_answered_again(star, worlds, table):
     worlds.answered(star)
     done = change(star, getattr(worlds, table)(star), may_close=True)
     assert done.closed == ("test",)
-    assert star.first._connection.execute("SELECT state FROM answers").fetchall() == [(None,)]
+    assert star.first.store.rows("SELECT state FROM answer") == [(None,)]
     for _ in range(2):
         for envelope in (star.invite(), star.ask(1), star.ask(2, inbox=np.zeros((2, 3)))):
             star.refuses(envelope, "permanently closed at this silo", releases=1)
@@ -145,46 +144,13 @@ def test_a_run_that_was_approved_but_not_joined_goes_on_if_its_terms_fit(worlds,
     star.refuses(star.invite(other), "which is not the number it holds")
 
 
-def test_an_older_state_that_forgot_the_closing_draws_nothing_from_the_new_table(worlds, star):
-    """The ledger knows with which table a run was begun; and terms must state the number of records there are."""
-    worlds.answered(star)
-    star.first.close()
-    older = star.first.files.state.read_bytes()
-    star.reopen()
-    change(star, worlds.corrected(star), may_close=True)
-    star.first.close()
-    star.first.files.state.write_bytes(older)
-    star.reopen()
-    star.refuses(star.ask(2, inbox=np.zeros((2, 3))), "ResumeError", releases=1)
-    assert "older version of the data" in star.first.store.log()[-1].detail
-
-
-def test_an_older_state_that_joined_only_must_fit_the_new_number(worlds, star):
-    star.first.answer(star.invite())
-    star.first.close()
-    older = star.first.files.state.read_bytes()
-    star.reopen()
-    change(star, worlds.grown(star), may_close=True)
-    star.first.close()
-    star.first.files.state.write_bytes(older)
-    star.reopen()
-    star.refuses(star.ask(1), "which is not the number it holds")
-
-
-def test_the_last_answer_of_a_finished_run_can_still_be_fetched(worlds, star):
-    """The coordinator may not have received it."""
-    answers = worlds.answered(star, rounds=3)
-    change(star, worlds.grown(star))
-    assert star.first.answer(star.ask(3, inbox=np.zeros((2, 3)))) == answers[-1]
-
-
 def test_the_keys_of_masks_are_erased_with_an_abandoned_run(worlds, masked_world):
     world = masked_world
     world.roster()
-    query = "SELECT secret IS NULL FROM masks"
-    assert world.first._connection.execute(query).fetchall() == [(0,)]
+    query = "SELECT secret IS NULL FROM mask"
+    assert world.first.store.rows(query) == [(0,)]
     change(world, worlds.corrected(world), may_close=True)
-    assert world.first._connection.execute(query).fetchall() == [(1,)]
+    assert world.first.store.rows(query) == [(1,)]
 
 
 def test_a_secret_number_is_not_told(worlds, tmp_path):
@@ -204,17 +170,6 @@ def test_a_table_that_does_not_fit_the_schema_changes_nothing(star):
         change(star, place)
     assert "secret" not in str(refusal.value)
     assert star.statement("s0").head == head
-
-
-def test_an_answer_without_a_mark_is_marked_before_the_data_change(worlds, star, monkeypatch):
-    star.first.answer(star.invite())
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "mark_answer", lambda *_: (_ for _ in ()).throw(OSError("killed")))
-        with pytest.raises(OSError, match="killed"):
-            star.first.answer(star.ask(1))
-    change(star, worlds.grown(star), may_close=True)
-    with star.first._ledger() as ledger:
-        assert list(ledger.answers()[star.agreement.paid_run]) == [1]
 
 
 def test_a_report_says_which_version_the_ledger_is_about_now(star, worlds):

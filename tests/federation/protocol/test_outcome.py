@@ -45,7 +45,7 @@ def test_the_model_says_what_it_cost_every_silo(worlds, tmp_path, noise):
     assert facts["silo"] == [silo.name for silo in outcome.silos]
     assert len(facts["own-ledger"]) == len(outcome.silos)
     assert facts["ledger-run"] == [model.run]
-    ledger = "ledger" if noise is NoiseOrigin.SECURE else "rehearsal.ledger"
+    ledger = "silo.db" if noise is NoiseOrigin.SECURE else "rehearsal.db"
     assert facts["command"][2:] == [f"dpadmm report model.json --ledger SILO/{ledger}"]
     unsaved = facts_of(model.report())["command"]  # there is no file to name, and none that the reader could verify
     assert unsaved[1:] == [f"dpadmm ledger show SILO/{ledger}"]
@@ -75,11 +75,11 @@ def test_a_federations_model_is_a_model_like_any_other(worlds, tmp_path):
     for name, silo in world.silos.items():
         again.verify(digest=model.digest, ledger=silo.files.ledger(NoiseOrigin.SECURE))
         spending = again.spending_now(silo.files.ledger(NoiseOrigin.SECURE))
-        assert (spending.ledger, spending.releases) == (f"{name}/ledger", 4)
+        assert (spending.ledger, spending.releases) == (f"{name}/silo.db", 4)
         facts = facts_of(again.report(spending=spending, name="model.npz"))
-        assert facts["ledger"] == [f"{name}/ledger"]
+        assert facts["ledger"] == [f"{name}/silo.db"]
         assert "one-silos-ledger" in facts
-        assert facts["command"][-1] == f"dpadmm ledger verify {name}/ledger --expected-head {spending.head}"
+        assert facts["command"][-1] == f"dpadmm ledger verify {name}/silo.db --expected-head {spending.head}"
     other = replace(model, run="another run")
     with pytest.raises(InputError, match="not the ledger the model was trained with"):
         other.verify(ledger=silo.files.ledger(NoiseOrigin.SECURE))

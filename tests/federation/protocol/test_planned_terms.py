@@ -152,7 +152,7 @@ def test_planned_terms_give_the_plans_epsilon_and_the_model_of_the_local_engine(
 COUNTED = {
     "target": Target(20.0, 1e-5),  # so that counts of 150 records stand out from the noise
     "table": TableShape(3, counts=63),
-    "profile": ProfileRule.of("auto", 0.3),
+    "profile": ProfileRule(share=0.3),
 }
 
 
@@ -164,7 +164,7 @@ COUNTED = {
         ("fp-federated", {"regulariser": ElasticNet(l1=0.001)}),
         ("fp-coordinator", {"protection": PUBLIC}),
         ("noisy-gradients", {"protection": MASKED}),
-        ("fp-federated", {"profile": ProfileRule.of("off")}),
+        ("fp-federated", {"profile": ProfileRule(is_wanted=False)}),
     ],
 )
 def test_planned_terms_encode_as_the_plan_does(worlds, tmp_path, method, facts):

@@ -11,10 +11,9 @@ from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import BudgetError, InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing, NoiseOrigin
-from dpadmm.federation.columns import encoding_of, released_profile
 from dpadmm.federation.errors import FederationStopped, Refusal
-from dpadmm.federation.keys import open_envelope
-from dpadmm.federation.messages import Answer, Join, Joined, Refused, Step, Vector
+from dpadmm.federation.inbox import encoding_of, released_profile
+from dpadmm.federation.messages import Answer, Joined, Refused, Vector
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import counted_columns
@@ -48,40 +47,17 @@ def counting(worlds, change):
     return worlds.COUNTED | {"profile": replace(worlds.COUNTED["profile"], **own)} | others
 
 
-def told(silo, envelope):
-    """Return a silo's answer."""
-    return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
-
-
-def invite(world, agreement=None):
-    """Return an invitation."""
-    return world.key.seal(Join(agreement or world.agreement).encode())
-
-
-def ask(world, k, agent=0, inbox=NOTHING, relay=()):
-    """Return a request for a round."""
-    return world.key.seal(Step(world.agreement.digest, agent, k, Vector.of(np.asarray(inbox)), tuple(relay)).encode())
-
-
 def joined(world):
     """Let all silos join."""
     for silo in world.silos.values():
-        assert isinstance(told(silo, invite(world)), Joined)
+        assert isinstance(world.told(silo.policy.name, world.invite()), Joined)
     return world
 
 
 def counted(world):
     """Return the envelopes of round 0."""
     joined(world)
-    return [silo.answer(ask(world, 0, agent)) for agent, silo in enumerate(world.silos.values())]
-
-
-def refused(world, envelope, words, releases):
-    """Check that the first silo refuses for this reason and has spent no more than so many releases."""
-    answer = told(world.first, envelope)
-    assert isinstance(answer, Refused), answer
-    assert words in answer.reason
-    assert world.statement("s0").releases == releases
+    return [silo.answer(world.ask(0, agent)) for agent, silo in enumerate(world.silos.values())]
 
 
 def forged(world, agent, counts):
@@ -174,7 +150,7 @@ def test_bare_counts_need_trust(worlds, tmp_path):
     world = make(worlds, tmp_path, **BARE)
     joined(world)
     worlds.changed(world.first.policy, view=View.EAVESDROPPER).save(world.first.files.policy)
-    refused(world, ask(world, 0), "does not trust", releases=0)
+    world.refuses(world.ask(0), "does not trust", releases=0)
 
 
 def test_the_least_noise_holds_for_counts(worlds, tmp_path):
@@ -184,15 +160,14 @@ def test_the_least_noise_holds_for_counts(worlds, tmp_path):
     assert ratios[0] == min(ratios) < ratios[1]
     joined(world)
     replace(world.first.policy, least_noise=(ratios[0] + ratios[1]) / 2).save(world.first.files.policy)
-    refused(world, invite(world), "times the sensitivity", releases=0)
-    refused(world, ask(world, 0), "times the sensitivity", releases=0)
+    world.refuses(world.invite(), "times the sensitivity", releases=0)
+    world.refuses(world.ask(0), "times the sensitivity", releases=0)
 
 
 def test_a_run_whose_round_zero_does_not_fit_the_budget_does_not_start(worlds, tmp_path):
     world = make(worlds, tmp_path)
-    with world.first._ledger() as ledger:
-        ledger.set_budget(Budget(epsilon=0.99, delta=1e-5), reason="test")
-    refused(world, invite(world), "budget of this silo", releases=0)
+    world.first.ledger.set_budget(Budget(epsilon=0.99, delta=1e-5), reason="test")
+    world.refuses(world.invite(), "budget of this silo", releases=0)
     with pytest.raises(BudgetError, match=r"0\.99 is left"):
         world.first.approve(world.agreement)
 
@@ -203,33 +178,33 @@ def test_a_run_whose_round_zero_does_not_fit_the_budget_does_not_start(worlds, t
 @pytest.mark.parametrize("kind", [{}, STAR, BARE], ids=["graph", "star", "bare"])
 def test_round_zero_comes_first_and_is_answered_once(worlds, tmp_path, kind):
     world = joined(make(worlds, tmp_path, **kind))
-    refused(world, ask(world, 1), "round 0 is due", releases=0)
-    refused(world, ask(world, 0, inbox=np.ones((1, 3))), "request must be empty", releases=0)
-    refused(world, ask(world, 0, relay=[b"x" * 100]), "request must be empty", releases=0)
-    first = world.first.answer(ask(world, 0))
+    world.refuses(world.ask(1), "round 0 is due", releases=0)
+    world.refuses(world.ask(0, inbox=np.ones((1, 3))), "request must be empty", releases=0)
+    world.refuses(world.ask(0, relay=[b"x" * 100]), "request must be empty", releases=0)
+    first = world.first.answer(world.ask(0))
     assert isinstance(messages.read(first[64:]), Answer)
-    assert world.first.answer(ask(world, 0)) == first
-    refused(world, ask(world, 0, inbox=np.zeros((0, 4))), "already answered, to a different request", releases=1)
+    assert world.first.answer(world.ask(0)) == first
+    world.refuses(world.ask(0, inbox=np.zeros((0, 4))), "already answered, to a different request", releases=1)
     world = worlds.reopened(world)
-    assert world.first.answer(ask(world, 0)) == first
+    assert world.first.answer(world.ask(0)) == first
     assert world.statement("s0").releases == 1
 
 
 def test_a_repeated_request_draws_no_fresh_noise(worlds, tmp_path, monkeypatch):
     world = joined(make(worlds, tmp_path, noise=NoiseOrigin.SECURE))
     draws = draws_of(monkeypatch)
-    assert len({world.first.answer(ask(world, 0)) for _ in range(3)}) == 1
+    assert len({world.first.answer(world.ask(0)) for _ in range(3)}) == 1
     assert len(draws) == 1
 
 
 def test_counts_that_cannot_be_released_end_the_run(worlds, tmp_path, monkeypatch):
     world = joined(make(worlds, tmp_path, noise=NoiseOrigin.SECURE, largest=1e-9, sizes=(2, 2, 2)))
     draws = draws_of(monkeypatch)
-    answers = {world.first.answer(ask(world, 0)) for _ in range(3)}
+    answers = {world.first.answer(world.ask(0)) for _ in range(3)}
     assert isinstance(messages.read(answers.pop()[64:]), Refused)
     assert not answers
     assert len(draws) == 1
-    assert "has ended" in told(world.first, ask(world, 1)).reason
+    assert "has ended" in world.told("s0", world.ask(1)).reason
     assert world.statement("s0").releases == 1
 
 
@@ -242,8 +217,8 @@ def test_a_failing_machine_does_not_end_round_zero(worlds, tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(Silo, "_compute", full)
         with pytest.raises(OSError, match="no space"):
-            world.first.answer(ask(world, 0))
-    assert isinstance(told(worlds.reopened(world).first, ask(world, 0)), Answer)
+            world.first.answer(world.ask(0))
+    assert isinstance(worlds.reopened(world).told("s0", world.ask(0)), Answer)
     assert world.statement("s0").releases == 1
 
 
@@ -266,22 +241,22 @@ def test_the_relay_cannot_change_leave_out_or_invent_counts(worlds, tmp_path):
     world = make(worlds, tmp_path)
     answers = counted(world)
     size = world.agreement.n_counts
-    refused(world, ask(world, 1), "counts of 0 were relayed", releases=1)
-    refused(world, ask(world, 1, relay=answers[:2]), "counts of 2 were relayed", releases=1)
-    refused(world, ask(world, 1, relay=[answers[0], answers[2], answers[1]]), "signature", releases=1)
-    refused(world, ask(world, 1, relay=[answers[0], answers[1], answers[1]]), "signature", releases=1)
-    refused(world, ask(world, 1, relay=answers, inbox=np.ones((1, size))), "relayed messages", releases=1)
+    world.refuses(world.ask(1), "counts of 0 were relayed", releases=1)
+    world.refuses(world.ask(1, relay=answers[:2]), "counts of 2 were relayed", releases=1)
+    world.refuses(world.ask(1, relay=[answers[0], answers[2], answers[1]]), "signature", releases=1)
+    world.refuses(world.ask(1, relay=[answers[0], answers[1], answers[1]]), "signature", releases=1)
+    world.refuses(world.ask(1, relay=answers, inbox=np.ones((1, size))), "relayed messages", releases=1)
     changed = bytearray(answers[1])
     changed[-20] ^= 1
-    assert isinstance(told(world.first, ask(world, 1, relay=[answers[0], bytes(changed), answers[2]])), Refused)
+    assert isinstance(world.told("s0", world.ask(1, relay=[answers[0], bytes(changed), answers[2]])), Refused)
     for wrong, words in (
         (np.full(size, np.nan), "not finite"),
         (np.full(size, 1e9), "norm"),
         (np.zeros(size + 1), "shape"),
         (np.zeros(3), "shape"),
     ):
-        refused(world, ask(world, 1, relay=[answers[0], forged(world, 1, wrong), answers[2]]), words, releases=1)
-    assert isinstance(told(world.first, ask(world, 1, relay=answers)), Answer)
+        world.refuses(world.ask(1, relay=[answers[0], forged(world, 1, wrong), answers[2]]), words, releases=1)
+    assert isinstance(world.told("s0", world.ask(1, relay=answers)), Answer)
 
 
 @pytest.mark.parametrize(
@@ -292,24 +267,24 @@ def test_bad_counts_from_the_coordinator(worlds, tmp_path, vector, words):
     world = make(worlds, tmp_path, **BARE)
     counted(world)
     assert world.agreement.n_counts == 96
-    refused(world, ask(world, 1, inbox=[vector]), words, releases=1)
-    refused(world, ask(world, 1), "counts have shape", releases=1)
-    refused(world, ask(world, 1, inbox=np.ones((1, 96)), relay=[b"x" * 100]), "no relayed messages", releases=1)
-    assert isinstance(told(world.first, ask(world, 1, inbox=np.ones((1, 96)))), Answer)
+    world.refuses(world.ask(1, inbox=[vector]), words, releases=1)
+    world.refuses(world.ask(1), "counts have shape", releases=1)
+    world.refuses(world.ask(1, inbox=np.ones((1, 96)), relay=[b"x" * 100]), "no relayed messages", releases=1)
+    assert isinstance(world.told("s0", world.ask(1, inbox=np.ones((1, 96)))), Answer)
 
 
 def test_counts_once_taken_stay(worlds, tmp_path):
     """Other counts in round 2, or in another request for round 1, are refused, also after a restart."""
     world = make(worlds, tmp_path, **BARE)
     counted(world)
-    first = world.first.answer(ask(world, 1, inbox=np.full((1, 96), 5.0)))
-    refused(world, ask(world, 1, inbox=np.full((1, 96), 6.0)), "already answered, to a different request", releases=2)
-    refused(world, ask(world, 2, inbox=np.full((1, 96), 6.0)), "not (1, 3)", releases=2)
+    first = world.first.answer(world.ask(1, inbox=np.full((1, 96), 5.0)))
+    world.refuses(world.ask(1, inbox=np.full((1, 96), 6.0)), "already answered, to a different request", releases=2)
+    world.refuses(world.ask(2, inbox=np.full((1, 96), 6.0)), "not (1, 3)", releases=2)
     world = worlds.reopened(world)
-    assert world.first.answer(ask(world, 1, inbox=np.full((1, 96), 5.0))) == first
+    assert world.first.answer(world.ask(1, inbox=np.full((1, 96), 5.0))) == first
     state = world.first.store.last(world.agreement.digest)[1]
     np.testing.assert_array_equal(state[0], 5.0)
-    assert isinstance(told(world.first, ask(world, 2, inbox=np.zeros((1, 3)))), Answer)
+    assert isinstance(world.told("s0", world.ask(2, inbox=np.zeros((1, 3)))), Answer)
     np.testing.assert_array_equal(world.first.store.last(world.agreement.digest)[1][0], 5.0)
 
 
@@ -321,10 +296,10 @@ def test_counts_of_a_step_that_was_never_stored_are_not_used_later(worlds, tmp_p
         counted(world)
         if has_failed:
             with monkeypatch.context() as patch:
-                patch.setattr(SiloStore, "store", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
+                patch.setattr(SiloStore, "add_answer", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
                 with pytest.raises(OSError, match="no space"):
-                    world.first.answer(ask(world, 1, inbox=np.linspace(0, 90, 96)[None]))
-        answers[place] = told(world.first, ask(world, 1, inbox=np.linspace(90, 0, 96)[None])).values.array
+                    world.first.answer(world.ask(1, inbox=np.linspace(0, 90, 96)[None]))
+        answers[place] = world.told("s0", world.ask(1, inbox=np.linspace(90, 0, 96)[None])).values.array
     np.testing.assert_array_equal(answers["calm"], answers["failing"])
 
 

@@ -11,8 +11,8 @@ from dpadmm.codec import encode
 from dpadmm.core.release import PlannedNoise
 from dpadmm.errors import InputError
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, read_federation, write_federation
-from dpadmm.federation.columns import encoding_of, released_profile
 from dpadmm.federation.errors import Refusal
+from dpadmm.federation.inbox import encoding_of, released_profile
 from dpadmm.federation.outcome import outcome_of
 from dpadmm.federation.policy import Policy
 from dpadmm.federation.terms import agreed_run

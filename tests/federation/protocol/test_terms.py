@@ -70,16 +70,15 @@ def test_secure_noise_is_fresh_and_recorded(worlds, tmp_path, method):
         outcome = outcome_of(coordinator)
         assert outcome.is_private_release
         assert world.statement("s0").releases == 2
-        assert (world.place / "s0" / "ledger").exists()
+        assert (world.place / "s0" / "silo.db").exists()
         estimates.append(outcome.estimate)
     assert np.abs(estimates[0] - estimates[1]).max() > 1e-6
 
 
 def test_rehearsals_say_so_in_a_ledger_of_their_own(world):
     world.drive(world.coordinator())
-    assert not (world.place / "s0" / "ledger").exists()
-    with world.first._ledger() as ledger:
-        assert all(run.run.startswith("REHEARSAL, seeded noise") for run in ledger.runs())
+    assert not (world.place / "s0" / "silo.db").exists()
+    assert all(run.run.startswith("REHEARSAL, seeded noise") for run in world.first.ledger.runs())
 
 
 def test_what_leaves_is_only_the_noisy_message(worlds, tmp_path):

@@ -1,7 +1,9 @@
 """Small data, releases and an independent accountant for the ledger's tests."""
 
 import math
+import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,14 @@ def reserve(ledger: Ledger, *releases: Release, run: str = "run", data: Any = DA
     return ledger.confirm(data).reserve(releases, run=run, algorithm="p-admm", origin=Origin.SECURE)
 
 
+def edit(path: Path, *statements: str) -> None:
+    """Change the file behind the ledger's back, as somebody with sqlite3 would."""
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in ("DROP TRIGGER entries_no_update", "DROP TRIGGER entries_no_delete", *statements):
+            connection.execute(statement)
+        connection.commit()
+
+
 @dataclass(frozen=True)
 class Tools:
     """What the tests share, by name."""
@@ -107,16 +117,27 @@ class Tools:
     gaussian: Callable[..., GaussianRelease]
     pure: Callable[..., SphericalLaplaceRelease]
     reserve: Callable[..., Receipt]
+    edit: Callable[..., None]
 
 
 @pytest.fixture(scope="session")
 def tools() -> Tools:
-    return Tools(DATA, SILOS, BUDGET, gdp_delta, most_releases, simple_compose, certificate, gaussian, pure, reserve)
+    makers = certificate, gaussian, pure, reserve, edit
+    return Tools(DATA, SILOS, BUDGET, gdp_delta, most_releases, simple_compose, *makers)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "clinic.ledger"
+
+
+@pytest.fixture
+def closed(path: Path, tools: Tools) -> Path:
+    """A closed ledger with three releases."""
+    with Ledger.create(path, tools.data, tools.budget) as ledger:
+        for k in range(3):
+            tools.reserve(ledger, tools.gaussian(k))
+    return path
 
 
 @pytest.fixture

@@ -15,15 +15,6 @@ from dpadmm.privacy.ledger.store import anchor_text
 NUMBER = [25, pytest.param(1000, marks=pytest.mark.slow)]
 
 
-@pytest.fixture
-def closed(path, tools):
-    """A closed ledger with three releases."""
-    with Ledger.create(path, tools.data, tools.budget) as ledger:
-        for k in range(3):
-            tools.reserve(ledger, tools.gaussian(k))
-    return path
-
-
 def use(path, tools):
     """Open the ledger in both ways and read all that is in it."""
     history._KEPT.clear()  # accounts that this process remembers
@@ -36,16 +27,21 @@ def use(path, tools):
             ledger.confirm(tools.data)
 
 
-def chained(path):
-    """Return a damage of one entry in a chain that fits, anchor included: whoever edits a ledger can compute it."""
+def one_entry(chance, bodies):
+    place = chance.randrange(len(bodies))
+    bodies[place] = damage.of_json(chance, bodies[place].encode()).decode()
+    return bodies
+
+
+def chained(path, changed=one_entry):
+    """Return a damage of entries in a chain that fits, anchor included: whoever edits a ledger can compute it."""
 
     def change(chance, content):
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
             connection.deserialize(content)
             connection.execute("DROP TRIGGER entries_no_update")
-            bodies = [body for (body,) in connection.execute("SELECT body FROM entries ORDER BY seq")]
-            place, digest = chance.randrange(len(bodies)), GENESIS
-            bodies[place] = damage.of_json(chance, bodies[place].encode()).decode()
+            found = [body for (body,) in connection.execute("SELECT body FROM entries ORDER BY seq")]
+            bodies, digest = changed(chance, found), GENESIS
             for seq, body in enumerate(bodies, start=1):
                 digest = link(digest, body)
                 connection.execute("UPDATE entries SET body = ?, digest = ? WHERE seq = ?", (body, digest, seq))
@@ -73,20 +69,7 @@ def test_anchors_and_keys(closed, tools, end, number):
 
 def test_a_release_that_counts_less_than_once_is_refused(closed, tools):
     """It would take from what is spent."""
-
-    def change(_, content):
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-            connection.deserialize(content)
-            connection.execute("DROP TRIGGER entries_no_update")
-            rows = connection.execute("SELECT seq, body FROM entries ORDER BY seq").fetchall()
-            digest = GENESIS
-            for seq, body in rows:
-                body = body.replace('"count":1', '"count":-1')
-                digest = link(digest, body)
-                connection.execute("UPDATE entries SET body = ?, digest = ? WHERE seq = ?", (body, digest, seq))
-            Path(f"{closed}.head").write_bytes(anchor_text(len(rows), digest))
-            return connection.serialize()
-
+    change = chained(closed, lambda _, bodies: [body.replace('"count":1', '"count":-1') for body in bodies])
     damage.written(closed, change(None, closed.read_bytes()))
     with pytest.raises(LedgerError, match="Entry 2 cannot be understood"):
         use(closed, tools)

@@ -23,25 +23,6 @@ def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def edit(path, *statements):
-    """Change the file behind the ledger's back, as somebody with sqlite3 would."""
-    with closing(sqlite3.connect(path)) as connection:
-        for name in ("entries_no_update", "entries_no_delete"):
-            connection.execute(f"DROP TRIGGER {name}")
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-
-
-@pytest.fixture
-def closed(path, tools):
-    """A closed ledger with three releases."""
-    with Ledger.create(path, tools.data, tools.budget) as ledger:
-        for k in range(3):
-            tools.reserve(ledger, tools.gaussian(k))
-    return path
-
-
 def refused(path, match, **arguments):
     before = digest(path)
     with pytest.raises(LedgerError, match=match):
@@ -117,16 +98,16 @@ def test_every_flipped_page_is_noticed(closed, tmp_path, tools):
         "DELETE FROM entries",
     ],
 )
-def test_an_edited_entry_is_noticed(closed, statement):
-    edit(closed, statement)
+def test_an_edited_entry_is_noticed(closed, tools, statement):
+    tools.edit(closed, statement)
     refused(closed, "chain|older copy|first entry|cannot be read|table of keys")
 
 
-def test_a_history_rewritten_with_good_digests_is_noticed(closed, tmp_path, tools):
+def test_a_history_rewritten_with_good_digests_is_noticed(closed, tools):
     """Cutting off the last entry leaves a sound chain: only the anchor or a noted head can tell."""
     with Ledger.open(closed) as ledger:
         head = ledger.head
-    edit(closed, "DELETE FROM entries WHERE seq = 4", "DELETE FROM keys WHERE seq = 4")
+    tools.edit(closed, "DELETE FROM entries WHERE seq = 4", "DELETE FROM keys WHERE seq = 4")
     refused(closed, "older copy")
     Path(f"{closed}.head").unlink()
     refused(closed, "anchor file .* is missing")
@@ -140,9 +121,9 @@ def test_entries_cannot_be_changed_through_sql(closed):
                 connection.execute(statement)
 
 
-def test_verify_notices_a_lost_key(closed):
+def test_verify_notices_a_lost_key(closed, tools):
     with Ledger.open(closed) as ledger:
-        edit(closed, "DELETE FROM keys WHERE round = 1")
+        tools.edit(closed, "DELETE FROM keys WHERE round = 1")
         with pytest.raises(LedgerError, match="keys"):
             ledger.verify()
     refused(closed, "keys")
@@ -155,21 +136,14 @@ def test_an_old_copy_is_noticed(closed, tmp_path, tools):
     with Ledger.open(closed) as ledger:
         tools.reserve(ledger, tools.gaussian(3))
         head = ledger.head
+    Ledger.open(closed, expected_head=old_head).close()  # a noted head may be an ancestor
+    refused(closed, "expected head", expected_head="f" * 64)
     shutil.copy(backup / closed.name, closed)
     refused(closed, "older copy")
     shutil.copy(backup / f"{closed.name}.head", f"{closed}.head")  # the anchor put back too
     refused(closed, "expected head", expected_head=head)
     with Ledger.open(closed, expected_head=old_head) as ledger:
         assert ledger.head == old_head
-
-
-def test_an_expected_head_may_be_an_ancestor(closed, tools):
-    with Ledger.open(closed) as ledger:
-        noted = ledger.head
-        tools.reserve(ledger, tools.gaussian(3))
-        assert ledger.head != noted
-    Ledger.open(closed, expected_head=noted).close()
-    refused(closed, "expected head", expected_head="f" * 64)
 
 
 def test_a_vouched_head_replaces_a_lost_anchor(closed, tools):
@@ -199,25 +173,15 @@ def script(body, path):
     ledger = opened()
     """
     code = textwrap.dedent(head) + textwrap.dedent(body)
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
-    )
+    quiet = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=quiet)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def abandoned(path):
-    """Let another process reserve three more and die without closing."""
-    script("for k in range(3, 6):\n    reserve(ledger, k)\nos._exit(0)", path)
-
-
 def test_nothing_waits_in_a_side_file(closed):
     """What is recorded is in the one file, also after a kill: no log beside it that could be lost."""
-    abandoned(closed)
+    script("for k in range(3, 6):\n    reserve(ledger, k)\nos._exit(0)", closed)
     assert {each.name for each in closed.parent.iterdir()} == {closed.name, f"{closed.name}.key", f"{closed.name}.head"}
     with Ledger.open(closed) as ledger:
         assert ledger.statement().releases == 6
@@ -388,23 +352,14 @@ def test_an_anchor_replaced_while_its_lock_is_awaited(closed):
     assert anchor.read_bytes() == text
 
 
-@pytest.mark.parametrize("action", ["unlink", "replace"])
-def test_a_file_taken_away_while_open(closed, tools, action):
-    ledger = Ledger.open(closed)
-    copy = closed.with_name("copy")
+@pytest.mark.parametrize(("action", "said"), [("unlink", "removed"), ("replace", "replaced"), ("close", "is closed")])
+def test_a_file_taken_away_while_open_or_a_closed_ledger(closed, tools, action, said):
+    ledger, copy = Ledger.open(closed), closed.with_name("copy")
     copy.write_bytes(b"another file")
-    closed.unlink() if action == "unlink" else os.replace(copy, closed)
-    with pytest.raises(LedgerError, match="moved, removed or replaced"):
+    {"unlink": closed.unlink, "replace": lambda: os.replace(copy, closed), "close": ledger.close}[action]()
+    with pytest.raises(LedgerError, match=said):
         tools.reserve(ledger, tools.gaussian(9))
     ledger.close()
-
-
-def test_a_closed_ledger_says_so(closed, tools):
-    ledger = Ledger.open(closed)
-    ledger.close()
-    ledger.close()
-    with pytest.raises(LedgerError, match="closed"):
-        tools.reserve(ledger, tools.gaussian(9))
 
 
 def test_a_full_disk_records_nothing_half(closed, tools):

@@ -107,18 +107,17 @@ def test_only_what_was_paid_for_is_kept(book):
         confirmed.reserve(releases, run=run, algorithm="p-admm", origin=Origin.SECURE)
         with pytest.raises(InputError, match="not paid for"):
             confirmed.keep_profile(SUBJECT, run, COUNTS, 3.0 * np.sqrt(2))
-    with pytest.raises(InputError, match="Keep the counts that were released"):
-        confirmed.keep_profile(SUBJECT, "first", COUNTS, 3.0)
-    for counts in ((np.nan, 1.0), (1.0,), ()):
-        with pytest.raises(InputError, match="finite numbers"):
-            confirmed.keep_profile(SUBJECT, "first", counts, 3.0 * np.sqrt(2))
-    with pytest.raises(InputError, match="not given all columns"):
-        confirmed.keep_profile(replace(SUBJECT, columns=("z[0]",)), "first", COUNTS, 3.0 * np.sqrt(2))
-    head = book.head
-    confirmed.keep_profile(SUBJECT, "first", COUNTS, 3.0 * np.sqrt(2))
-    assert book.head != head
+    noise_std, elsewhere = 3.0 * np.sqrt(2), replace(SUBJECT, columns=("z[0]",))
+    for subject, counts, claimed, said in (
+        (SUBJECT, COUNTS, 3.0, "Keep the counts that were released"),
+        *((SUBJECT, counts, noise_std, "finite numbers") for counts in ((np.nan, 1.0), (1.0,), ())),
+        (elsewhere, COUNTS, noise_std, "not given all columns"),
+    ):
+        with pytest.raises(InputError, match=said):
+            confirmed.keep_profile(subject, "first", counts, claimed)
+    confirmed.keep_profile(SUBJECT, "first", COUNTS, noise_std)
     with pytest.raises(InputError, match="already stored"):
-        confirmed.keep_profile(SUBJECT, "first", COUNTS, 3.0 * np.sqrt(2))
+        confirmed.keep_profile(SUBJECT, "first", COUNTS, noise_std)
     assert len(book.profiles()) == 1
 
 

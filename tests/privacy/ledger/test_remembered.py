@@ -1,8 +1,5 @@
 """What a process remembers of a ledger it closed, and of runs: quicker, and never other than what the file says."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 
 from dpadmm.errors import LedgerError
@@ -77,10 +74,7 @@ def test_what_is_reserved_is_counted_as_it_is_read_back(closed, tools, decoded):
 
 
 def test_a_changed_entry_is_found_although_it_is_remembered(closed, tools):
-    with closing(sqlite3.connect(closed)) as connection:
-        connection.execute("DROP TRIGGER entries_no_update")
-        connection.execute("UPDATE entries SET body = replace(body, '\"noise_std\":1.0', '\"noise_std\":9.0')")
-        connection.commit()
+    tools.edit(closed, "UPDATE entries SET body = replace(body, '\"noise_std\":1.0', '\"noise_std\":9.0')")
     with pytest.raises(LedgerError, match="chain"):
         Ledger.open(closed)
 

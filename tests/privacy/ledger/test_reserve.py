@@ -197,6 +197,18 @@ def test_a_ledger_of_one_silo_adds_up_all_agents_and_says_so(path, tools):
             tools.reserve(ledger, tools.gaussian(1, agent=0), tools.gaussian(1, agent=1))
 
 
+def test_an_aggregate_must_cover_a_person_whose_records_are_spread_over_the_agents_of_one_silo(path, tools):
+    terms = {"view": View.PUBLIC, "records_per_person": 3}
+    labels = {"run": "r", "algorithm": "a", "origin": Origin.SECURE}
+    with Ledger.create(path, tools.data, Budget(epsilon=9.0, delta=1e-5), protection=Protection(**terms)) as ledger:
+        spread = ledger.confirm(tools.data).for_run((2, 1))
+        with pytest.raises(InputError, match="3 silos per person"):
+            spread.reserve([tools.gaussian(1, agent=-1, **terms)], **labels)
+        spread.reserve([tools.gaussian(1, agent=-1, silos_per_person=3, **terms)], **labels)
+        spread.reserve([tools.gaussian(1, agent=2, **terms)], **labels)
+        ledger.confirm(tools.data).reserve([tools.gaussian(2, agent=-1, **terms)], **labels)  # one silo: not spread
+
+
 def test_a_release_over_everyones_data_counts_for_each_silo(path, tools):
     fit = tools.most_releases(0.1, tools.budget)
     with Ledger.create(path, tools.silos, tools.budget) as ledger:
@@ -264,17 +276,6 @@ def test_pure_budget(path, tools):
         with pytest.raises(BudgetError):
             tools.reserve(ledger, tools.gaussian(4, ratio=1e-9))
         assert ledger.statement().holds_adaptively
-
-
-def test_two_ledgers_of_one_file_see_each_others_entries(ledger, path, tools):
-    fit = tools.most_releases(0.1, tools.budget)
-    with Ledger.open(path) as other:
-        for k in range(fit):
-            tools.reserve((ledger, other)[k % 2], tools.gaussian(k))
-        for each in (ledger, other):
-            with pytest.raises(BudgetError):
-                tools.reserve(each, tools.gaussian(fit))
-        assert ledger.statement() == other.statement()
 
 
 @settings(deadline=None, derandomize=True, max_examples=8)

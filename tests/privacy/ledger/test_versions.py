@@ -25,55 +25,23 @@ def versions(path) -> list[dict]:
     return [each for each in found if each["event"] in ("created", "version")]
 
 
-def test_what_was_spent_on_all_versions_counts_together(ledger, tools):
-    most = tools.most_releases(0.1, tools.budget)
-    first = most // 2
-    tools.reserve(ledger, *(tools.gaussian(k) for k in range(first)), run="one")
-    spent = ledger.statement().spent_epsilon
-    ledger.add_version(GROWN)
-    assert ledger.statement().spent_epsilon == spent
-    tools.reserve(ledger, *(tools.gaussian(k) for k in range(most - first)), run="two", data=GROWN)
-    with pytest.raises(BudgetError):
-        tools.reserve(ledger, tools.gaussian(), run="three", data=GROWN)
-    assert ledger.statement().releases == most
-    assert [(run.run, run.version) for run in ledger.runs()] == [("one", 1), ("two", 2)]
-    ledger.verify()
-
-
 def test_a_silo_under_another_name_pays_into_the_same_pile(ledger, tools):
     tools.reserve(ledger, tools.gaussian(ratio=0.1), run="one")
     ledger.add_version([SiloColumns("another name", GROWN[0].columns)])
     tools.reserve(ledger, tools.gaussian(ratio=0.1), run="two", data=GROWN)
     (silo,) = ledger.statement().silos
     assert (silo.silo, silo.releases) == ("clinic", 2)
+    assert [(run.run, run.version) for run in ledger.runs()] == [("one", 1), ("two", 2)]
     assert silo.spent_epsilon == ledger.statement().spent_epsilon
 
 
-def test_only_the_newest_version_is_confirmed(ledger, tools, path):
+def test_only_the_newest_version_is_confirmed(ledger, tools):
     ledger.add_version(GROWN)
     ledger.confirm(GROWN)
-    with pytest.raises(
-        LedgerError, match=r"version 1, not the newest version: the ledger has used version 2 since .* UTC"
-    ):
+    with pytest.raises(LedgerError, match=r"version 1, not the newest version: .* version 2 since .* UTC"):
         ledger.confirm(tools.data)
     with pytest.raises(LedgerError, match="belongs to other data"):
         ledger.confirm(CORRECTED)
-    ledger.close()
-    with Ledger.open(path) as again:
-        again.confirm(GROWN)
-        with pytest.raises(LedgerError, match="not the newest version"):
-            again.confirm(tools.data)
-
-
-def test_the_newest_data_once_more_record_nothing(ledger, tools):
-    """Whoever was interrupted afterwards may ask again."""
-    head = ledger.head
-    ledger.add_version(tools.data)
-    assert ledger.head == head
-    ledger.add_version(GROWN)
-    head = ledger.head
-    ledger.add_version(GROWN)
-    assert (ledger.head, ledger.statement().version) == (head, 2)
 
 
 @pytest.mark.parametrize("recorded", [1, 2])
@@ -89,21 +57,6 @@ def test_a_run_that_was_begun_with_an_earlier_version_cannot_go_on(ledger, tools
     with pytest.raises(ResumeError, match="older version"):
         ledger.confirm(GROWN).check_room(rounds, run="run", algorithm="p-admm", origin=Origin.SECURE)
     assert (ledger.statement().releases, ledger.statement().refusals) == (recorded, 1)  # the same twice is one entry
-
-
-def test_going_back_to_an_earlier_table_brings_nothing_back(ledger, tools):
-    """A table that is put back is a new version: no run, no profile and no budget of its first time returns."""
-    tools.reserve(ledger, tools.gaussian())
-    ledger.add_version(GROWN)
-    ledger.add_version(tools.data)
-    spent = ledger.statement().spent_epsilon
-    assert ledger.statement().version == 3
-    with pytest.raises(ResumeError, match="older version"):
-        tools.reserve(ledger, tools.gaussian())
-    with pytest.raises(LedgerError, match="version 2, not the newest version"):
-        ledger.confirm(GROWN)
-    assert tools.reserve(ledger, tools.gaussian(), run="new").fresh == (True,)
-    assert ledger.statement().spent_epsilon > spent
 
 
 def test_data_that_were_confirmed_before_the_change_reserve_nothing_after_it(ledger, tools, path):

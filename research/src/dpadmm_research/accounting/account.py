@@ -1,6 +1,7 @@
 """`dpadmm account`: what a method costs at a given noise, certified and claimed side by side."""
 
 import inspect
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpadmm.errors import InputError
@@ -25,6 +26,7 @@ _WORDS = (
     "Example: dpadmm account p-admm --records 6331 --degree 2 --eta 1e-3 --mu 2e-4 --rounds 40 --noise-std 5 "
     "--delta 1e-5"
 )
+_PLOT = "Draw the rho spent against the rounds (dynamic zCDP), as .svg or .png."
 _LEVELS = {
     "noise_std": "Standard deviation of the Gaussian noise on {noised}, first private round, > 0.",
     "noise_rate": "Rate of the noise exp(-rate ||v||) on {noised}, first private round, > 0.",
@@ -36,7 +38,8 @@ def _options(method: type["Method"]) -> list[inspect.Parameter]:
     kind, default = (float, inspect.Parameter.empty) if len(names) == 1 else (float | None, None)
     words = {name: _LEVELS[name].format(noised=method.about.noised) for name in names}
     levels = [parameter(name, kind, words[name], default, rich_help_panel="Noise") for name in names]
-    return [*levels, schedule_option(), delta_option(method), json_option()]
+    plot = parameter("plot", Path | None, _PLOT, None, rich_help_panel="Output")
+    return [*levels, schedule_option(), delta_option(method), json_option(), plot]
 
 
 def _level(agent: "OneAgent", told: dict[str, float | None]) -> float:
@@ -60,6 +63,10 @@ def _act(described: "Described", options: dict[str, Any]) -> None:
     delta = checked_delta(agent, options["delta"])
     level = _level(agent, {name: options.get(name) for name in _LEVELS})
     found = figures.figures(described, agent.at_level(level, shape_of(agent, options["schedule"])), delta)
+    if options["plot"] is not None:
+        from dpadmm.report.figures import draw_privacy
+
+        draw_privacy({found.described.name: found.dynamic_zcdp}, found.epsilon, delta, options["plot"])
     if options["json"]:
         terminal.print_json({"command": "account", **figures.as_json(found)})
     else:

@@ -14,7 +14,7 @@ from dpadmm.codec import encode
 from dpadmm.errors import DpadmmError
 from dpadmm.methods.base import Method
 from dpadmm.noise.mechanisms import Family
-from dpadmm.privacy.accounting import Account
+from dpadmm.privacy.accounting import Account, dynamic_zcdp
 from dpadmm.privacy.protection import Certificate, Unit
 from dpadmm.problems.arrays import Floats
 from dpadmm_research.accounting.one_agent import OneAgent
@@ -81,6 +81,7 @@ class Figures:
     delta: float
     account: Account
     epsilon: float
+    dynamic_zcdp: tuple[float, ...]
     sensitivities: tuple[Sensitivity, ...]
     claims: tuple[ClaimedEpsilon, ...]
     claimed_sensitivity: ClaimedSensitivity | None
@@ -98,6 +99,7 @@ def figures(described: Described, noise: Floats, delta: float) -> Figures:
         delta=delta,
         account=said,
         epsilon=said.curve.epsilon(delta),
+        dynamic_zcdp=tuple(next(iter(dynamic_zcdp(agent.releases(noise)).values())).tolist()),
         sensitivities=_sensitivities(agent.certificates),
         claims=claims,
         claimed_sensitivity=bound,
@@ -147,6 +149,7 @@ def as_json(shown_figures: Figures) -> dict[str, Any]:
         "certified": {
             "epsilon": json_number(f.epsilon),
             "delta": f.delta,
+            "dynamic_zcdp": [json_number(rho) for rho in f.dynamic_zcdp],
             **encode(said.protection),
             "strength": said.strength.value,
             "standing": said.standing,
@@ -221,6 +224,7 @@ def _table(f: Figures) -> Table:
     table.add_row("delta", shown(f.delta), *(shown(claim.delta) for claim in f.claims))
     table.add_row("by", ", ".join(f.account.theorems), *(f"{c.paper.value}, {c.theorem}" for c in f.claims))
     table.add_row("status", f.account.standing, *(_status(claim) for claim in f.claims))
+    table.add_row("rho (zCDP)", f"{shown(f.dynamic_zcdp[0])} round 1\n{shown(f.dynamic_zcdp[-1])} all rounds")
     for each in f.sensitivities:
         claimed = [] if f.claimed_sensitivity is None else [_claimed_sensitivity(f.claimed_sensitivity)]
         table.add_row(f"sensitivity, {each.theorem}", _course(each.bounds), *claimed)

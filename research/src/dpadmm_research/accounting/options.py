@@ -183,26 +183,13 @@ def json_option() -> inspect.Parameter:
 
 def shape_of(agent: "OneAgent", text: str) -> "Floats":
     """Return the noise shape a schedule's text describes."""
-    from dpadmm.noise.mechanisms import CaoOptimal, Constant, Geometric, Schedule
+    from dpadmm.noise.mechanisms import schedule_of
 
-    name, _, value = text.partition(":")
-    simple: dict[str, Callable[[], Schedule]] = {"constant": Constant}
-    given: dict[str, Callable[[float], Schedule]] = {"geometric": Geometric, "cao": CaoOptimal}
-    rounds = len(agent.private_rounds)
     if text == "optimal":
         return agent.optimal_shape()
-    if name in simple and not value:
-        return simple[name]().shape(rounds)
-    if name in given and value:
-        return given[name](_number(text, value)).shape(rounds)
-    raise InputError(f"The schedule {text!r} is unknown. Give {SCHEDULES}.")
-
-
-def _number(text: str, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError as error:
-        raise InputError(f"The schedule {text!r} needs a number after the colon. Give {SCHEDULES}.") from error
+    schedule = schedule_of(text)
+    assert schedule is not None
+    return schedule.shape(len(agent.private_rounds))
 
 
 def checked_delta(agent: "OneAgent", delta: float) -> float:

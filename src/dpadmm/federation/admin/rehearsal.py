@@ -13,13 +13,12 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError, raise_alone
-from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges, write_federation
 from dpadmm.federation.coordinator import Progress
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.https.processes import Process
-from dpadmm.federation.https.service import LOOK_SECONDS, CoordinatorService, free_port, serve_coordinator
+from dpadmm.federation.https.service import LOOK_SECONDS, CoordinatorService, free_port, request_run, serve_coordinator
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.names import LONGEST, check_distinct, check_name
 from dpadmm.federation.outcome import FederationOutcome

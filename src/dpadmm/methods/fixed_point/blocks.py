@@ -213,7 +213,7 @@ def local_in_prox(setting: Setting, slope: float, size: int, weight: float, silo
         n_records=size,
         weight=n * weight,
         strong_convexity=constants.strong_convexity,
-        solver_tolerance=n * setting.tolerance or None,
+        solver_tolerance=n * (setting.solver_tolerance or 0.0) or None,
         protection=Protection(
             unit=of_rows(setting.protection).unit,
             records_per_person=setting.protection.records_per_person,

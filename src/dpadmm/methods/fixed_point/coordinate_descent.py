@@ -7,7 +7,7 @@ With g = 0, one agent and `R_b(u) = u_b - (2/beta) grad_b f(u)` this is Algorith
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class CoordinateDescent(BroadcastMethod):
     Parameters
     ----------
     step: gradient step, in (0, 2/beta) with beta = sum_i w_i L.
-    blocks: which block is active in which round, drawn in advance over `ceil(d/block_size)` blocks.
+    blocks: which block is active in which round, drawn in advance over `ceil(d/block_size)` blocks; None: in turn.
     block_size: coordinates of a block, consecutive, >= 1.
 
     Guarantees: C9 (coordinate gradient), record level, eavesdropper: a release moves by at most `w_i 2G/n_i`. (G
@@ -49,11 +49,12 @@ class CoordinateDescent(BroadcastMethod):
         certificate="C9",
         noised="a block of a silo's gradient",
         free=frozenset({"step", "block_size", "mu"}),
+        longest_step=0.9,
         is_federated=False,
     )
 
     step: float
-    blocks: Participation
+    blocks: Participation | None = None
     block_size: int = 1
 
     def __post_init__(self) -> None:
@@ -61,10 +62,16 @@ class CoordinateDescent(BroadcastMethod):
         checks.positive("step", self.step)
         checks.count("block_size", self.block_size)
 
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """Two blocks: each moves in every other round, twice as far."""
+        beta = float(setting.problem.weights.sum()) * setting.problem.functions.constants.smoothness
+        return cls(step=min(2 * step, 1.9 / beta), block_size=-(-setting.problem.dimension // 2))
+
     def check(self, problem: Problem, network: Network | None) -> None:
         """The blocks must tile the coordinates, the step be short enough, the regulariser act on each coordinate."""
-        needed = -(-problem.dimension // self.block_size)
-        if self.blocks.n_agents != needed:
+        needed = self.number(problem.dimension)
+        if self.blocks is not None and self.blocks.n_agents != needed:
             raise InputError(
                 f"{problem.dimension} coordinates in blocks of {self.block_size} are {needed} blocks, but the schedule "
                 f"is for {self.blocks.n_agents}. Draw it for {needed}."
@@ -83,9 +90,14 @@ class CoordinateDescent(BroadcastMethod):
         u = np.zeros((1, agents.dimension, replicas))
         return GradientState(copy_to_agents(agents, u)), u
 
+    def number(self, dimension: int) -> int:
+        """Return how many blocks there are."""
+        return -(-dimension // self.block_size)
+
     def coordinates(self, k: int, dimension: int) -> Ints:
         """Return the coordinates of round k's block."""
-        first = self.blocks.agents(k) * self.block_size
+        active = np.array([(k - 1) % self.number(dimension)]) if self.blocks is None else self.blocks.agents(k)
+        first = active * self.block_size
         span = first[:, None] + np.arange(self.block_size)
         return span[span < dimension]
 
@@ -110,6 +122,7 @@ class CoordinateDescent(BroadcastMethod):
 
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """C9: one Gaussian release per silo and round."""
-        self.blocks.covers(setting.rounds)
+        if self.blocks is not None:
+            self.blocks.covers(setting.rounds)
         rows = setting.rows(lambda i: coordinate_gradient(setting.local_gradient(i)))
         return (MechanismSpec(MESSAGE, Family.GAUSSIAN, rows),)

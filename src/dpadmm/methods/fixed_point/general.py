@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -61,6 +61,11 @@ class Constraint:
         return np.asarray(np.linalg.svd(self.a, compute_uv=False), dtype=np.float64)
 
     @property
+    def scale(self) -> float:
+        """The product of the largest and the smallest singular value of A."""
+        return float(self.singular_values[0] * self.singular_values[-1])
+
+    @property
     def omega(self) -> float:
         """The smallest singular value of A."""
         return float(self.singular_values[-1])
@@ -99,6 +104,7 @@ class GeneralADMM(Method):
         certificate="C9",
         noised="Ax + Bz - c, as printed: half of it there",
         is_curator=True,
+        most_silos=1,
         is_federated=False,
         takes_any_regulariser=True,
     )
@@ -111,6 +117,12 @@ class GeneralADMM(Method):
         """Check the numbers."""
         checks.positive("gamma", self.gamma)
         checks.half_open_unit("lam", self.lam)
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """For x = z. Another constraint takes gamma times `Constraint.scale`."""
+        one = np.eye(setting.problem.dimension)
+        return cls(gamma=step, constraint=Constraint(one, -one, np.zeros(len(one))))
 
     def check(self, problem: Problem, network: Network | None) -> None:
         """One silo, and x of the dimension of A."""
@@ -201,7 +213,7 @@ class GeneralADMM(Method):
 
     def mechanisms(self, setting: Setting) -> tuple[MechanismSpec, ...]:
         """C9: `2 (Ax + Bz - c)` with Gaussian noise, once a round."""
-        tolerance = 2 * setting.tolerance or None
+        tolerance = 2 * (setting.solver_tolerance or 0.0) or None
         local, omega = setting.local(0, tolerance=tolerance), self.constraint.omega
         certificate = general_constraint(local, step=self.gamma, smallest_singular_value=omega)
         return (MechanismSpec(MESSAGE, Family.GAUSSIAN, setting.rows(lambda _: certificate)),)

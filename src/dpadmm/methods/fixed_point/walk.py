@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dpadmm.errors import InputError
-from dpadmm.methods.base import About, Common, Topology
+from dpadmm.methods.base import About, Common, Setting, Topology
 from dpadmm.methods.fixed_point.blocks import BLOCKS, BlockADMM
 from dpadmm.methods.fixed_point.participation import Participation
 from dpadmm.networks.graph import Network
@@ -46,6 +46,17 @@ class RandomWalkADMM(BlockADMM):
             raise InputError(
                 "A walk needs one token holder per round, drawn beforehand: give participation=Participation.walk(...)."
             )
+
+    @classmethod
+    def at_step(cls, setting: Setting, step: float) -> Self:
+        """One block of N moves in a round. On a complete graph the token goes round, so that all are visited alike."""
+        n, rng = setting.problem.n_agents, np.random.default_rng(0)
+        network = setting.network
+        if network is None:
+            walk = Participation.permuted(n, setting.rounds, rng)
+        else:
+            walk = Participation.walk(network, setting.rounds, rng)
+        return cls(gamma=n * step, unit=setting.protection.unit, participation=walk)
 
     @classmethod
     def agreed(cls, common: Common, **numbers: Any) -> Self:

@@ -49,15 +49,6 @@ class BudgetChange:
     reason: str
 
 
-@dataclass(frozen=True)
-class AnsweredRound:
-    """The message with which a round of a run was answered, by its digest."""
-
-    run: str
-    round: int
-    digest: str
-
-
 def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: Protection) -> None:
     """Write the three files of a new ledger for these silos.
 
@@ -127,7 +118,6 @@ class LedgerState:
     refusals: int = 0
     refused: set[tuple[str, ...]] = field(default_factory=set)
     profiles: list[KeptProfile] = field(default_factory=list)
-    answers: dict[str, dict[int, str]] = field(default_factory=dict)
     runs: dict[tuple[str, str], RunAccount] = field(default_factory=dict)
     is_whole: bool = True
 
@@ -191,9 +181,6 @@ class LedgerState:
                 self.refused.add(what_was_refused(content))
             case Kind.PROFILE:
                 self.profiles.append(read_record(KeptProfile, content))
-            case Kind.ANSWER:
-                answer = read_record(AnsweredRound, content)
-                self.answers.setdefault(answer.run, {})[answer.round] = answer.digest
             case Kind.VERSION:
                 new = read_record(NewVersion, content)
                 if new.version != self.newest.number + 1:
@@ -351,11 +338,11 @@ def open_checked(
 
 
 class OpenHistory:
-    """An open log with all that was read of it so far; its one way to write is `_writing`."""
+    """An open log at `path`, with all that was read of it so far; its one way to write is `_writing`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, state: LedgerState) -> None:
         """Belongs to the running thread and process, and to the file that is at `path` now."""
-        self._path, self._connection, self._state = path, connection, state
+        self.path, self._connection, self._state = path, connection, state
         self._owner, self._file = (os.getpid(), threading.get_ident()), store.identity(path)
         self._is_busy = self._is_closed = False
 
@@ -367,30 +354,30 @@ class OpenHistory:
             raise LedgerError("This ledger was opened by another thread; open it again in this thread.")
         if self._is_busy:
             raise LedgerError("A transaction of this ledger is open: end it, or ask the transaction.")
-        if store.identity(self._path) != self._file:
+        if store.identity(self.path) != self._file:
             raise LedgerError(
-                f"{self._path} was moved, removed or replaced while it was open. Put it back and open it again."
+                f"{self.path} was moved, removed or replaced while it was open. Put it back and open it again."
             )
 
     def _refresh(self) -> None:
         """Read what other processes appended; the entry read last must still be there."""
         self._guard()
         reader = self._state.reader
-        with store.clear_errors(self._path):
+        with store.clear_errors(self.path):
             last = store.read_entry(self._connection, reader.seq)
             if last is None or last.digest != reader.digest:
-                raise LedgerError(f"{self._path} was edited while it was open. Restore it from a backup.")
+                raise LedgerError(f"{self.path} was edited while it was open. Restore it from a backup.")
             self._state.absorb(store.read_entries(self._connection, reader.seq))
 
     @contextmanager
     def _writing(self) -> Iterator[Writer]:
         """Hold the file alone from reading what is spent to the synced commit, then move the anchor."""
         self._guard()
-        with store.locked_anchor(store.anchor_path(self._path), is_writing=True) as anchor:
-            with store.clear_errors(self._path), store.transaction(self._connection):
+        with store.locked_anchor(store.anchor_path(self.path), is_writing=True) as anchor:
+            with store.clear_errors(self.path), store.transaction(self._connection):
                 self._refresh()
                 # A log that lacks what the anchor remembers lacks another process's entries.
-                check_history(self._connection, self._path, store.read_anchor(anchor), None)
+                check_history(self._connection, self.path, store.read_anchor(anchor), None)
                 writer = Writer(self._state.reader.seq, self._state.reader.digest)
                 yield writer
             store.write_anchor(anchor, writer.seq, writer.digest)

@@ -10,17 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.codec import decode, encode
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import history, store
-from dpadmm.privacy.ledger.entries import Entry, Kind, Reservation, Writer, check_text, encode_release
+from dpadmm.privacy.ledger.entries import Entry, Kind, Reservation, Writer, check_text, encode_release, read_record
 from dpadmm.privacy.ledger.fingerprints import SiloColumns, SiloMatch, match_newest
-from dpadmm.privacy.ledger.history import AnsweredRound, BudgetChange, OpenHistory
+from dpadmm.privacy.ledger.history import BudgetChange, OpenHistory
 from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns, as_one_release, check_paid, released_profile
 from dpadmm.privacy.ledger.spending import (
     PROFILE_ROUND,
@@ -90,16 +88,14 @@ class Ledger(OpenHistory):
         if os.getpid() == self._owner[0]:
             self._connection.close()
             if not self._is_closed:
-                history.keep(self._path, self._state)
+                history.keep(self.path, self._state)
             self._is_closed = True
 
     def __enter__(self) -> Self:
         """Return the ledger."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the ledger."""
         self.close()
 
@@ -113,18 +109,13 @@ class Ledger(OpenHistory):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the way to the file: another process opens it again, or fails; it never goes on without."""
-        return Ledger.open, (str(self._path),)
+        return Ledger.open, (str(self.path),)
 
     def here(self) -> "Ledger":
         """Return the ledger for the running thread and process: itself, or the same file opened again."""
         if self._owner == (os.getpid(), threading.get_ident()):
             return self
-        return Ledger.open(self._path)
-
-    @property
-    def path(self) -> Path:
-        """Where the file is."""
-        return self._path
+        return Ledger.open(self.path)
 
     @property
     def protection(self) -> Protection:
@@ -161,7 +152,7 @@ class Ledger(OpenHistory):
         except LedgerError as problem:
             is_persons = self.protection.unit is Unit.PERSON
             others = is_persons and self._state.newest.is_match([replace(each, persons=None) for each in data], key)
-            raise LedgerError(f"{self._path}: {_OTHER_PERSONS if others else problem}") from None
+            raise LedgerError(f"{self.path}: {_OTHER_PERSONS if others else problem}") from None
         return ConfirmedLedger(self, match, tuple(each.size for each in data), self._state.newest.number)
 
     def add_version(self, data: Sequence[SiloColumns]) -> None:
@@ -186,9 +177,9 @@ class Ledger(OpenHistory):
         return self._state.newest.is_of(data, self._key())
 
     def _key(self) -> bytes:
-        key = store.read_key(store.key_path(self._path))
+        key = store.read_key(store.key_path(self.path))
         if not store.is_same(store.key_check(key), self._state.key_check):
-            raise LedgerError(f"{store.key_path(self._path)} is the key of another ledger. Restore the right one.")
+            raise LedgerError(f"{store.key_path(self.path)} is the key of another ledger. Restore the right one.")
         return key
 
     def has_head(self, digest: str) -> bool:
@@ -198,7 +189,7 @@ class Ledger(OpenHistory):
     def is_about(self, data: Sequence[SiloColumns]) -> bool:
         """Return whether any of these tables looks like one of the ledger's: half of its columns, of any version."""
         self._refresh()
-        key = store.read_key(store.key_path(self._path))
+        key = store.read_key(store.key_path(self.path))
         return any(each.data.is_like(silo, each.key(key)) for each in self._state.versions for silo in data)
 
     @contextmanager
@@ -237,7 +228,7 @@ class Ledger(OpenHistory):
     def select(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return rows of further tables of the file, as last committed."""
         self._guard()
-        with store.clear_errors(self._path):
+        with store.clear_errors(self.path):
             return store.execute_beside(self._connection, sql, parameters, is_reading=True)
 
     def _look_up(
@@ -256,7 +247,7 @@ class Ledger(OpenHistory):
         )
 
     def _profile_releases(self, run: str) -> list[GaussianRelease]:
-        with store.clear_errors(self._path):
+        with store.clear_errors(self.path):
             return released_profile(store.find_round(self._connection, run, PROFILE_ROUND))
 
     def profiles(self) -> tuple[KeptProfile, ...]:
@@ -269,26 +260,6 @@ class Ledger(OpenHistory):
         self._refresh()
         ((found,),) = self.select("SELECT MAX(round) FROM keys WHERE run = ?", (run,))
         return None if found is None else int(found)
-
-    def answers(self) -> dict[str, dict[int, str]]:
-        """Return, by run and round, the digest of the message with which a round was answered (`mark_answer`)."""
-        self._refresh()
-        return {run: dict(marks) for run, marks in self._state.answers.items()}
-
-    def mark_answer(self, run: str, round_: int, digest: str) -> None:
-        """Record that a round of a run is answered with the message of this digest, before it leaves.
-
-        Where the message itself is kept elsewhere, a copy of that place which lacks it, or has another, is recognised.
-        Marking the same again records nothing; `ResumeError` if the round was answered with another message.
-        """
-        check_text("run", run)
-        with self._writing() as writer:
-            known = self._state.answers.get(run, {}).get(round_)
-            if known is None:
-                answer = AnsweredRound(run, checks.count("round", round_, least=0), digest)
-                store.append(self._connection, [writer.next(Kind.ANSWER, answer)])
-        if known not in (None, digest):
-            raise ResumeError(f"Round {round_} of run {run!r} was answered with a different message. Send that one.")
 
     def set_budget(self, budget: Budget, *, reason: str) -> None:
         """Change the budget, for a stated reason, as an entry of the log.
@@ -321,11 +292,21 @@ class Ledger(OpenHistory):
         self._refresh()
         return tuple(run.spending(self._state.budget) for run in self._state.runs.values())
 
+    def dynamic_zcdp(self, run: str) -> dict[int, list[float]]:
+        """Return the running rho of zCDP of each agent of a run, round by round, as recorded; -1 reaches everybody."""
+        from dpadmm.privacy.accounting import dynamic_zcdp  # late: opening a ledger needs no accountant
+
+        with store.clear_errors(self.path):
+            bodies = [entry.content() for entry in store.read_entries(self._connection)]
+        own = [body for body in bodies if body["event"] == Kind.RELEASE.value and body["run"] == run]
+        spent = dynamic_zcdp(read_record(Reservation, body).release for body in own)
+        return {agent: row.tolist() for agent, row in spent.items()}
+
     def verify(self) -> str:
         """Read everything again from the file, check pages, chain and keys, and return the head."""
         self._guard()
-        with store.clear_errors(self._path), store.transaction(self._connection, "BEGIN"):
-            return history.read_again(self._connection, self._path).reader.digest
+        with store.clear_errors(self.path), store.transaction(self._connection, "BEGIN"):
+            return history.read_again(self._connection, self.path).reader.digest
 
     def export_json(self, path: str | os.PathLike[str]) -> None:
         """Write the statement and every entry to a new, readable JSON file.
@@ -334,7 +315,7 @@ class Ledger(OpenHistory):
         JSON (sorted keys, no blanks), so the chain can be checked without this package.
         """
         statement = self.statement()
-        with store.clear_errors(self._path):
+        with store.clear_errors(self.path):
             entries = [
                 {"body": entry.content(), "digest": entry.digest}
                 for entry in store.read_entries(self._connection)

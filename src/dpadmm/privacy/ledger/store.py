@@ -88,6 +88,15 @@ def clear_errors(path: Path) -> Iterator[None]:
         raise LedgerError(f"{path}: {error}. {what}") from error
 
 
+@contextmanager
+def _explained(what: str, advice: str) -> Iterator[None]:
+    """Turn an error of the operating system into `LedgerError`: what failed, why, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise LedgerError(f"{what}: {error.strerror}. {advice}") from error
+
+
 _WHAT_TO_DO = {
     sqlite3.SQLITE_BUSY: "Another process kept the ledger locked beyond the timeout; nothing was recorded. Try again.",
     sqlite3.SQLITE_FULL: "The disk is full; nothing was recorded, so send nothing. Free some space and try again.",
@@ -204,6 +213,7 @@ def _make_durable(connection: sqlite3.Connection, path: Path) -> None:
         raise LedgerError(f"{path} is open elsewhere in journal mode {mode!r}. Close it there and try again.")
     connection.execute("PRAGMA synchronous = EXTRA")
     connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's cache as well
+    connection.execute("PRAGMA secure_delete = ON")  # what tables beside the ledger's erase is overwritten
 
 
 @contextmanager
@@ -304,14 +314,10 @@ def locked_anchor(path: Path, *, is_writing: bool) -> Iterator[FileIO]:
     """
     until = time.monotonic() + TIMEOUT
     while True:
-        try:
+        with _explained(f"The anchor file {path} cannot be opened", "Nothing was recorded; restore the file."):
             # NFS locks files only that are open for writing; elsewhere whoever may only read can lock, too.
             is_writable = is_writing or os.access(path, os.W_OK)
             file = FileIO(path, "r+" if is_writable else "r")
-        except OSError as error:
-            raise LedgerError(
-                f"The anchor file {path} cannot be opened: {error.strerror}. Nothing was recorded; restore the file."
-            ) from error
         with file:
             if _is_locked(file, path):
                 yield file
@@ -325,14 +331,10 @@ def locked_anchor(path: Path, *, is_writing: bool) -> Iterator[FileIO]:
 
 def _is_locked(file: FileIO, path: Path) -> bool:
     """Lock the file if that is possible now and it is still the one at `path`."""
-    try:
+    advice = "Nothing was recorded; keep the ledger on a file system that supports locks."
+    with _explained(f"The anchor file {path} cannot be locked", advice):
         is_free = lock_descriptor(file.fileno(), blocking=False)
         found = os.fstat(file.fileno())
-    except OSError as error:
-        raise LedgerError(
-            f"The anchor file {path} cannot be locked: {error.strerror}. Nothing was recorded; keep the ledger on a "
-            "file system that supports locks."
-        ) from error
     return is_free and (found.st_dev, found.st_ino) == identity(path)
 
 
@@ -353,23 +355,17 @@ def write_anchor(file: FileIO, seq: int, digest: str) -> None:
     It is not synced: after a power cut an older anchor may come back, and that is still an ancestor of the head,
     because the ledger itself was synced first.
     """
-    try:
+    advice = "Send nothing; free some space and ask again for the same, which spends nothing more."
+    with _explained("The entry was recorded, but its anchor could not be written", advice):
         file.seek(0)
         file.write(anchor_text(seq, digest))
-    except OSError as error:
-        raise LedgerError(
-            f"The entry was recorded, but its anchor could not be written: {error.strerror}. Send nothing; free some "
-            "space and ask again under the same run, round, agent and slot: that spends nothing more."
-        ) from error
 
 
 def read_anchor(file: FileIO) -> tuple[int, str]:
     """Return the sequence number and digest in a locked anchor."""
-    try:
+    with _explained(f"The anchor file {file.name} cannot be read", "Restore the file."):
         file.seek(0)
         found = _ANCHOR.fullmatch(file.read(_ANCHOR_BYTES + 1))
-    except OSError as error:
-        raise LedgerError(f"The anchor file {file.name} cannot be read: {error.strerror}.") from error
     if found is None:
         raise LedgerError(
             f"The anchor file {file.name} is damaged. If you know the ledger's head from a statement, move the file "
@@ -387,10 +383,8 @@ def new_key(path: Path) -> bytes:
 
 def write_new(path: Path, content: bytes) -> None:
     """Create `path` for its owner only, write and sync; `LedgerError` if it exists or cannot be written."""
-    try:
+    with _explained(f"{path} cannot be created", "Choose another, writable location."):
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except OSError as error:
-        raise LedgerError(f"{path} cannot be created: {error.strerror}. Choose another, writable location.") from error
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
@@ -399,15 +393,14 @@ def write_new(path: Path, content: bytes) -> None:
 
 def read_key(path: Path) -> bytes:
     """Return the key in `path`; `LedgerError` if it is missing, malformed or readable by others."""
+    advice = (
+        "Without it the ledger cannot check that the data are unchanged, so nothing can be released; restore the key "
+        "file from a backup."
+    )
     try:
-        mode = path.stat().st_mode
-        text = path.read_text(encoding="ascii").strip()
-        key = bytes.fromhex(text)
-    except OSError as error:
-        raise LedgerError(
-            f"The key file {path} cannot be read: {error.strerror}. Without it the ledger cannot check that the data "
-            "are unchanged, so nothing can be released; restore the key file from a backup."
-        ) from error
+        with _explained(f"The key file {path} cannot be read", advice):
+            mode, text = path.stat().st_mode, path.read_text(encoding="ascii")
+        key = bytes.fromhex(text.strip())
     except ValueError as error:
         raise LedgerError(f"The key file {path} is damaged; restore it from a backup.") from error
     if os.name == "posix" and mode & _NOT_OWNER:
@@ -416,9 +409,7 @@ def read_key(path: Path) -> bytes:
             f"anyone can test guesses of the data; run chmod 600 on it."
         )
     if len(key) != KEY_BYTES:
-        raise LedgerError(
-            f"The key file {path} holds {len(key)} bytes instead of {KEY_BYTES}; restore it from a backup."
-        )
+        raise LedgerError(f"The key file {path} does not hold {KEY_BYTES} bytes; restore it from a backup.")
     return key
 
 

@@ -1,0 +1,357 @@
+"""Agents with private costs: allocations of an amount, and quadratics; what is public of them, and how they solve.
+
+All of them solve one problem: `x_i = argmin f_i(x) + (s_i/2) ||A_i x - y_i||^2`, to a stated tolerance. Arrays have the
+agents first and replicas last.
+"""
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpadmm import checks
+from dpadmm.checks import shown
+from dpadmm.costs.protection import Amount, Gap, Linear, Protect
+from dpadmm.errors import InputError, SolverError
+from dpadmm.privacy.ledger import SiloColumns
+from dpadmm.problems.arrays import Floats
+from dpadmm.problems.silos import as_numbers
+
+_MOST_STEPS = 20_000
+
+
+class Agents(ABC):
+    """N agents with a private cost each.
+
+    n_agents: N. dimension: d, numbers in an agent's x. curvature: public (tau, L), L infinite where a set constrains
+    x or nothing is known. declared: what a certificate takes as declared by the user. is_known: whether solvers reach
+    their tolerance for certain, so that more than `Whole` can be protected.
+    """
+
+    n_agents: int
+    dimension: int
+    curvature: tuple[float, float]
+    declared: tuple[str, ...] = ()
+    is_known: bool = True
+
+    @abstractmethod
+    def solve(self, maps: "Floats | None", pull: Floats, target: Floats, start: Floats, tolerance: float) -> Floats:
+        """Return `argmin f_i(x) + (pull_i/2)||A_i x - target_i||^2`, (N, d, R); maps: (N, p, d), None for I."""
+
+    @abstractmethod
+    def value(self, x: Floats) -> Floats:
+        """Return f_i(x_i), (N, R)."""
+
+    @abstractmethod
+    def take(self, agents: Any) -> Self:
+        """Return these agents only."""
+
+    @abstractmethod
+    def drawn(self, rng: np.random.Generator, error: float, distance: float) -> Self:
+        """Return agents as they might be if these public ones are a guess.
+
+        error: relative, for all together. distance: for each agent by itself.
+        """
+
+    @abstractmethod
+    def private(self) -> dict[str, Floats]:
+        """Return everything that is known to the agents alone, each with the agents first."""
+
+    @abstractmethod
+    def covers(self, protect: Protect) -> str:
+        """Return why this cannot be certified for these agents; an empty text if it can."""
+
+    def stand_in(self) -> "Agents | None":
+        """Return public agents of this kind, made of public facts alone; None where these say too little."""
+        return None
+
+    def ledger_data(self) -> tuple[SiloColumns, ...]:
+        """Return the agents as a ledger knows them, by fingerprints, one silo each."""
+        digits, data = len(str(self.n_agents - 1)), self.private()
+        if not data:
+            raise InputError("These agents are known as code, which no ledger can recognise.")
+
+        def mark(values: Floats) -> list[str]:
+            return [hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()]
+
+        return tuple(
+            SiloColumns(f"agent {i:0{digits}}", {name: mark(values[i]) for name, values in data.items()})
+            for i in range(self.n_agents)
+        )
+
+
+def numbers(name: str, given: ArrayLike, *shapes: tuple[int, ...]) -> Floats:
+    """Return finite floats of one of these shapes, broadcast to the last of them."""
+    values = as_numbers(name, given)
+    if values.shape not in shapes:
+        raise InputError(f"{name} must have one of the shapes {', '.join(map(str, shapes))}, got {shown(values)}.")
+    return np.broadcast_to(values, shapes[-1])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Allocations(Agents):
+    """Every agent spreads a private amount over periods: `sum_t x_t = amount`, `lower <= x <= upper`.
+
+    The cost is `sum_t curvature_t x_t^2/2 + price_t x_t`, a sum over the periods.
+
+    Parameters
+    ----------
+    amount : (N,)
+        What is private. An amount that the limits do not allow is cut to the nearest one that they do.
+    lower, upper : number, (T,) or (N, T)
+        Limits, equal in neighbouring worlds and not protected. Those of single agents are not used for the noise.
+    costs : (curvature, price)
+        Each a number, (T,) or (N, T); curvature >= 0. Not protected.
+    periods : int
+        T, where limits and costs are plain numbers.
+
+    >>> needs = Allocations([6.0, 3.0], lower=0.0, upper=[2.0, 4.0, 4.0], costs=(1.0, 0.0))
+    >>> needs.solve(None, np.ones(2), np.zeros((2, 3, 1)), np.zeros((2, 3, 1)), 1e-9)[:, :, 0].round(6).tolist()
+    [[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]]
+    """
+
+    amount: Any
+    lower: Any
+    upper: Any
+    costs: tuple[ArrayLike, ArrayLike] = (0.0, 0.0)
+    periods: int | None = None
+    width: float = field(init=False)
+    _quadratic: Floats = field(init=False)
+    _linear: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check shapes and limits; cut infeasible amounts."""
+        amount = as_numbers("amount", self.amount)
+        if amount.ndim != 1 or len(amount) == 0:
+            raise InputError(f"amount must hold one number per agent, got {shown(amount)}.")
+        if not isinstance(self.costs, tuple | list) or len(self.costs) != 2:
+            raise InputError("costs must be a pair (curvature, price) of numbers for every period.")
+        given = {"lower": self.lower, "upper": self.upper, "curvature": self.costs[0], "price": self.costs[1]}
+        found = {np.shape(each)[-1] for each in given.values() if np.ndim(each) > 0}
+        t = self.periods if self.periods is not None else found.pop() if len(found) == 1 else 1
+        n, shapes = len(amount), ((), (t,), (len(amount), t))
+        if any(np.ndim(each) > 2 or (np.ndim(each) == 2 and np.shape(each) != (n, t)) for each in given.values()):
+            raise InputError(
+                "The costs of an allocation are sums over its periods: curvature and price are numbers, (T,) or "
+                "(N, T). A matrix that ties periods together is not certified (C17): use Quadratics with Gap."
+            )
+        parts = {name: numbers(name, each, *shapes) for name, each in given.items()}
+        lower, upper = parts["lower"], parts["upper"]
+        if (lower > upper).any() or (parts["curvature"] < 0).any():
+            raise InputError("lower must not exceed upper, and curvatures must be 0 or greater.")
+        is_common = np.ndim(self.lower) < 2 and np.ndim(self.upper) < 2
+        vars(self).update(
+            amount=np.clip(amount, lower.sum(axis=1), upper.sum(axis=1)),
+            lower=lower,
+            upper=upper,
+            n_agents=n,
+            dimension=t,
+            width=float((upper - lower).max()) if is_common else math.inf,
+            curvature=(float(parts["curvature"].min()) if np.ndim(self.costs[0]) < 2 else 0.0, math.inf),
+            _quadratic=parts["curvature"],
+            _linear=parts["price"],
+        )
+
+    def covers(self, protect: Protect) -> str:
+        """Amounts, for costs that are sums over the periods."""
+        return "" if isinstance(protect, Amount) else "of an allocation, Amount(d) or Whole(region) can be protected"
+
+    def solve(self, maps: Floats | None, pull: Floats, target: Floats, start: Floats, tolerance: float) -> Floats:
+        """Return `x_t = clip((s y_t - price_t - th)/(s + curvature_t))`, th set by the amount (bisection)."""
+        scale, seen = pull[:, None, None], target
+        if maps is not None:  # `A_i = I kron a_i`: the allocation sees `a_i'y/||a_i||^2`
+            size = (maps**2).sum(axis=(1, 2))[:, None, None] / self.dimension
+            scale, seen = scale * size, np.einsum("npd,npr->ndr", maps, target) / size
+        bend = scale + self._quadratic[:, :, None]
+        pushed = scale * seen - self._linear[:, :, None]
+        low, high, amount = self.lower[:, :, None], self.upper[:, :, None], self.amount[:, None, None]
+        # Rounding is bounded by public numbers, so whether the tolerance is kept tells nothing of the amounts.
+        most = float(np.abs(pushed).max() / bend.min() + np.abs(high).max() + np.abs(low).max())
+        if not most * self.dimension * 2.0**-48 <= tolerance:
+            raise SolverError(
+                f"Broadcasts have become so large that allocations cannot be computed to {tolerance:.1e}. Choose a "
+                "larger epsilon or penalty."
+            )
+        least = (pushed - bend * high).min(axis=1, keepdims=True)
+        greatest = (pushed - bend * low).max(axis=1, keepdims=True)
+        for _ in range(54):
+            middle = (least + greatest) / 2
+            is_much = np.clip((pushed - middle) / bend, low, high).sum(axis=1, keepdims=True) > amount
+            least, greatest = np.where(is_much, middle, least), np.where(is_much, greatest, middle)
+        x = np.clip((pushed - (least + greatest) / 2) / bend, low, high)
+        inside = (x > low) & (x < high)  # what bisection leaves is spread over the periods that are free
+        left = (amount - x.sum(axis=1, keepdims=True)) / np.maximum((inside / bend).sum(axis=1, keepdims=True), 1e-300)
+        return np.asarray(np.clip(x + np.where(inside, left / bend, 0.0), low, high))
+
+    def value(self, x: Floats) -> Floats:
+        """Return the costs of allocations."""
+        return np.asarray((x * (0.5 * self._quadratic[:, :, None] * x + self._linear[:, :, None])).sum(axis=1))
+
+    def take(self, agents: Any) -> "Allocations":
+        """Return these agents only."""
+        each = {name: np.asarray(getattr(self, name))[agents] for name in ("lower", "upper", "_quadratic", "_linear")}
+        made = Allocations(self.amount[agents], each["lower"], each["upper"], (each["_quadratic"], each["_linear"]))
+        vars(made).update(width=self.width, curvature=self.curvature)
+        return made
+
+    def drawn(self, rng: np.random.Generator, error: float, distance: float) -> "Allocations":
+        """Return agents with other amounts."""
+        own = rng.uniform(-distance, distance, self.n_agents)
+        low, high = self.lower.sum(axis=1), self.upper.sum(axis=1)
+        made = self.take(np.arange(self.n_agents))
+        vars(made).update(amount=np.clip(self.amount * (1 + error) + own, low, high))
+        return made
+
+    def stand_in(self) -> "Allocations":
+        """Return agents whose amounts are anything from the least to the most that the limits allow."""
+        made, rng = self.take(np.arange(self.n_agents)), np.random.default_rng(0)
+        low, high = self.lower.sum(axis=1), self.upper.sum(axis=1)
+        vars(made).update(amount=rng.uniform(low, high))
+        return made
+
+    def private(self) -> dict[str, Floats]:
+        """Return the amounts; limits and costs, too, are the agents' own."""
+        return {name: np.asarray(getattr(self, name)) for name in ("amount", "lower", "upper", "_quadratic", "_linear")}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Quadratics(Agents):
+    """Every agent has a private quadratic `x'P_i x/2 + q_i'x`, perhaps on a public box.
+
+    Parameters
+    ----------
+    P : (d, d) or (N, d, d)
+        Symmetric. q : (N, d).
+    curvature : (tau, L)
+        Public bounds on the eigenvalues of every P_i, never read off them; what lies outside is projected.
+    box : (lower, upper), optional
+        Public limits of x, numbers or (d,).
+
+    >>> costs = Quadratics(np.eye(2), [[1.0, 0.0], [0.0, 1.0]], curvature=(1.0, 1.0))
+    >>> costs.solve(None, np.ones(2), np.zeros((2, 2, 1)), np.zeros((2, 2, 1)), 1e-9)[:, :, 0].tolist()
+    [[-0.5, 0.0], [0.0, -0.5]]
+    """
+
+    P: Any
+    q: Any
+    curvature: tuple[float, float]
+    box: Any = None
+    is_inside: bool = field(init=False)
+    _largest: float = field(init=False)
+    _solved: dict[tuple[bytes, bytes], Floats] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check shapes; project what lies outside the public curvature."""
+        q = as_numbers("q", self.q)
+        if q.ndim != 2 or 0 in q.shape:
+            raise InputError(f"q must have shape (agents, d), got {shown(q)}.")
+        n, d = q.shape
+        p = np.array(numbers("P", self.P, (d, d), (n, d, d)))
+        low, high = (checks.non_negative("curvature", each) for each in self.curvature)
+        if low > high:
+            raise InputError(f"curvature must be (tau, L) with tau <= L, got ({low:g}, {high:g}).")
+        values, vectors = np.linalg.eigh((p + p.transpose(0, 2, 1)) / 2)
+        room = 1e-9 * max(high, 1.0)
+        is_inside = bool((values >= low - room).all() and (values <= high + room).all())
+        kept = np.clip(values, low, high)
+        limits = None
+        if self.box is not None:
+            limits = tuple(np.broadcast_to(as_numbers("box", each), (d,)) for each in self.box)
+            if (limits[0] > limits[1]).any():
+                raise InputError("The lower limits of a box must not exceed the upper ones.")
+        vars(self).update(
+            P=np.einsum("nij,nj,nkj->nik", vectors, kept, vectors),
+            q=q,
+            n_agents=n,
+            dimension=d,
+            curvature=(low, high if limits is None else math.inf),
+            box=limits,
+            is_inside=is_inside,
+            _largest=high,
+        )
+
+    def covers(self, protect: Protect) -> str:
+        """Linear terms where P lies in its bounds; gradients where it is projected into them."""
+        if isinstance(protect, Linear) and not self.is_inside:
+            return f"a P lies outside its curvature {self.curvature}; with Linear it is public and must be inside"
+        is_possible = isinstance(protect, Linear | Gap)
+        return "" if is_possible else "of a quadratic, Linear(d), Gap(d) or Whole(region) can be protected"
+
+    def solve(self, maps: Floats | None, pull: Floats, target: Floats, start: Floats, tolerance: float) -> Floats:
+        """Solve the normal equations, or take accelerated projected steps in the box."""
+        p, scale = self.P, pull[:, None, None]
+        gram = np.eye(self.dimension)[None] if maps is None else np.einsum("npi,npj->nij", maps, maps)
+        right = scale * (target if maps is None else np.einsum("npd,npr->ndr", maps, target))
+        right = right - self.q[:, :, None]
+        hessian = p + scale * gram
+        if self.box is None:
+            key = pull.tobytes(), b"" if maps is None else maps.tobytes()
+            if key not in self._solved:
+                self._solved[key] = np.linalg.inv(hessian)
+            x = self._solved[key] @ right
+            x = x + self._solved[key] @ (right - hessian @ x)
+            left = np.linalg.norm(right - hessian @ x, axis=1)
+            if not left.max() <= tolerance:
+                raise SolverError(f"A quadratic was not solved to {tolerance:.1e}. Raise the tolerance or the penalty.")
+            return np.asarray(x)
+        top = float(self._largest + (pull[:, None] * np.linalg.eigvalsh(gram)).max())
+        least = float(self.curvature[0] + (pull[:, None] * np.linalg.eigvalsh(gram)).min())
+        low, high = (each[None, :, None] for each in self.box)
+
+        def gradient(y: Floats) -> Floats:
+            return np.asarray(hessian @ y - right)
+
+        return accelerated(gradient, lambda y: np.clip(y, low, high), start, top, least, tolerance)
+
+    def value(self, x: Floats) -> Floats:
+        """Return the costs."""
+        return np.asarray((x * (0.5 * (self.P @ x) + self.q[:, :, None])).sum(axis=1))
+
+    def take(self, agents: Any) -> "Quadratics":
+        """Return these agents only."""
+        bounds = self.curvature[0], self._largest
+        return Quadratics(self.P[agents], self.q[agents], bounds, self.box)
+
+    def drawn(self, rng: np.random.Generator, error: float, distance: float) -> "Quadratics":
+        """Return agents with other linear terms."""
+        own = rng.standard_normal(self.q.shape)
+        own *= distance / np.linalg.norm(own, axis=1, keepdims=True)
+        made = self.take(np.arange(self.n_agents))
+        vars(made).update(q=self.q * (1 + error) + own)
+        return made
+
+    def private(self) -> dict[str, Floats]:
+        """Return P and q."""
+        return {"P": self.P, "q": self.q}
+
+
+def accelerated(gradient: Any, project: Any, start: Floats, top: float, least: float, tolerance: float) -> Floats:
+    """Return the minimiser of a strongly convex function on a set, to a distance of its gradient from the normal cone.
+
+    Nesterov's steps of length 1/top; least: its strong convexity. A step from y to x leaves at most
+    `2 top ||x - y||` at x. Whoever declares too small a `top` does not get there, and the run stops.
+    """
+    root = math.sqrt(max(least, 0.0) / top)
+    momentum = (1 - root) / (1 + root)
+    x, y = project(start), project(start)
+    for _ in range(_MOST_STEPS):
+        new = project(y - gradient(y) / top)
+        left = 2 * top * np.linalg.norm(new - y, axis=1).max()
+        y, x = new + momentum * (new - x), new
+        if left <= tolerance:
+            return np.asarray(x)
+    raise SolverError(
+        f"A local problem was not solved to {tolerance:.1e} in {_MOST_STEPS} steps. Check the declared curvature, or "
+        "raise the penalty or the tolerance. That a run stops is not covered by its certificate."
+    )
+
+
+def on_subset(agents: Agents, number: int, rng: np.random.Generator) -> Agents:
+    """Return at most so many of the agents, for simulations."""
+    if agents.n_agents <= number:
+        return agents
+    return agents.take(np.sort(rng.choice(agents.n_agents, number, replace=False)))
