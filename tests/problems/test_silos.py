@@ -259,3 +259,15 @@ def test_no_constructor_takes_rows_that_are_longer_than_declared(store):
     for bad in (math.inf, math.nan, 0.0):
         with pytest.raises(InputError, match="row_norm must be"):
             replace(silos, row_norm=bad)
+
+
+def test_which_way_sums_are_made_follows_from_public_numbers_and_stays_with_an_agent(monkeypatch):
+    """Neighbours must be added up the same way: the two ways round differently (C7)."""
+    monkeypatch.setattr("dpadmm.problems.silos.SMALL", 10)
+    rows, labels = np.eye(2)[[0, 1] * 4] / 2, np.ones(8)
+    few, many = (Silos.from_parts([rows] * number, [labels] * number, 1.0) for number in (1, 2))
+    assert few.is_small
+    assert not many.is_small
+    assert not many.take(np.array([1])).is_small
+    assert not few.with_nominal([11]).is_small
+    assert many.with_nominal([4, 5]).is_small

@@ -30,7 +30,7 @@ from dpadmm.models.statement import (
     guess_text,
     location_text,
     meaning_text,
-    merged,
+    merge_numbers,
     records_text,
 )
 from dpadmm.planner.utility import UtilityPoint
@@ -195,7 +195,7 @@ def page_facts(model: ReleasedModel, spending: Spending | None, place: str | Non
         scores=_scores(model),
         measurements=[_measurement(each) for each in model.measurements],
         effects=largest_effects(model),
-        assumptions=merged(guarantee.assumptions),
+        assumptions=merge_numbers(guarantee.assumptions),
         commands=_commands(model, spending, place),
     )
 

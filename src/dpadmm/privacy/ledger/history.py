@@ -56,10 +56,8 @@ def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: 
     killed here, a key without a log stays behind, and the name is refused until somebody removes it.
     """
     draft = path.with_name(path.name + ".new")
-    leftovers = [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
-    there = [
-        str(file) for file in (path, store.key_path(path), store.anchor_path(path), draft, *leftovers) if file.exists()
-    ]
+    ends = ("", ".key", ".head", ".new", "-wal", "-shm", "-journal")
+    there = [str(file) for file in (path.with_name(path.name + end) for end in ends) if file.exists()]
     if there:
         raise LedgerError(
             f"Found {', '.join(there)}: a ledger is never overwritten. Open it, choose another name, or move all of "
@@ -71,8 +69,8 @@ def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: 
     check_persons(data, protection)
     are_names_public = protection.unit is not Unit.USER  # a user's name is a person's
     DatasetFingerprint.of(data, bytes(32))  # refuses unusable data before anything is written
-    key = store.new_key(store.key_path(path))
     made = [store.key_path(path)]
+    key = store.new_key(made[0])
     try:
         known = DatasetFingerprint.of(
             data, key, are_names_public=are_names_public, tells_copies_apart=not protection.relation.has_public_sizes
