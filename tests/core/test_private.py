@@ -193,6 +193,7 @@ def test_a_run_with_noise_may_not_stop_by_what_it_hides():
 
 def test_kernels_that_cannot_be_loaded_show_before_anything_is_reserved(problem, monkeypatch):
     """They are imported late, but not so late that a broken installation costs budget."""
+    monkeypatch.setattr("dpadmm.problems.silos.SMALL", 0)
     monkeypatch.setitem(sys.modules, kernels.__name__, None)
     monkeypatch.delattr("dpadmm.solvers.kernels")
     monkeypatch.setattr("dpadmm.testing.open_release", lambda *_, **__: pytest.fail("reserved"))

@@ -230,7 +230,7 @@ class Silo:
         labels, releases = paid_labels(terms.agreement), terms.releases(agent, request.round)
         if releases:
             self.policy.check_releases(releases)
-            confirmed.check_room(releases, **labels)
+            confirmed.check_budget(releases, **labels)
         state, reply, event = self._answer_round(terms, agent, records, secret, request, asked, due)
         with self.store.transaction(confirmed) as work:
             if (kept := self.store.find(request, asked)) is not None:  # by another process, meanwhile
@@ -349,7 +349,7 @@ class Silo:
         self.policy.check_observers(terms, self.ledger.protection)
         self.policy.check_noise(terms, agent)
         if releases := terms.all_releases(agent):
-            self.ledger.confirm([self._records().table]).check_room(releases, **paid_labels(agreement))
+            self.ledger.confirm([self._records().table]).check_budget(releases, **paid_labels(agreement))
         return terms, agent
 
     def _joined(self, digest: str) -> tuple[AgreedRun, int]:

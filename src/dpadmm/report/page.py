@@ -34,7 +34,7 @@ from dpadmm.models.statement import (
     records_text,
 )
 from dpadmm.planner.utility import UtilityPoint
-from dpadmm.privacy.ledger.spending import version_words
+from dpadmm.privacy.ledger.spending import describe_version
 from dpadmm.privacy.protection import Strength, View
 from dpadmm.report.columns import ColumnPanel, column_panel, format_number, percent
 from dpadmm.report.observers import Observer, observed_by, observers
@@ -206,7 +206,7 @@ def environment() -> Environment:
     loader = PackageLoader("dpadmm.report")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.globals |= {"percent": percent, "number": figure_text, "best_guess": best_guess, "method_title": method_title}
-    made.globals["version_words"] = version_words
+    made.globals["describe_version"] = describe_version
     return made
 
 

@@ -398,7 +398,7 @@ def test_a_coordinator_whose_certificate_is_not_valid_yet_by_this_clock(federati
     assert "not valid by this machine's clock" in worst(checks, "TLS")
 
 
-def test_a_silo_that_waits_for_letters_is_not_disturbed(federation, waiting):
+def test_a_silo_that_waits_for_requests_is_not_disturbed(federation, waiting):
     """Its wait goes on, its connection stays, its certificate's file is the same, and it gets its next letter."""
     from dpadmm.federation.https.client import Address, SiloClient, open_client
     from dpadmm.federation.silo import Silo

@@ -397,7 +397,7 @@ def open_world(tmp_path_factory):
         yield world
 
 
-def test_over_tls_a_guest_registers_and_fetches_what_the_coordinator_has_signed(open_world):
+def test_over_tls_an_invited_silo_registers_and_fetches_what_the_coordinator_has_signed(open_world):
     guests = {name: InvitedSilo(open_world.invitation(name), open_world.silo(name)) for name in NAMES}
     for guest in guests.values():
         assert guest.terms() is None
@@ -441,7 +441,7 @@ def test_a_silos_own_key_is_no_invitation(open_world):
         request(open_world, open_world.silo("north").key, "GET", "/terms")
 
 
-def test_a_guest_talks_to_the_coordinator_of_its_invitation_alone(open_world):
+def test_an_invited_silo_talks_to_the_coordinator_of_its_invitation_alone(open_world):
     asked_by = replace(open_world.invitation("north"), coordinator=SigningKey.new().public)
     with pytest.raises(httpx.HTTPError):
         InvitedSilo(asked_by, open_world.silo("north")).register()
@@ -553,7 +553,7 @@ def test_terms_are_written_as_they_are_read_in_any_script(offered, tmp_path):
     assert read_federation(tmp_path / "federation.toml") == terms
 
 
-def test_a_guest_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
+def test_an_invited_silo_may_not_ask_as_often_as_a_participant(offered, monkeypatch):
     world, _, terms = offered
     guest, most = world.invitation("south"), int(server.BURST / server.INVITED_COST)
     world.publish(terms)

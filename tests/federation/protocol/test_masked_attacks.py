@@ -39,10 +39,10 @@ def masks_of(silo, world):
 # --- what colluders learn --------------------------------------------------------------------------------------------
 
 
-def test_colluders_and_the_coordinator_learn_the_honest_sum_and_nothing_else(worlds, tmp_path, monkeypatch):
+def test_colluders_and_the_coordinator_learn_the_honest_sum_and_nothing_else(setups, tmp_path, monkeypatch):
     """Silos 2 and 3 give away all their secrets; what they can take off the words of 0 and 1 leaves the pair's mask."""
-    world = worlds.masked(tmp_path, sizes=(30, 20, 25, 20), colluders=2)
-    bare = worlds.recorded_shares(monkeypatch)
+    world = setups.masked(tmp_path, sizes=(30, 20, 25, 20), colluders=2)
+    bare = setups.recorded_shares(monkeypatch)
     _, wire = world.two_rounds()
     left = {}
     for k in (1, 2):
@@ -91,9 +91,9 @@ def test_one_key_for_two_silos_is_refused(world):
 # --- who takes part --------------------------------------------------------------------------------------------------
 
 
-def test_invented_silos_are_not_approved(worlds, tmp_path):
+def test_invented_silos_are_not_approved(setups, tmp_path):
     """The coordinator writes two silos of its own into the terms, whose shares of the noise it would know."""
-    world = worlds.masked(tmp_path)
+    world = setups.masked(tmp_path)
     people = list(world.agreement.participants)
     invented = [Participant(f"ghost{i}", 50, SigningKey.create(tmp_path / f"{i}.key").public) for i in range(2)]
     terms = replace(world.agreement, participants=(*people, *invented), run="ghosts")
@@ -106,8 +106,8 @@ def test_invented_silos_are_not_approved(worlds, tmp_path):
     world.refuses(world.invite(terms), "not confirmed")
 
 
-def test_a_coordinator_in_the_place_of_a_silo_is_not_approved(worlds, tmp_path):
-    world = worlds.masked(tmp_path, approves=False)
+def test_a_coordinator_in_the_place_of_a_silo_is_not_approved(setups, tmp_path):
+    world = setups.masked(tmp_path, approves=False)
     people, mine = list(world.agreement.participants), SigningKey.create(tmp_path / "mine.key")
     for name in ("s1", "s2"):
         world.first.confirm_peer(name, fingerprint(world.silos[name].public_key))
@@ -161,7 +161,7 @@ def test_a_coordinator_in_the_middle_of_the_mask_keys(world):
     assert isinstance(world.told("s0", world.ask(1, relay=roster)), Answer)
 
 
-def test_a_silo_takes_one_roster_only(worlds, world, monkeypatch):
+def test_a_silo_takes_one_roster_only(setups, world, monkeypatch):
     """s1 and the coordinator collude: another key of s1, for the same round, the next, or after a crash."""
     roster = world.roster()
     other = [roster[0], world.keyed(1), roster[2]]
@@ -170,7 +170,7 @@ def test_a_silo_takes_one_roster_only(worlds, world, monkeypatch):
         with pytest.raises(OSError, match="no space"):
             world.first.answer(world.ask(1, relay=roster))
     world.refuses(world.ask(1, relay=other), "accepted only once")
-    world = worlds.reopened(world)
+    world = setups.reopened(world)
     world.refuses(world.ask(1, relay=other), "accepted only once")
     first = world.first.answer(world.ask(1, relay=roster))
     assert isinstance(messages.read(first[64:]), Answer)
@@ -179,9 +179,9 @@ def test_a_silo_takes_one_roster_only(worlds, world, monkeypatch):
     assert world.roster() == roster  # joined again, with the same keys
 
 
-def test_other_keys_shown_to_other_silos_hide_even_the_sum(worlds, world, monkeypatch):
+def test_other_keys_shown_to_other_silos_hide_even_the_sum(setups, world, monkeypatch):
     """s2 signs two keys, one for s0 and one for s1: their masks are bound to the whole roster, and do not vanish."""
-    bare, roster, keys = worlds.recorded_shares(monkeypatch), world.roster(), [MaskKey.create(), MaskKey.create()]
+    bare, roster, keys = setups.recorded_shares(monkeypatch), world.roster(), [MaskKey.create(), MaskKey.create()]
     left = []
     for agent, key in enumerate(keys):
         shown = [*roster[:2], world.keyed(2, mask_key=key.public)]
@@ -202,33 +202,33 @@ def test_no_round_begins_without_the_roster(world):
 # --- one vector under one mask ---------------------------------------------------------------------------------------
 
 
-def test_a_round_is_answered_to_one_request_only(worlds, world):
+def test_a_round_is_answered_to_one_request_only(setups, world):
     roster, _ = world.two_rounds()
     first = world.first.answer(world.ask(1, relay=roster))
     second = world.first.answer(world.ask(2, inbox=ZERO))
     for inbox in (np.ones((2, 3)), np.full((2, 3), 1e-9)):
         world.refuses(world.ask(2, inbox=inbox), "already answered, to a different request", releases=2)
-    world = worlds.reopened(world)
+    world = setups.reopened(world)
     world.refuses(world.ask(2, inbox=np.ones((2, 3))), "already answered, to a different request", releases=2)
     assert world.first.answer(world.ask(1, relay=roster)) == first
     assert world.first.answer(world.ask(2, inbox=ZERO)) == second
     world.refuses(world.ask(4, inbox=ZERO), "round 3 is due", releases=2)
 
 
-def test_a_silo_put_back_to_before_it_joined_has_other_masks(worlds, world, tmp_path):
+def test_a_silo_put_back_to_before_it_joined_has_other_masks(setups, world, tmp_path):
     """Everything from an old backup: what it answers again fits no sum, and the coordinator notices."""
     coordinator = world.coordinator()
     backup = tmp_path / "backup"
     world.first.close()
     shutil.copytree(world.first.files.directory, backup)
-    world = worlds.reopened(world)
+    world = setups.reopened(world)
     world.join(coordinator)
     roster = world.roster()
     world.first.answer(world.ask(1, relay=roster))
     world.first.close()
     shutil.rmtree(world.first.files.directory)
     shutil.copytree(backup, world.first.files.directory)
-    world = worlds.reopened(world)
+    world = setups.reopened(world)
     world.refuses(world.ask(1, relay=roster), "has not joined")
     with pytest.raises(FederationStopped, match="a different mask key before"):
         world.join(world.coordinator())  # driven again

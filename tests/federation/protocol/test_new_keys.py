@@ -30,7 +30,7 @@ def rotate(world, *, may_close=False, is_old_kept=True):
         world.reopen()
 
 
-def test_a_silo_gets_another_key_and_keeps_all_else(worlds, star):
+def test_a_silo_gets_another_key_and_keeps_all_else(setups, star):
     star.drive(star.coordinator())
     before, old = star.statement("s0"), star.first.public_key
     files = star.first.files
@@ -44,7 +44,7 @@ def test_a_silo_gets_another_key_and_keeps_all_else(worlds, star):
     assert SiloEntry.load(files.entry) == star.first.entry()
     assert SiloEntry.load(files.entry).key == done.key.public
     assert (star.statement("s0"), files.policy.read_bytes()) == (before, policy)
-    later = worlds.later_terms(star)
+    later = setups.later_terms(star)
     star.approve(later)
     star.drive(star.coordinator(later, "later.db"))
     assert star.statement("s0").releases == 6
@@ -68,8 +68,8 @@ def test_an_old_key_is_destroyed_on_demand(star):
     assert not [each for each in star.first.files.directory.iterdir() if secret in each.read_bytes()]
 
 
-def test_runs_under_way_keep_the_key(worlds, star):
-    worlds.answered(star)
+def test_runs_under_way_keep_the_key(setups, star):
+    setups.answered(star)
     old = star.first.public_key
     with pytest.raises(InputError, match="once the identity key has changed"):
         rotate(star)
@@ -86,10 +86,10 @@ def test_terms_with_the_old_key_cannot_be_joined_and_cost_nothing_any_more(star)
     assert open_runs(star.first) == []
 
 
-def test_other_owners_must_confirm_the_new_fingerprint(worlds, masked_world):
+def test_other_owners_must_confirm_the_new_fingerprint(setups, masked_world):
     world = masked_world
     rotate(world)
-    later = worlds.later_terms(world)
+    later = setups.later_terms(world)
     with pytest.raises(Refusal, match="identity keys of s0 are not confirmed"):
         world.silos["s1"].approve(later)
     world.silos["s1"].confirm_peer("s0", fingerprint(world.first.public_key))
@@ -118,10 +118,10 @@ def backup_of(world, name="backup"):
     return place
 
 
-def test_a_copy_from_before_the_change_of_the_key_is_nobody_under_new_terms(worlds, star):
+def test_a_copy_from_before_the_change_of_the_key_is_nobody_under_new_terms(setups, star):
     backup = backup_of(star)
     rotate(star)
-    later = worlds.later_terms(star)
+    later = setups.later_terms(star)
     star.approve(later)
     new, coordinator = star.first.public_key, star.coordinator(later, "later.db")
     old = put_back(star, backup)
@@ -172,13 +172,13 @@ def test_a_copy_from_before_under_old_terms_is_told_of_what_was_seen_under_the_o
     assert "its own files know of none" in old.store.log()[-1].detail
 
 
-def test_a_copy_from_before_under_old_open_terms_is_not_told_of_runs_under_the_new_key(worlds, star):
+def test_a_copy_from_before_under_old_open_terms_is_not_told_of_runs_under_the_new_key(setups, star):
     """Documented as unprotected: nobody can know that the two keys are one silo's. So old terms must be finished."""
     other = replace(star.agreement, run="other")
     star.approve(other)
     backup = backup_of(star)
     rotate(star)
-    later = worlds.later_terms(star)
+    later = setups.later_terms(star)
     star.approve(later)
     star.drive(star.coordinator(later, "later.db"))
     old = put_back(star, backup)

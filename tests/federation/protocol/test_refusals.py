@@ -54,12 +54,12 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def asked(worlds, template, tmp_path_factory):
+def asked(setups, template, tmp_path_factory):
     """A copy of the template in which all silos have answered round 1; nothing that is refused changes it."""
-    world = worlds.copied(template, tmp_path_factory.mktemp("refusals"))
+    world = setups.copied(template, tmp_path_factory.mktemp("refusals"))
     world.roster()
     yield Asked(world, [silo.answer(world.ask(1, agent)) for agent, silo in enumerate(world.silos.values())])
-    worlds.closed(world)
+    setups.closed(world)
 
 
 def flip(envelope):
@@ -146,14 +146,14 @@ def test_refused_and_nothing_spent(asked, wrong):
         assert "MessageError" in asked.world.first.store.log()[-1].detail
 
 
-def test_after_all_refusals_the_right_request_is_answered(worlds, template, tmp_path):
-    made = worlds.copied(template, tmp_path)
+def test_after_all_refusals_the_right_request_is_answered(setups, template, tmp_path):
+    made = setups.copied(template, tmp_path)
     made.roster()
     asked = Asked(made, [silo.answer(made.ask(1, agent)) for agent, silo in enumerate(made.silos.values())])
     for request, words in REFUSALS.values():
         made.refuses(request(asked), words, releases=1)
     assert isinstance(made.told("s0", asked.ask()), Answer)
-    worlds.closed(made)
+    setups.closed(made)
 
 
 @pytest.mark.parametrize(("vector", "words"), VECTORS)
@@ -167,13 +167,13 @@ def test_bad_vectors_stop_the_coordinator(asked, tmp_path, vector, words):
 
 
 @pytest.mark.parametrize("vector", [[[np.nan, 0, 0]] * 2, [[1e9, 0, 0]] * 2, [[1.0, 2.0]] * 2, [[1.0, 2.0, 3.0]]])
-def test_bad_vectors_from_the_coordinator(worlds, star, vector):
-    worlds.answered(star)
+def test_bad_vectors_from_the_coordinator(setups, star, vector):
+    setups.answered(star)
     star.refuses(star.ask(2, inbox=vector), "", releases=1)
 
 
-def test_no_rounds_beyond_the_last(worlds, star):
-    worlds.answered(star, 3)
+def test_no_rounds_beyond_the_last(setups, star):
+    setups.answered(star, 3)
     star.refuses(star.ask(4, inbox=np.zeros((2, 3))), "all rounds are answered", releases=3)
 
 
@@ -181,8 +181,8 @@ def test_no_rounds_beyond_the_last(worlds, star):
 
 
 @pytest.fixture
-def unapproved(worlds, tmp_path):
-    return worlds.make(tmp_path, approves=False)
+def unapproved(setups, tmp_path):
+    return setups.make(tmp_path, approves=False)
 
 
 def test_more_records_than_there_are_would_mean_less_noise(unapproved):
@@ -211,10 +211,10 @@ def test_a_schema_of_the_same_shape_is_another_schema(unapproved):
         ({"silos_per_person": 2}, "silos_per_person to be at least 2"),
     ],
 )
-def test_the_policy_is_enforced_even_against_approved_terms(world, worlds, rules, words):
+def test_the_policy_is_enforced_even_against_approved_terms(world, setups, rules, words):
     """The owner tightens the rules after approving."""
     silo = world.first
-    worlds.changed(silo.policy, **rules).save(silo.files.policy)
+    setups.changed(silo.policy, **rules).save(silo.files.policy)
     world.silos["s0"] = Silo(silo.files.directory)
     world.refuses(world.invite(), words)
     with pytest.raises(Refusal, match=words):
@@ -229,18 +229,18 @@ def test_the_quietest_release_must_have_the_noise_that_the_policy_wants(world):
         rules.check_releases([loud.scale_noise(10.0), loud.scale_noise(0.5), loud])
 
 
-def test_bare_messages_need_trust(worlds, tmp_path):
+def test_bare_messages_need_trust(setups, tmp_path):
     policy = {"view": View.EAVESDROPPER}
-    world = worlds.make(tmp_path, "fp-coordinator", {"gamma": 1.0}, policy=policy, approves=False)
+    world = setups.make(tmp_path, "fp-coordinator", {"gamma": 1.0}, policy=policy, approves=False)
     with pytest.raises(Refusal, match="messages without noise to the coordinator"):
         world.first.approve(world.agreement)
 
 
 @pytest.mark.parametrize("mine", NoiseOrigin)
-def test_test_noise_is_not_for_a_real_silo_nor_the_other_way_round(worlds, tmp_path, mine):
+def test_test_noise_is_not_for_a_real_silo_nor_the_other_way_round(setups, tmp_path, mine):
     """Neither by the terms nor by the owner's rules, once the silo is made."""
     (theirs,) = set(NoiseOrigin) - {mine}
-    world = worlds.make(tmp_path, noise=mine)
+    world = setups.make(tmp_path, noise=mine)
     with pytest.raises(Refusal, match=f"works with {mine.value} noise only"):
         world.first.approve(replace(world.agreement, noise=theirs))
     replace(world.first.policy, noise=theirs).save(world.first.files.policy)
@@ -254,9 +254,9 @@ def test_a_run_that_does_not_fit_the_budget_is_refused_before_it_starts(world):
     assert "0.9" not in world.told("s0", world.invite()).reason  # what the budget is stays in the silo
 
 
-def test_the_budget_holds_over_several_runs(worlds, tmp_path):
+def test_the_budget_holds_over_several_runs(setups, tmp_path):
     """Both are approved while there is room for either: approval reserves nothing."""
-    world = worlds.make(tmp_path, budget=(1.2, 1e-5))
+    world = setups.make(tmp_path, budget=(1.2, 1e-5))
     again = replace(world.agreement, run="second")
     world.approve(again)
     world.drive(world.coordinator())
@@ -264,8 +264,8 @@ def test_the_budget_holds_over_several_runs(worlds, tmp_path):
 
 
 @pytest.mark.parametrize("spent", [0, 4])
-def test_terms_above_what_is_left_are_not_approved(worlds, tmp_path, spent):
-    world = worlds.make(tmp_path, budget=(1.2, 1e-5) if spent else (0.9, 1e-5), approves=bool(spent))
+def test_terms_above_what_is_left_are_not_approved(setups, tmp_path, spent):
+    world = setups.make(tmp_path, budget=(1.2, 1e-5) if spent else (0.9, 1e-5), approves=bool(spent))
     if spent:
         world.drive(world.coordinator())
     again = replace(world.agreement, run="second")
@@ -397,7 +397,7 @@ def test_terms_without_end_that_nobody_approved_fill_no_memory(world):
         assert len(world.first._awaited) <= MOST_AWAITED
 
 
-def test_a_refusing_silo_stops_the_federation_with_its_reason(world, worlds):
+def test_a_refusing_silo_stops_the_federation_with_its_reason(world, setups):
     rules = world.first.policy
     replace(rules, methods=("fp-walk",)).save(world.first.files.policy)
     with pytest.raises(FederationStopped, match="s0 refuses: s0 does not allow the method 'p-admm'"):

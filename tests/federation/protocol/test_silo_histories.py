@@ -41,10 +41,10 @@ class Backup:
 class SiloHistory(RuleBasedStateMachine):
     """One silo under test, two others that have seen what it answers; a coordinator that may ask for anything."""
 
-    def __init__(self, worlds, template) -> None:
+    def __init__(self, setups, template) -> None:
         super().__init__()
-        self.worlds, self.place = worlds, Path(mkdtemp())
-        self.world = worlds.copied(template, self.place / "world")
+        self.setups, self.place = setups, Path(mkdtemp())
+        self.world = setups.copied(template, self.place / "world")
         self.directory = self.world.first.files.directory
         self.left: dict[tuple[str, int], bytes] = {}
         self.backups: list[Backup] = []
@@ -244,7 +244,7 @@ class SiloHistory(RuleBasedStateMachine):
     def bring_new_data(self, table):
         policy = Policy.load(self.world.first.files.policy)
         files, before = self.world.first.files, self.world.first.ledger.statement().version
-        changed = replace(policy, data=str(getattr(self.worlds, table)(self.world)))
+        changed = replace(policy, data=str(getattr(self.setups, table)(self.world)))
         self.world.first.close()
         if change_data(files, changed, may_close=True).statement.version > before:
             self._close_run()
@@ -255,7 +255,7 @@ class SiloHistory(RuleBasedStateMachine):
     @rule()
     def begin_another_run(self):
         self._restart()
-        terms = self.worlds.later_terms(self.world, run=f"run {self.runs}", epsilon=0.4)
+        terms = self.setups.later_terms(self.world, run=f"run {self.runs}", epsilon=0.4)
         self.world.approve(terms)
         self._join(terms)
 
@@ -270,7 +270,7 @@ class SiloHistory(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("examples", [15, pytest.param(400, marks=pytest.mark.slow)])
-def test_any_history_of_a_silo(worlds, star_template, examples):
+def test_any_history_of_a_silo(setups, star_template, examples):
     wanted = settings(
         max_examples=examples,
         stateful_step_count=25,
@@ -279,4 +279,4 @@ def test_any_history_of_a_silo(worlds, star_template, examples):
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(lambda: SiloHistory(worlds, star_template), settings=wanted)
+    run_state_machine_as_test(lambda: SiloHistory(setups, star_template), settings=wanted)

@@ -467,7 +467,7 @@ def _table(view: SiloView, runs: Sequence[RunStatus]) -> Iterator[Finding]:
             continue
         try:
             if releases := agreed_run(terms).all_releases(terms.agent(view.policy.name)):
-                confirmed.check_room(releases, **paid_labels(terms))
+                confirmed.check_budget(releases, **paid_labels(terms))
         except DpadmmError as refusal:
             yield Finding("budget", Level.PROBLEM, f"run {terms.run!r} does not fit: {refusal}")
 

@@ -404,7 +404,7 @@ class ConfirmedLedger:
         with self.transaction() as work:
             return work.reserve(releases, run=run, algorithm=algorithm, origin=origin)
 
-    def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
+    def check_budget(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
         """Raise what `reserve` would raise for these releases now; records nothing.
 
         To check before the first round whether a whole run fits. Only `reserve` permits sending.
@@ -428,9 +428,7 @@ class ConfirmedLedger:
         """
         mark = self._mark(subject.columns)
         if mark is None:
-            raise InputError(
-                "The ledger was not given all columns of the profile, so it could not recognise them later."
-            )
+            raise InputError("The ledger was not given all columns of the profile, so it could not recognise them.")
         check_text("run", run)
         profile = KeptProfile(
             run=run,
@@ -501,9 +499,8 @@ class ConfirmedLedger:
         silos = release.certificate.protection.silos_per_person if isinstance(release, NoisyRelease) else records
         if is_spread and silos < records:
             raise InputError(
-                f"A person may have {records} records, each with a different agent, but the aggregate of round "
-                f"{release.round} is certified for a person in {plural(silos, 'silo')}. Certify "
-                f"it for {records} silos per person, or create the ledger with separate silos."
+                f"A person may have {records} records, each with a different agent, but the aggregate is certified for "
+                f"{plural(silos, 'silo')} per person. Certify it for {records} silos per person, or separate the silos."
             )
         asked = self.ledger.protection
         if isinstance(release, NoisyRelease) and not asked.is_covered_by(release.certificate.protection):

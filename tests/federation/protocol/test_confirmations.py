@@ -30,13 +30,13 @@ BROADCAST = np.zeros((2, 3))
 
 
 @pytest.fixture
-def make(worlds, tmp_path):
+def make(setups, tmp_path):
     """Return what makes three silos on a star with secure noise."""
     made = []
 
     def world(method="fp-federated", **terms):
         usual = {"noise": NoiseOrigin.SECURE, "rounds": 3, "edges": ()}
-        made.append(worlds.make(tmp_path / f"world{len(made)}", method, {"gamma": 1.0}, **(usual | terms)))
+        made.append(setups.make(tmp_path / f"world{len(made)}", method, {"gamma": 1.0}, **(usual | terms)))
         return made[-1]
 
     yield world
@@ -114,7 +114,7 @@ def test_a_question_that_others_could_not_answer_in_a_message_of_allowed_size_is
     coordinator.close()
 
 
-def test_a_voucher_with_much_around_it_is_its_senders_fault(make):
+def test_a_confirmation_with_much_around_it_is_its_senders_fault(make):
     world = make()
     coordinator, digest = joined(world), world.agreement.digest
     coordinator.accept(world.keys[0], world.first.key.seal(ConfirmationRequest(digest, 0, "0" * 32).encode()))
@@ -124,7 +124,7 @@ def test_a_voucher_with_much_around_it_is_its_senders_fault(make):
     coordinator.close()
 
 
-def test_nobody_vouches_for_more_silos_than_take_part(make):
+def test_nobody_confirms_for_more_silos_than_take_part(make):
     world = make()
     joined(world).close()
     asked = world.first.key.seal(ConfirmationRequest(world.agreement.digest, 0, "0" * 32).encode())
@@ -134,7 +134,7 @@ def test_nobody_vouches_for_more_silos_than_take_part(make):
     assert isinstance(told, PeersConfirmed)
 
 
-def test_a_voucher_tells_of_its_own_run_however_many_others_came_later(make, monkeypatch):
+def test_a_confirmation_tells_of_its_own_run_however_many_others_came_later(make, monkeypatch):
     """And of the latest of the others, as many as it may hold."""
     monkeypatch.setattr(rollback_detection, "MOST_RUNS", 2)
     world = make(rounds=2, epsilon=0.2)
@@ -150,12 +150,12 @@ def test_a_voucher_tells_of_its_own_run_however_many_others_came_later(make, mon
     assert dict(messages.read(seen[64:]).seen) == {world.agreement.digest: 2, runs[-1].digest: 2}
 
 
-def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(make, worlds):
+def test_a_silo_that_asks_is_not_given_up_while_another_is_waited_for_in_vain(make, setups):
     """Everybody is waited for no longer than half of what the terms allow; s0 is not asked before round 3."""
     world = make("fp-walk", missing=Missing.STOP, wait_seconds=6.0, rounds=2, sizes=(30, 30, 30))
     for silo in world.silos.values():
         silo.close()
-    transport = world.processes(worlds.losing("s0", 1))
+    transport = world.processes(setups.losing("s0", 1))
     coordinator = world.coordinator()
     coordinator._questions.clock = transport.clock
     assert [coordinator.terms.asked(k) for k in (1, 2)] == [[2], [2]]
@@ -182,7 +182,7 @@ def test_a_clock_that_is_set_back_does_not_make_anybody_wait(make):
     assert [type(told) for _, told in questions.due([0])] == [ConfirmPeers, Confirmations]
 
 
-def test_a_coordinator_keeps_vouchers_of_their_own_silo_and_for_this_question_only(make):
+def test_a_coordinator_keeps_confirmations_of_their_own_silo_and_for_this_question_only(make):
     world = make()
     questions, digest = RollbackQuestions(joined(world).terms, lambda: 0.0), world.agreement.digest
     asked = ConfirmationRequest(digest, 0, "1" * 32)
@@ -203,7 +203,7 @@ def test_a_coordinator_keeps_vouchers_of_their_own_silo_and_for_this_question_on
     assert not questions._open[0].confirmations
 
 
-def test_who_is_assured_for_one_run_asks_again_for_another(make):
+def test_who_is_confirmed_for_one_run_asks_again_for_another(make):
     world = make()
     other = replace(world.agreement, run="another")
     world.approve(other)
