@@ -158,7 +158,7 @@ def test_the_page_from_the_invitation_to_the_model_and_after(machines, cli):
     rotated = run(words(rotate))
     new = re.search(FINGERPRINT, rotated)[0]
     assert new != told["clinic"]
-    with open_for_reading("clinic/ledger") as ledger:
+    with open_for_reading("clinic/silo.db") as ledger:
         assert ledger.statement().spent_epsilon == pytest.approx(1.0, rel=1e-6)  # of the earlier table, still
     # Another silo comes; the one with the new key and the new table joins with what it has.
     run(words(invite.replace("asthma-2026", "asthma-2027").replace("--silo north", "--silo west")))

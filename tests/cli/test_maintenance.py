@@ -15,8 +15,8 @@ from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.messages import Join
+from dpadmm.federation.party_directory import sole
 from dpadmm.federation.policy import Policy, SiloEntry
-from dpadmm.federation.process_lock import sole
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory
 

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_until
 from typer.testing import CliRunner
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
@@ -21,10 +22,9 @@ from tests.cli.conftest import init
 from dpadmm.cli.main import app
 from dpadmm.core.model import ReleasedModel
 from dpadmm.errors import InputError
-from dpadmm.federation.admin.rehearsal import wait_until
 from dpadmm.federation.https.client import Address
 from dpadmm.federation.https.service import free_port, listen
-from dpadmm.federation.process_lock import sole
+from dpadmm.federation.party_directory import sole
 
 NOWHERE = "127.0.0.1:9"
 RUN_KEYS = "run digest method round rounds delta state spent_epsilon epsilon reason seconds_per_round silos"

@@ -10,7 +10,7 @@ pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 from rich.console import Console
 
 from dpadmm.cli.status_tables import findings_table, status_table, time_text
-from dpadmm.federation.admin.finding import Finding, Level
+from dpadmm.federation.admin.doctor import Finding, Level
 from dpadmm.federation.admin.status import (
     BudgetStatus,
     DataStatus,
@@ -20,7 +20,7 @@ from dpadmm.federation.admin.status import (
     SiloStatus,
     Status,
 )
-from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess
+from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess
 from dpadmm.federation.silo_store import LogEntry
 
 LONG = "/srv/" + "a-very-long-name" * 10
@@ -36,7 +36,7 @@ SILO = SiloStatus(
     noise="test",
     is_serving=True,
     process=SiloProcess(pid=1, started=TIME, coordinator=LONG, connection="away, " * 40, since=TIME, skew_seconds=-9),
-    budget=BudgetStatus(problem="it is damaged, " * 20),
+    budget=BudgetStatus(spent_epsilon=0.5, left_epsilon=1.5, epsilon=2.0, delta=1e-5, against="an eavesdropper"),
     data=DataStatus(path=LONG, is_readable=True, modified=TIME, is_same=False, problem=ESCAPE),
     runs=(
         RunStatus(run=ESCAPE, digest="cd" * 32, state=RunState.REFUSED, reason=ESCAPE),

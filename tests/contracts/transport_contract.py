@@ -11,8 +11,8 @@ import pytest
 
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.keys import SIGNATURE_BYTES, open_envelope
+from dpadmm.federation.messages import largest_answer, largest_request
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.sizes import largest_answer, largest_request
 
 SECONDS = 60.0
 """How long anything here may take before a test fails; nothing does."""

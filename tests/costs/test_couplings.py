@@ -24,7 +24,7 @@ from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents, Silence
 from dpadmm.networks.graph import path, ring
 from dpadmm.privacy.protection import View
-from dpadmm.problems.regularisers import Box, ElasticNet
+from dpadmm.problems.regularisers import Box, ElasticNet, Quadratic
 
 D, N = 4, 12
 ASKED = {"epsilon": 1.0, "delta": 1e-6, "rounds": 6}
@@ -160,6 +160,18 @@ def test_a_hundred_agents_with_known_preferences_are_told_not_to_spend(rng):
     agents = Quadratics(p, q, (0.5, 3.0))
     with pytest.raises(InputError, match="Do not spend"):
         dpadmm.minimise(agents, Consensus(), protect=Gap(5.0), epsilon=1.0, delta=1e-6, guess=agents, guess_error=0.05)
+
+
+def test_five_generators_are_told_not_to_spend():
+    """Costs by 1 $/MWh: what noise does to a dispatch of five is worse than guessing the costs."""
+    curvature = np.array([0.086, 0.5, 0.1, 0.1, 0.1])[:, None, None]
+    prices = np.array([[20.0], [20.0], [40.0], [40.0], [40.0]])
+    generators = Quadratics(curvature, prices, (0.05, 0.5), box=(0.0, 200.0))
+    demand = Sharing(Quadratic(np.eye(1), [-259.0]))
+    with pytest.raises(InputError, match="Do not spend"):
+        dpadmm.minimise(
+            generators, demand, protect=Linear(1.0), epsilon=1.0, delta=1e-6, guess=generators, guess_error=0.0
+        )
 
 
 def test_curvature_is_projected_where_it_is_protected_and_refused_where_it_is_public(rng):

@@ -140,7 +140,7 @@ def test_a_silo_sends_nothing_whose_noise_was_not_drawn(package):
     pytest.importorskip("cryptography", reason="federations need the extra dpadmm[federation]")
     from tests.federation.protocol import worlds
 
-    from dpadmm.federation.columns import encoding_of
+    from dpadmm.federation.inbox import encoding_of
     from dpadmm.federation.silo_round import make_step, seat
     from dpadmm.federation.terms import agreed_run
 

@@ -22,7 +22,7 @@ from dpadmm.planner.forecast import (
     ScoreKind,
     SignalForecast,
     SignalScores,
-    _calibrated,
+    _calibrate,
     _drawn,
     _labels_at,
     run_signal,
@@ -76,7 +76,7 @@ def by_scikit_learn(plain: Simulation, world, strength: float) -> float:
 def test_a_model_without_privacy_reaches_what_is_claimed(task, stated):
     plain = plain_simulation(task)
     for world in SIGNAL_WORLDS:
-        found = _calibrated(plain, world, stated)
+        found = _calibrate(plain, world, stated)
         assert found.score == pytest.approx(stated, abs=0.006)
         assert by_scikit_learn(plain, world, found.strength) == pytest.approx(stated, abs=0.03)
 
@@ -84,7 +84,7 @@ def test_a_model_without_privacy_reaches_what_is_claimed(task, stated):
 def test_several_classes_have_the_signal_that_is_claimed():
     plain = plain_simulation(replace(AMPLE, loss=Softmax(3)))
     world = SIGNAL_WORLDS[0]
-    found = _calibrated(plain, world, 0.8)
+    found = _calibrate(plain, world, 0.8)
     assert by_scikit_learn(plain, world, found.strength) == pytest.approx(0.8, abs=0.03)
 
 
@@ -116,7 +116,7 @@ def test_larger_budgets_leave_more():
 def test_forecasts_are_the_same_whenever_they_are_made():
     first = plan(TASK).expected
     run_signal.cache_clear()
-    _calibrated.cache_clear()
+    _calibrate.cache_clear()
     assert plan(TASK).expected == first
 
 

@@ -90,18 +90,13 @@ HONEST_LOSSES = {
 class Believed(Squared):
     """The squared loss that declares a small slope."""
 
-    def __init__(self):
-        for name, value in (("target", LabelKind.REALS), ("curvature_bound", 1.0), ("form", SlopeForm())):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "slope_bound", 0.01)
+    slope_bound = 0.01
 
 
 class BelievedWithin(Believed):
     """The same, with the form of a loss that keeps the bound."""
 
-    def __init__(self):
-        super().__init__()
-        object.__setattr__(self, "form", SlopeForm(low=-0.01, high=0.01))
+    form = SlopeForm(low=-0.01, high=0.01)
 
     def slope(self, t):
         return np.array(t, dtype=float)

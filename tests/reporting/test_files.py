@@ -139,7 +139,7 @@ def test_a_document_with_other_types_is_refused_even_with_a_right_digest(model_d
         key = data.draw(st.sampled_from(sorted(node)) if isinstance(node, dict) else st.integers(0, len(node) - 1))
         node = parent[key]
     parent[key] = {"strange": 1} if not isinstance(node, dict) else "strange"
-    content = files.signed(document)
+    content = files.sign_facts(document)
     try:
         loaded = decode(ReleasedModel, files.checked_facts(Path("m.json"), content), "m.json")
     except InputError:
@@ -164,7 +164,7 @@ def test_coefficients_must_fit_the_schema(model, tmp_path):
     with pytest.raises(InputError, match="1 coefficients for 4 features"):
         replace(model, coefficients=(1.0,))
     place = tmp_path / "m.json"
-    place.write_bytes(files.signed(encode(model) | {"coefficients": [1.0]}))
+    place.write_bytes(files.sign_facts(encode(model) | {"coefficients": [1.0]}))
     with pytest.raises(InputError, match=r"m\.json.*1 coefficients for 4 features"):
         ReleasedModel.load(place)
 

@@ -18,7 +18,7 @@ from dpadmm.data.encoding import RowEncoding
 from dpadmm.data.schema import Schema
 from dpadmm.errors import InputError
 from dpadmm.inference.intervals import contrasts, estimate, interval_rows
-from dpadmm.queries.curvature import CurvatureFacts, ReleasedCurvature, packed
+from dpadmm.queries.curvature import CurvatureFacts, ReleasedCurvature, pack
 
 N = 6000
 SCHEMA = Schema(
@@ -283,7 +283,7 @@ class TestModel:
         kept = fitted.released_.curvature
         with pytest.raises(InputError, match="damaged"):
             replace(kept, matrix=kept.matrix[:-1])
-        short = replace(kept, point=kept.point[:-1], gradient=kept.gradient[:-1], matrix=tuple(packed(np.eye(5))))
+        short = replace(kept, point=kept.point[:-1], gradient=kept.gradient[:-1], matrix=tuple(pack(np.eye(5))))
         with pytest.raises(InputError, match="damaged"):
             replace(fitted.released_, curvature=short)
 

@@ -11,7 +11,7 @@ from tests.page_facts import facts_of, text_of
 
 from dpadmm.core.model import Accountability, Collusion, DataLocation, ProfileCost
 from dpadmm.models.measurement import Basis, OtherFigure
-from dpadmm.models.statement import best_guess, merged
+from dpadmm.models.statement import best_guess, merge_numbers
 from dpadmm.planner.forecast import Forecast, ScoreKind, SignalForecast
 from dpadmm.planner.utility import UtilityPoint
 from dpadmm.privacy.protection import NeighbouringRelation, Protection, Unit, View
@@ -180,7 +180,11 @@ def test_the_first_page_of_the_site_states_the_best_guesses_of_the_report():
 
 
 def test_assumptions_with_braces_and_no_numbers_stay_as_they_are():
-    assert merged(("x in {0, 1}", "plain", "1e-3 and {} 2e-4")) == ("x in {0, 1}", "plain", "0.001 and {} 0.0002")
+    assert merge_numbers(("x in {0, 1}", "plain", "1e-3 and {} 2e-4")) == (
+        "x in {0, 1}",
+        "plain",
+        "0.001 and {} 0.0002",
+    )
 
 
 def verdicts(protection, **others):

@@ -214,6 +214,6 @@ def test_plain_columns_with_other_types_are_refused_even_with_a_right_digest(mod
     made = encode(plain(model, BOUNDED, SICK, (1.0, 1.0, 0.0)))
     changes = ({"names": "ab"}, {"centre": [0.0]}, {"norm_bound": "x"}, {"label": {"name": "a"}}, {"more": 1})
     for change in changes:
-        (tmp_path / "m.json").write_bytes(files.signed(made | {"schema": made["schema"] | change}))
+        (tmp_path / "m.json").write_bytes(files.sign_facts(made | {"schema": made["schema"] | change}))
         with pytest.raises(InputError, match=r"m\.json"):
             ReleasedModel.load(tmp_path / "m.json")

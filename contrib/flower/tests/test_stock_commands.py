@@ -21,13 +21,13 @@ OPEN = ("flower-superlink", "--insecure", "--disable-runtime-dependency-installa
 
 
 @pytest.fixture
-def federated(worlds, tmp_path):
+def federated(setups, tmp_path):
     """Return what makes a federation with a round 0 under `tmp_path`, ready to run, and its model in memory."""
 
     def make(names, rounds):
-        tables = dict(zip(names, worlds.tables((40, 30, 50)).values(), strict=False))
-        build = p_admm_terms(worlds.SCHEMA, rounds, 1.0, clip_radius=0.6, profile_share=0.2)
-        made = prepare_rehearsal(tmp_path, tables, worlds.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
+        tables = dict(zip(names, setups.tables((40, 30, 50)).values(), strict=False))
+        build = p_admm_terms(setups.SCHEMA, rounds, 1.0, clip_radius=0.6, profile_share=0.2)
+        made = prepare_rehearsal(tmp_path, tables, setups.SCHEMA, build, rehearsal_policy, (2.0, 1e-5))
         copy = shutil.copytree(tmp_path, tmp_path / "copy")
         silos = {name: Silo(copy / name) for name in names}
         with closing(open_run(type(made.coordinator)(copy / "coordinator"), made.agreement)) as run:

@@ -9,7 +9,6 @@ pytest.importorskip("flwr", reason="needs the extra dpadmm[flower]")
 from tests.contracts.transport_contract import TransportContract
 
 from dpadmm.federation.coordinator_loop import drive
-from dpadmm.federation.rollback_detection import Session
 from dpadmm_flower import transport
 from dpadmm_flower.transport import FlowerTransport
 
@@ -64,7 +63,7 @@ def test_a_supernode_that_was_killed_comes_back_and_the_run_goes_on(world, nodes
 
 def nonce_of(nodes, number) -> str:
     """Return what others confirm over, as a SuperNode remembers it."""
-    return Session.from_json(nodes.contexts[number].state.config_records["dpadmm"]["session"]).nonce
+    return nodes.contexts[number].state.config_records["dpadmm"]["nonce"]
 
 
 def test_a_silo_that_flower_does_not_know_any_more_is_looked_for(nodes, world):

@@ -50,10 +50,7 @@ def show_cost(silo: "Silo", agreement: "Agreement") -> None:
 
 def left_words(silo: "Silo") -> str:
     """Say what is left of a silo's budget."""
-    from dpadmm.privacy.ledger import open_for_reading
-
-    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
-        stated = ledger.statement()
+    stated = silo.ledger.statement()
     left = f"Left in this silo's ledger: epsilon {stated.left_epsilon:.6g} at delta {stated.budget.delta:.3g}"
     # without this an approval of more than what is left looks like a fault
     return left + " (runs are composed, so their epsilons do not simply add up)" * (stated.spent_epsilon > 0)

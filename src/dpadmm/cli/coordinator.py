@@ -130,7 +130,7 @@ def rotate_key(
     """
     from dpadmm.federation.admin.maintenance import rotate_coordinator_key
     from dpadmm.federation.coordinator_store import CoordinatorFiles
-    from dpadmm.federation.process_lock import sole
+    from dpadmm.federation.party_directory import sole
 
     files = CoordinatorFiles(directory)
     files.check()

@@ -156,8 +156,8 @@ def _check_places(out: Path | None, page: Path | None, read: "list[Path | None]"
 
 
 def _run(terms: "Agreement", coordinator: Path, schema: "Schema | None") -> "FederationOutcome":
-    from dpadmm.federation.admin.requested_run import request_run
     from dpadmm.federation.coordinator_store import CoordinatorFiles
+    from dpadmm.federation.https.service import request_run
     from dpadmm.models.federated import check_schema
 
     if schema is not None:
@@ -207,7 +207,7 @@ def _study_terms(
 
 
 def _wait_for_silos(studies: "Studies", name: str, files: "CoordinatorFiles") -> None:
-    from dpadmm.federation.process_lock import is_held
+    from dpadmm.federation.party_directory import is_held
 
     printed: list[str] | None = None
     if not is_held(files.lock):

@@ -113,12 +113,10 @@ def show(
     Example: dpadmm silo show clinic --log
     """
     from dpadmm.federation.silo import Silo
-    from dpadmm.privacy.ledger import open_for_reading
 
     with closing(Silo(directory)) as silo:
         _print_participant(silo)
-        with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
-            typer.echo(f"\n{ledger.statement()}")
+        typer.echo(f"\n{silo.ledger.statement()}")
         for entry in silo.store.log() if log else ():
             typer.echo(f"{entry.time}  {entry.event}: {entry.detail}")
 
@@ -256,7 +254,7 @@ def _approve(guest: "InvitedSilo", terms: "Agreement", told: list[str], *, is_as
 
 def _serve(directory: Path, *, is_wanted: bool) -> None:
     from dpadmm.federation.https.client import run_silo
-    from dpadmm.federation.process_lock import is_held
+    from dpadmm.federation.party_directory import is_held
     from dpadmm.federation.silo_directory import SiloDirectory
 
     files = SiloDirectory(directory)
@@ -292,8 +290,8 @@ def new_data(
 
     from dpadmm.data.reading import is_text_file
     from dpadmm.federation.admin.maintenance import change_data
+    from dpadmm.federation.party_directory import sole
     from dpadmm.federation.policy import Policy
-    from dpadmm.federation.process_lock import sole
     from dpadmm.federation.silo_directory import SiloDirectory
 
     files = SiloDirectory(directory)
@@ -338,7 +336,7 @@ def rotate_key(directory: admin.SiloDirectory, forget: admin.Forget = False, aba
     """
     from dpadmm.federation.admin.maintenance import rotate_silo_key
     from dpadmm.federation.keys import fingerprint
-    from dpadmm.federation.process_lock import sole
+    from dpadmm.federation.party_directory import sole
     from dpadmm.federation.silo_directory import SiloDirectory
 
     files = SiloDirectory(directory)

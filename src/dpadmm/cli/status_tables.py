@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from dpadmm.cli.terminal import cell, print_json
-from dpadmm.federation.admin.finding import Finding, Level
+from dpadmm.federation.admin.doctor import Finding, Level
 from dpadmm.federation.admin.status import (
     BudgetStatus,
     DataStatus,
@@ -21,7 +21,7 @@ from dpadmm.federation.admin.status import (
     SiloStatus,
     Status,
 )
-from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess
+from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess
 
 WATCH_SECONDS = 2.0
 """How often a table that is watched is drawn anew."""
@@ -134,8 +134,6 @@ def time_text(time: str, now: datetime | None = None) -> str:
 
 
 def _budget_text(budget: BudgetStatus) -> str:
-    if budget.problem is not None:
-        return f"UNKNOWN: {budget.problem}"
     return (
         f"epsilon {budget.spent_epsilon:.4g} spent of {budget.epsilon:.4g}, {budget.left_epsilon:.4g} left, at delta "
         f"{budget.delta:.3g}, against {budget.against}"

@@ -89,7 +89,7 @@ class PlannedNoise:
     def perturb(self, kind: MessageKind, k: int, agents: NDArray[np.int64], values: Floats) -> Floats:
         """Return `values` (agents, d, R) with the planned noise added."""
         planned = self.plan.of(kind, k, agents)
-        if any(isinstance(each, SummedGaussianRelease) for each in _listed(planned)):
+        if any(isinstance(each, SummedGaussianRelease) for each in _as_list(planned)):
             raise InputError(
                 f"The noise of {kind} is split among the silos: only the sum over all silos contains it (C12)."
             )
@@ -99,7 +99,7 @@ class PlannedNoise:
 
     def total(self, kind: MessageKind, k: int, messages: Floats) -> Floats:
         """Return the noisy sum (1, d, R) of all silos' messages: with one noise, or with the shares of all (C12)."""
-        (release,) = _listed(self.plan.of(kind, k, _COORDINATOR_ALONE))
+        (release,) = _as_list(self.plan.of(kind, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
             out = self.perturb(kind, k, _COORDINATOR_ALONE, messages.sum(axis=0, keepdims=True))
         elif len(messages) != release.silos:
@@ -123,7 +123,7 @@ class PlannedNoise:
 
     def shares(self, kind: MessageKind, k: int, agents: NDArray[np.int64], values: Floats) -> list[Words]:
         """Return what silos send where only sums are seen: each one's values with its share of the noise, as words."""
-        (release,) = _listed(self.plan.of(kind, k, _COORDINATOR_ALONE))
+        (release,) = _as_list(self.plan.of(kind, k, _COORDINATOR_ALONE))
         if not isinstance(release, SummedGaussianRelease):
             raise InputError(f"The noise of {kind} in round {k} is not split among silos.")
         if kind.step != 0 or release.count != 1:
@@ -216,7 +216,7 @@ class PlannedNoise:
         return len(drawn) if agent is None else sum(bool(np.any(agents == agent)) for agents in drawn)
 
 
-def _listed(planned: NoisyRelease | list[NoisyRelease]) -> list[NoisyRelease]:
+def _as_list(planned: NoisyRelease | list[NoisyRelease]) -> list[NoisyRelease]:
     return planned if isinstance(planned, list) else [planned]
 
 

@@ -26,7 +26,7 @@ from dpadmm.problems.arrays import Floats
 _AGENTS, _REPLICAS, _SEED = 100, 3, 20261119
 _ROUNDS = (5, 10, 20, 40)
 _FACTORS = (0.03, 0.3, 3.0, 10.0)
-_LONG = 400  # rounds without noise, for the optimum
+_LONG, _FREE = 400, 100  # rounds without noise, for the optimum, and where nothing is spent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +237,7 @@ def forecast(
     margin, kept = _margin(simulation, target, k, chosen)
     made = Forecast(
         private=gap,
-        nothing=simulation.nothing(k, chosen),
+        nothing=min(simulation.nothing(k, chosen), simulation.nothing(_FREE, {})),
         alone=simulation.alone(),
         sums=simulation.sums(target),
         margin_cost=margin,

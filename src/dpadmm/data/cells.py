@@ -184,38 +184,24 @@ def _text_of(cell: Any) -> str:
 
 def number_cells(cells: "pd.Series", usual: float, lower: float, upper: float) -> Cells:
     """Return the numbers within their bounds; `usual` stands for those that are missing or strange."""
-    if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf":
-        return _stored_numbers(cells.to_numpy().astype(np.float64, copy=False), usual, lower, upper)
-    found = _Distinct.of(cells)
-    numbers = found.numbers()
-    is_empty_text = np.isnan(numbers)  # as is every text that stands for an empty cell
-    is_empty_text[is_empty_text] = _are_empty(found.texts(is_empty_text))
-    is_strange = ~np.isfinite(numbers) & ~is_empty_text
-    numbers = np.where(is_empty_text | is_strange, usual, numbers)
-    is_outside = (numbers < lower) | (numbers > upper)
-    return Cells(
-        codes=np.broadcast_to(np.intp(0), len(cells)),
-        values=found.by_row(np.clip(numbers, lower, upper), usual),
-        missing=found.rows_with(is_empty_text, absent=True),
-        unlisted=np.broadcast_to(np.False_, len(cells)),
-        outside=found.rows_with(is_outside),
-        strange=found.rows_with(is_strange),
-    )
-
-
-def _stored_numbers(numbers: Floats, usual: float, lower: float, upper: float) -> Cells:
-    """Return numbers that are stored as such, of which none is a text."""
-    missing, strange = np.isnan(numbers), np.isinf(numbers)
-    if missing.any() or strange.any():
-        numbers = np.where(missing | strange, usual, numbers)
-    return Cells(
-        codes=np.broadcast_to(np.intp(0), len(numbers)),
-        values=np.clip(numbers, lower, upper),
-        missing=missing,
-        unlisted=np.broadcast_to(np.False_, len(numbers)),
-        outside=(numbers < lower) | (numbers > upper),
-        strange=strange,
-    )
+    if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "biuf":  # stored as numbers, of which none is a text
+        numbers = cells.to_numpy().astype(np.float64, copy=False)
+        missing, strange = np.isnan(numbers), np.isinf(numbers)
+        if missing.any() or strange.any():
+            numbers = np.where(missing | strange, usual, numbers)
+        values, outside = np.clip(numbers, lower, upper), (numbers < lower) | (numbers > upper)
+    else:
+        found = _Distinct.of(cells)
+        numbers = found.numbers()
+        is_empty_text = np.isnan(numbers)  # as is every text that stands for an empty cell
+        is_empty_text[is_empty_text] = _are_empty(found.texts(is_empty_text))
+        is_strange = ~np.isfinite(numbers) & ~is_empty_text
+        numbers = np.where(is_empty_text | is_strange, usual, numbers)
+        values = found.by_row(np.clip(numbers, lower, upper), usual)
+        missing, strange = found.rows_with(is_empty_text, absent=True), found.rows_with(is_strange)
+        outside = found.rows_with((numbers < lower) | (numbers > upper))
+    first, none = np.broadcast_to(np.intp(0), len(cells)), np.broadcast_to(np.False_, len(cells))
+    return Cells(codes=first, values=values, missing=missing, unlisted=none, outside=outside, strange=strange)
 
 
 def listed_cells(cells: "pd.Series", categories: Sequence[Category | float]) -> Cells:

@@ -5,7 +5,7 @@ Nothing here refuses a cell: awkward ones are marked, row by row, and `tables.en
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.checks import nearest, setting, shown
+from dpadmm.codec import encode
 from dpadmm.data.cells import Category, Cells, listed_cells, number_cells
 from dpadmm.errors import InputError
 from dpadmm.problems.arrays import Floats
@@ -413,9 +414,7 @@ Label: TypeAlias = BinaryLabel | ClassLabel | ArrayLabel | ThresholdLabel | Real
 
 def record_of(part: Column | Label) -> dict[str, Any]:
     """Return a column or a label as a JSON record."""
-    values = {each.name: getattr(part, each.name) for each in fields(part) if each.init}
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    return {"kind": part.kind} | {name: value for name, value in plain.items() if value is not None}
+    return {"kind": part.kind} | {name: value for name, value in encode(part).items() if value is not None}
 
 
 def _checked_categories(name: str, categories: Sequence[Any]) -> tuple[Category, ...]:

@@ -270,18 +270,15 @@ def check_present(where: str, wanted: Sequence[str], found: Sequence[Any]) -> No
     lacking = [name for name in wanted if name not in found]
     if not lacking:
         return
-    there = len(wanted) - len(lacking)
-    said = f"{where} lacks the column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}: "
-    if len(found) == 1 and is_text_file(where):
-        said += (
+    there, number = len(wanted) - len(lacking), len(found)
+    is_there = f"{'is' if there < 2 else 'are'} among its {number} columns"
+    why = f"{there or 'none'} of the {len(wanted)} wanted names {is_there}."
+    if number == 1 and is_text_file(where):
+        why = (
             f"it was read as a single column. If another character separates the cells, give it with {setting('sep')}."
         )
-    else:
-        said += (
-            f"{there or 'none'} of the {len(wanted)} wanted names {'is' if there < 2 else 'are'} among its "
-            f"{len(found)} columns."
-        )
-    raise InputError(f"{said} {names_remedy(where, found)}")
+    columns = f"column{'s' * (len(lacking) > 1)} {', '.join(map(repr, lacking))}"
+    raise InputError(f"{where} lacks the {columns}: {why} {names_remedy(where, found)}")
 
 
 def names_remedy(where: str, found: Sequence[Any]) -> str:

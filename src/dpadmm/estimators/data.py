@@ -220,12 +220,12 @@ def table_dataset(schema: Schema, screening: CellRules, table: pd.DataFrame, own
     )
 
 
-def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFrame:
+def add_label(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFrame:
     """Return the table with its label, y; the index counts the rows of X, so that messages do."""
     name = type(estimator).__name__
     if y is None:
         raise InputError(f"{name} requires y to be passed, but the target y is None.")
-    table = counted(X)
+    table = reset_rows(X)
     with refuse_as("y must be one label for each row of X."):
         if isinstance(y, list | tuple):  # cell by cell: as one array, one person's label would change how others read
             values = pd.Series(list(y), dtype=object)
@@ -236,7 +236,7 @@ def labelled(estimator: BaseEstimator, X: Any, y: Any, label: str) -> pd.DataFra
     return table.assign(**{label: values})
 
 
-def compared(
+def predict_and_label(
     model: ReleasedModel, table: pd.DataFrame, screening: CellRules, threshold: float | None = None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
     """Return predictions and labels of a labelled table with a schema, and which rows were blanked.
@@ -250,7 +250,7 @@ def compared(
     return encode_predictions(model, shift_to_threshold(model, scores, threshold)), read.labels, read.blank
 
 
-def counted(X: Any) -> pd.DataFrame:
+def reset_rows(X: Any) -> pd.DataFrame:
     """Return a data frame whose index counts its rows: its own may hold people's names or numbers."""
     if not isinstance(X, pd.DataFrame):
         raise InputError(f"With a schema, X must be a pandas DataFrame with its columns, got {type(X).__name__}.")

@@ -90,13 +90,13 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         Everything is checked and, with a ledger, recorded before noise is drawn.
         """
         check_fit_arguments(others, self.get_params())
-        number, proposed = self._number(), _proposed(self.estimator, self.param_grid)
+        number, proposed = self._number(), _list_candidates(self.estimator, self.param_grid)
         models = [self._candidate(params) for params in proposed]
         resolved = [model._resolved(has_persons=persons is not None) for model in models]
         done = models[0]._train(resolved, X, y, groups, persons, [_description(params) for params in proposed], number)
         self.best_index_ = done.chosen
         self.best_params_ = proposed[done.chosen]
-        self.best_estimator_ = models[0].set_params(**_searched(models[done.chosen]))
+        self.best_estimator_ = models[0].set_params(**_searched_settings(models[done.chosen]))
         self.cv_results_ = _results(done, proposed)
         self.best_score_ = float(self.cv_results_["mean_test_score"][done.chosen])
         return self
@@ -217,7 +217,7 @@ def _column(values: Sequence[Any]) -> Any:
     return column
 
 
-def _proposed(estimator: Any, grid: Any) -> list[dict[str, Any]]:
+def _list_candidates(estimator: Any, grid: Any) -> list[dict[str, Any]]:
     """Return the candidates' settings; refuse what cannot be searched, before anything else is looked at."""
     if not isinstance(estimator, PrivateLinearModel):
         what = f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
@@ -253,6 +253,6 @@ def _description(params: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={shown(value)}" for name, value in params.items())
 
 
-def _searched(model: PrivateLinearModel) -> dict[str, Any]:
+def _searched_settings(model: PrivateLinearModel) -> dict[str, Any]:
     """Return the searched settings of a candidate."""
     return {name: value for name, value in model.get_params().items() if name in SEARCHABLE}

@@ -24,7 +24,7 @@ from dpadmm.core.spec import ReleaseFacts, plan_sum
 from dpadmm.data.columns import Categorical
 from dpadmm.errors import InputError
 from dpadmm.estimators.base import PrivateEstimator, PrivateLinearModel
-from dpadmm.estimators.data import compared, hide_cells, labelled, silo_columns
+from dpadmm.estimators.data import add_label, hide_cells, predict_and_label, silo_columns
 from dpadmm.estimators.notices import (
     LargeDeltaWarning,
     NoLedgerWarning,
@@ -430,9 +430,9 @@ def predictions_and_labels(model: Any, X: Any, labels: NDArray[Any]) -> tuple[ND
     """Return predictions and what they should be; for a table with a schema both as its label means them."""
     with hide_cells(model):
         if isinstance(model, PrivateLinearModel) and model.has_schema:
-            return model.compared(X, labels)[:2]
+            return model.predict_and_label(X, labels)[:2]
         if isinstance(model, ReleasedModel) and not model.schema.is_array:
-            return compared(model, labelled(model, X, labels, model.schema.label.name), CellRules())[:2]
+            return predict_and_label(model, add_label(model, X, labels, model.schema.label.name), CellRules())[:2]
         found = np.asarray(model.predict(X))
         if found.shape == (len(labels), 1):  # compared with every label, one record would count n times
             found = found[:, 0]
@@ -701,7 +701,7 @@ def _scored(model: Any, X: Any, y: Any, by: str | None) -> ScoredRows:
     if not released.schema.is_array:
         screening = model.screening if isinstance(model, PrivateLinearModel) else CellRules()
         with hide_cells(model):
-            table = labelled(model, X, y, released.schema.label.name)
+            table = add_label(model, X, y, released.schema.label.name)
             return ScoredRows.of(released, [(table, "X")], screening, by)
     if by is not None:
         raise InputError("by= names a column of a schema; this model was trained on an array of numbers.")

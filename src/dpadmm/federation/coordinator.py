@@ -17,7 +17,6 @@ import numpy as np
 from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement, Missing
-from dpadmm.federation.columns import pooled_counts
 from dpadmm.federation.coordinator_store import (
     DONE,
     ENDED,
@@ -29,7 +28,7 @@ from dpadmm.federation.coordinator_store import (
     StoredRun,
 )
 from dpadmm.federation.errors import FederationStopped, Refusal, printable, refusing_unexpected
-from dpadmm.federation.inbox import read_step
+from dpadmm.federation.inbox import pooled_counts, read_step
 from dpadmm.federation.keys import SigningKey, open_envelope, split
 from dpadmm.federation.masked_sums import TakenSum, read_summand, total_of
 from dpadmm.federation.messages import Confirmations, Join, Joined, Message, Refused, Step, Vector

@@ -1,12 +1,33 @@
-"""The coordinator's loop over any transport: send what is due, again after a while; take answers; wait or stop."""
+"""The coordinator's loop over any transport: send what is due, again after a while; take answers; wait or stop.
+
+A silo answers the same request with the same bytes, and a coordinator knows a second copy for what it is. A transport
+may therefore lose, repeat, delay and reorder what it carries; it decides nothing and need not be trusted.
+"""
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from dpadmm.errors import DpadmmError
 from dpadmm.federation.coordinator import Coordinator
-from dpadmm.federation.transport import Interrupted, Transport
+
+
+class Interrupted(Exception):
+    """A run is left where it is, its file as it was: the transport is gone, or nobody wants the run at present."""
+
+
+class Transport(Protocol):
+    """Carries envelopes to silos and back. A silo is named by its public key; what it signs is checked by others."""
+
+    def send(self, key: str, envelope: bytes) -> None:
+        """Send an envelope to a silo; may fail silently."""
+        ...
+
+    def receive(self) -> Iterable[tuple[str, bytes]]:
+        """Return what has come from silos, waiting a moment."""
+        ...
+
 
 RESEND_SECONDS = 20.0
 """After so long a request is sent again: a silo that died has lost it, one that is slow repeats its answer."""

@@ -11,7 +11,7 @@ from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.keys import SigningKey, need_extra
-from dpadmm.federation.new_directory import PartyDirectory, complete, new_directory
+from dpadmm.federation.party_directory import PartyDirectory, complete, new_directory
 from dpadmm.federation.terms import PROFILE_ROUND
 from dpadmm.privacy.ledger.store import identity
 from dpadmm.problems.arrays import Floats

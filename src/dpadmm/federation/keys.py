@@ -1,15 +1,21 @@
-"""Signing keys of silos and coordinators: Ed25519, one file each, readable by its owner only."""
+"""Signing keys of silos and coordinators: Ed25519, one file each, readable by their owners only; and their rotation.
+
+The next key is made beside the one in use, which stays until the last step, a rename. A silo's file says which key it
+belongs to: a file from before the change under the new key, or the other way round, is recognised. The other silos
+could not tell, because they know a silo by its key.
+"""
 
 import hashlib
 import os
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpadmm.errors import InputError
+from dpadmm.errors import InputError, ResumeError
 from dpadmm.federation.errors import MessageError
-from dpadmm.files import write_atomic
+from dpadmm.files import sync_directory, write_atomic
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -142,7 +148,7 @@ def check_private(path: Path) -> None:
 
 def need_extra() -> None:
     """Raise `InputError` if the packages of the extra are not installed, or this is neither Linux nor macOS."""
-    from dpadmm.federation import process_lock  # noqa: F401 - refuses where it cannot lock
+    from dpadmm.federation import party_directory  # noqa: F401 - refuses where it cannot lock
 
     _tools()
     if find_spec("httpx") is None or find_spec("uvicorn") is None:
@@ -156,3 +162,53 @@ def _tools() -> tuple[Any, Any]:
     except ImportError as problem:
         raise InputError(NEEDS_EXTRA) from problem
     return ed25519, serialization
+
+
+def next_place(path: Path) -> Path:
+    """Return where the next key is kept until it is used."""
+    return path.with_name(path.name + ".next")
+
+
+def next_key(path: Path) -> SigningKey:
+    """Return the key that comes after the one in `path`; one that an interrupted change has left is taken."""
+    place = next_place(path)
+    key = SigningKey.load(place) if place.exists() else SigningKey.create(place)
+    sync_directory(place.parent)  # before anything says that it is the one
+    return key
+
+
+def put_into_use(path: Path, *, is_old_kept: bool) -> Path | None:
+    """Let the next key take the place of the one in `path`; return where that is kept now, None if it is destroyed."""
+    aside = path.with_name(f"{path.stem}-{datetime.now(UTC):%Y-%m-%d}-{_short(path)}{path.suffix}")
+    for copy in path.parent.glob(f"{path.stem}-*-{_short(path)}{path.suffix}"):  # of a change that was interrupted
+        copy.unlink()
+    with path.open("r+b") as old:
+        if is_old_kept:
+            os.link(path, aside)
+        sync_directory(path.parent)
+        os.replace(next_place(path), path)
+        sync_directory(path.parent)
+        if not is_old_kept:  # it has no name any more
+            old.write(bytes(os.fstat(old.fileno()).st_size))
+            old.flush()
+            os.fsync(old.fileno())
+    return aside if is_old_kept else None
+
+
+def _short(path: Path) -> str:
+    return fingerprint(SigningKey.load(path).public)[:8]
+
+
+def check_key(known: str, file: Path, path: Path, key: SigningKey) -> None:
+    """Refuse the key in `path` where the silo's file belongs to another one, `known`."""
+    if known != key.public:
+        place = next_place(path)
+        if place.exists() and SigningKey.load(place).public == known:
+            raise ResumeError(
+                f"The change of the key in {path.parent} was interrupted. Run the command again to finish it: `dpadmm "
+                f"silo rotate-key {path.parent}`."
+            )
+        raise ResumeError(
+            f"{file} belongs to the key {fingerprint(known)}, but {path} is {fingerprint(key.public)}: one of them is "
+            "an older copy. Restore the newest copy of all of them."
+        )

@@ -9,7 +9,6 @@ seen.
 """
 
 import hashlib
-import json
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +28,6 @@ from dpadmm.federation.messages import (
     PeersConfirmed,
 )
 from dpadmm.federation.terms import AgreedRun, agreed_run
-from dpadmm.files import parse_json
 
 Told = TypeVar("Told", ConfirmationRequest, Confirmation)
 
@@ -44,30 +42,13 @@ MOST_RUNS = 64
 class Session:
     """What a silo remembers while it is served, in memory alone: no copy of its files has it.
 
-    nonce: over which others confirm. confirmed: the terms, by digest, for which they have. answers: by terms and
-    round, the digests of the answers that its files have held; files that lack one are an older copy.
+    nonce: over which others confirm. confirmed: the terms, by digest, for which they have. head: of its ledger after
+    the last answer; files without it are an older copy.
     """
 
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
     confirmed: set[str] = field(default_factory=set)
-    answers: dict[tuple[str, int], str] = field(default_factory=dict)
-
-    def as_json(self) -> str:
-        """Return it for a memory that outlives this process, as that of a service which starts one for each request."""
-        answers = [[*place, digest] for place, digest in self.answers.items()]
-        return json.dumps({"nonce": self.nonce, "confirmed": sorted(self.confirmed), "answers": answers})
-
-    @classmethod
-    def from_json(cls, text: str) -> "Session":
-        """Return what `as_json` has written."""
-        try:
-            kept = parse_json(text)
-            answers = {(str(terms), int(k)): str(digest) for terms, k, digest in kept["answers"]}
-            return cls(str(kept["nonce"]), set(map(str, kept["confirmed"])), answers)
-        except (KeyError, TypeError, ValueError) as problem:
-            raise ResumeError(
-                "What this silo's service remembers of its session is damaged. Start it again."
-            ) from problem
+    head: str | None = None
 
 
 def needed(terms: AgreedRun) -> int:

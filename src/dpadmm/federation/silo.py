@@ -1,29 +1,21 @@
 """A silo: answers a coordinator's requests about its private records, or refuses; independent of any transport.
 
 For each request: check the signature, the terms, the order; if the round was answered before, return that answer bit
-for bit. Otherwise reserve its releases in the ledger, compute and draw, store state and answer in one durable step,
-mark the ledger with the answer's digest, and only then let the answer leave. A crash at any point leaves at worst a
-release recorded that never left. A state that lacks what the ledger has marked is an older copy, and is refused; one
-that was put back with its ledger is recognised by the other silos (`rollback_detection`). A step that fails after its
-noise was paid for ends the run here: if it could be asked for again, with fresh noise, each failure would be one more
-look at the records.
+for bit. Otherwise compute and draw, then make the payment, the state and the answer durable in one commit, and only
+then let the answer leave. A crash before the commit leaves nothing of the round, one after it leaves the answer to be
+sent again. A step that fails ends the run here, and is paid for: if it could be asked for again, with fresh noise, each
+failure would be one more look at the records.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from pathlib import Path
 from typing import cast
 
-from dpadmm.errors import DpadmmError
+from dpadmm.errors import DpadmmError, LedgerError
 from dpadmm.federation import messages, sqlite_file
 from dpadmm.federation.agreement import Agreement
-from dpadmm.federation.columns import (
-    counts_to_send,
-    encoding_of,
-    take_counts,
-)
 from dpadmm.federation.errors import (
     MessageError,
     NotApproved,
@@ -32,9 +24,13 @@ from dpadmm.federation.errors import (
     reason_of,
     refusing_unexpected,
 )
-from dpadmm.federation.identity import check_key
-from dpadmm.federation.inbox import taken_inbox
-from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, open_envelope, split
+from dpadmm.federation.inbox import (
+    counts_to_send,
+    encoding_of,
+    take_counts,
+    taken_inbox,
+)
+from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey, check_key, open_envelope, split
 from dpadmm.federation.masked_sums import answer_of
 from dpadmm.federation.messages import (
     ConfirmationRequest,
@@ -50,13 +46,13 @@ from dpadmm.federation.messages import (
 )
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.federation.rollback_detection import Session, is_confirmed, make_confirmation
-from dpadmm.federation.silo_directory import APPLICATION, TABLES, Records, SiloDirectory, policy_records
+from dpadmm.federation.silo_directory import Records, SiloDirectory, policy_records
 from dpadmm.federation.silo_round import State, make_step, seat
-from dpadmm.federation.silo_store import SiloStore, digest_of, paid_labels
+from dpadmm.federation.silo_store import SiloStore, paid_labels
 from dpadmm.federation.terms import PROFILE_ROUND, AgreedRun, agreed_run
 from dpadmm.methods.base import Agents
 from dpadmm.noise.masks import Masks
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
+from dpadmm.privacy.ledger import Ledger
 from dpadmm.problems.arrays import Floats
 
 ENDED = "A step of this silo could not be released; the run has ended here, and the reason is in the silo's own log."
@@ -102,14 +98,14 @@ class Silo:
         self.files.check()
         self.policy = Policy.load(self.files.policy)
         self.key = SigningKey.load(self.files.key)
-        self._connection = sqlite_file.connect(self.files.state, APPLICATION, TABLES)
-        try:
-            check_key(self._connection, self.files.state, self.files.key, self.key)
-        except BaseException:
-            self._connection.close()
-            raise
         self.session = Session() if session is None else session
-        self.store = SiloStore(self._connection, self.files.state, self.session.answers)
+        self.ledger = Ledger.open(self.files.ledger(self.policy.noise), expected_head=self.session.head)
+        self.store = SiloStore(self.ledger)
+        try:
+            check_key(self.store.key(), self.ledger.path, self.files.key, self.key)
+        except BaseException:
+            self.close()
+            raise
         self._read, self._held = read, cast("tuple[object, Records] | None", None)
         self._seated: dict[tuple[str, int, bytes], Agents] = {}
         self._awaited: set[str] = set()
@@ -130,12 +126,12 @@ class Silo:
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        self.ledger.close()
 
     def approve(self, terms: Agreement) -> None:
         """Let these terms be run, on the owner's word; refuse them now if the policy or the budget does."""
         self.check_terms(terms)
-        with sqlite_file.exclusive(self._connection):
+        with self.store.transaction():
             self.store.approve(terms)
             self.store.note("approved", f"run {terms.run!r}, digest {terms.digest}")
 
@@ -146,13 +142,20 @@ class Silo:
 
     def check_rules(self, terms: Agreement) -> None:
         """Refuse terms that the owner's rules or this silo's own facts rule out, before any noise is computed."""
-        self.policy = Policy.load(self.files.policy)
+        self._load_policy()
         self.store.check_open(terms.digest)
         self._checked(terms)
 
+    def _load_policy(self) -> None:
+        """Read the rules, which the owner may have changed; but a rehearsal stays one, with a ledger of its own."""
+        policy, made = Policy.load(self.files.policy), self.policy.noise
+        if policy.noise is not made:
+            raise Refusal(f"{policy.name} was made for {made.value} noise. For other noise make another silo.")
+        self.policy = policy
+
     def confirm_peer(self, name: str, told: str) -> None:
         """Keep the fingerprint of another participant's identity key, as its owner told it past the coordinator."""
-        with sqlite_file.exclusive(self._connection):
+        with self.store.transaction():
             self.store.confirm(name, told)
             self.store.note("confirmed", f"the identity key of {name}: {told}")
 
@@ -168,7 +171,7 @@ class Silo:
         """
         try:
             with refusing_unexpected():
-                self.policy = Policy.load(self.files.policy)  # the owner may have changed the rules
+                self._load_policy()
                 body = split(envelope)[1]
                 reply = self._dispatch(messages.read(body), envelope)
         except DpadmmError as refusal:
@@ -178,12 +181,17 @@ class Silo:
         return reply
 
     def _refused(self, refusal: DpadmmError, envelope: bytes) -> Refused:
-        """Log a refusal and return it as an answer; who waits for the owner asks often, and is logged once."""
+        """Log a refusal and return it as an answer; who waits for the owner asks often, and is logged once.
+
+        What cannot be logged is no answer: the file is damaged, or was replaced while it was in use.
+        """
         said = f"{type(refusal).__name__}: {refusal}"
         is_waiting = isinstance(refusal, NotApproved)
         if not is_waiting or said not in self._awaited:
-            with sqlite_file.exclusive(self._connection):
+            try:
                 self.store.note("refused", said)
+            except LedgerError as problem:
+                raise OSError(str(problem)) from problem
         if is_waiting:
             if len(self._awaited) >= MOST_AWAITED:  # whoever invents terms without end fills no memory
                 self._awaited.clear()
@@ -201,37 +209,40 @@ class Silo:
         open_envelope(envelope, agreement.coordinator)
         self.store.check_approved(agreement)
         terms, agent = self._admitted(agreement)
-        with sqlite_file.exclusive(self._connection):
+        with self.store.transaction():
             if self.store.join(agreement):
                 self.store.note("joined", f"run {agreement.run!r}, digest {agreement.digest}")
             mask_key = self.store.mask_key(agreement.digest) if terms.is_masked else None
-            answer = Joined(agreement.digest, agent, terms.mark, mask_key)
-        self.store.flush()
-        return self.key.seal(answer.encode())
+        return self.key.seal(Joined(agreement.digest, agent, terms.mark, mask_key).encode())
 
     @_dispatch.register
     def _(self, request: Step, envelope: bytes) -> bytes:
         terms, secret, agent = self._requested(request, envelope)
         asked, records = messages.mark(split(envelope)[1]), self._records()
-        with self._ledger() as ledger:
-            confirmed = ledger.confirm([records.table])
-            with sqlite_file.exclusive(self._connection):
-                self.store.check(ledger.answers())
-                self._settle(ledger)
-                if self.store.find(request, asked) is None:
-                    records.check_number(terms.agreement, agent)
-                    self._due(terms, agent, request)  # mask keys that come with it are taken for good
-                    if request.digest not in self.session.confirmed:
-                        return self._request_confirmation(request.digest, agent)
-            with sqlite_file.exclusive(self._connection):
-                reply = self.store.find(request, asked)
-                if reply is None:
-                    self._reserve(confirmed, terms, agent, request.round)
-                    due = self._due(terms, agent, request)
-                    reply = self._answer_round(terms, agent, records, secret, request, asked, due)
-            ledger.mark_answer(terms.agreement.paid_run, request.round, digest_of(reply))
-        self.store.remember(request, reply)
-        self.store.flush()
+        confirmed = self.ledger.confirm([records.table])  # other data are refused, even for an answered round
+        if (kept := self.store.find(request, asked)) is not None:
+            return kept
+        records.check_number(terms.agreement, agent)
+        with self.store.transaction():  # mask keys that come with it are taken for good
+            due = self._due(terms, agent, request)
+        if request.digest not in self.session.confirmed:
+            return self._request_confirmation(request.digest, agent)
+        labels, releases = paid_labels(terms.agreement), terms.releases(agent, request.round)
+        if releases:
+            self.policy.check_releases(releases)
+            confirmed.check_budget(releases, **labels)
+        state, reply, event = self._answer_round(terms, agent, records, secret, request, asked, due)
+        with self.store.transaction(confirmed) as work:
+            if (kept := self.store.find(request, asked)) is not None:  # by another process, meanwhile
+                return kept
+            self._check_order(terms, agent, *self.store.last(request.digest), request.round)
+            if releases:
+                work.reserve(releases, **labels)
+            self.store.add_answer(request, asked, state, reply)
+            if state is None or request.round == terms.agreement.rounds:
+                self.store.erase_masks(request.digest)
+            self.store.note(*event)
+        self.session.head = self.ledger.head
         return reply
 
     @_dispatch.register
@@ -296,52 +307,29 @@ class Silo:
 
     def close_runs(self, runs: Sequence[Agreement], reason: str) -> None:
         """End these runs here for good: nothing of them is answered any more, by this process or any later one."""
-        with sqlite_file.exclusive(self._connection):
+        with self.store.transaction():
             for each in runs:
                 self.store.close(each.digest, reason)
                 self.store.note("closed", f"run {each.run!r}, digest {each.digest}: {reason}")
-        self.store.flush()
-
-    def settle(self) -> None:
-        """Pay and mark whatever was answered, before anything changes on which that depends."""
-        with self._ledger() as ledger:
-            self.store.check(ledger.answers())
-            self._settle(ledger)
-
-    def check_ledger(self) -> None:
-        """Refuse a state that is older than the ledger, or the other way round, before anything is served.
-
-        Every request is checked again.
-        """
-        with self._ledger() as ledger:
-            self.store.check(ledger.answers())
-
-    def _settle(self, ledger: Ledger) -> None:
-        self.store.settle(ledger, self.policy.name, lambda: self._records().table)
 
     def _answer_round(
         self, terms: AgreedRun, agent: int, records: Records, secret: int, request: Step, asked: str, due: Due
-    ) -> bytes:
-        """Compute, draw and store; a failure is stored as the answer, so that it cannot be tried again."""
-        state: State | None
+    ) -> tuple[State | None, bytes, tuple[str, str]]:
+        """Compute and draw; return the state, the answer and a line for the log.
+
+        A failure is an answer, without a state, so that it cannot be tried again.
+        """
         try:
             state, vector = self._compute(terms, agent, records, secret, request.round, due)
             reply = self.key.seal(answer_of(terms, agent, request.round, vector, due.masks).encode())
         except (OSError, MemoryError):
             raise  # the machine's failure, not the step's
         except Exception as failure:  # noqa: BLE001 - whatever it is, it may depend on the records
-            said = reason_of(failure)
-            self.store.note("refused", f"round {request.round} ended the run here: {said}")
-            state, reply = None, self.key.seal(Refused(asked, ENDED).encode())
-        self.store.store(request, asked, state, reply)
-        if state is not None:
-            cost = f"epsilon {terms.epsilon(agent, request.round):.4g} so far"
-            self.store.note(
-                "answered", f"round {request.round} of {terms.agreement.rounds}, run {terms.agreement.run!r}; {cost}"
-            )
-        if state is None or request.round == terms.agreement.rounds:
-            self.store.erase_masks(request.digest)
-        return reply
+            said = f"round {request.round} ended the run here: {reason_of(failure)}"
+            return None, self.key.seal(Refused(asked, ENDED).encode()), ("refused", said)
+        cost = f"epsilon {terms.epsilon(agent, request.round):.4g} so far"
+        said = f"round {request.round} of {terms.agreement.rounds}, run {terms.agreement.run!r}; {cost}"
+        return state, reply, ("answered", said)
 
     def _checked(self, agreement: Agreement) -> int:
         """Check terms against the policy and this silo's own facts; return its number."""
@@ -358,12 +346,10 @@ class Silo:
         """Check terms against the rules, this silo's own facts and its budget; return them with its number."""
         agent = self._checked(agreement)  # before the noise is computed, which may take long
         terms = agreed_run(agreement)
-        with self._ledger() as ledger:
-            self.policy.check_observers(terms, ledger.protection)
-            self.policy.check_noise(terms, agent)
-            releases = terms.all_releases(agent)
-            if releases:
-                ledger.confirm([self._records().table]).check_room(releases, **paid_labels(agreement))
+        self.policy.check_observers(terms, self.ledger.protection)
+        self.policy.check_noise(terms, agent)
+        if releases := terms.all_releases(agent):
+            self.ledger.confirm([self._records().table]).check_budget(releases, **paid_labels(agreement))
         return terms, agent
 
     def _joined(self, digest: str) -> tuple[AgreedRun, int]:
@@ -385,13 +371,6 @@ class Silo:
             said = "all rounds are answered" if due is None else f"round {due} is due"
             raise Refusal(f"Round {k} was requested, but {said}.")
 
-    def _reserve(self, ledger: ConfirmedLedger, terms: AgreedRun, agent: int, k: int) -> None:
-        """Pay for the round before anything is drawn; a round paid for but never stored is drawn now (see ledger)."""
-        releases = terms.releases(agent, k)
-        if releases:
-            self.policy.check_releases(releases)
-            ledger.reserve(releases, **paid_labels(terms.agreement))
-
     def _compute(
         self, terms: AgreedRun, agent: int, records: Records, secret: int, k: int, due: Due
     ) -> tuple[State, Floats]:
@@ -404,10 +383,6 @@ class Silo:
             self._seated[key] = seat(terms, agent, records, encoding_of(terms, records.schema, due.counts))
         state, vector = make_step(terms, self._seated[key], secret, k, due.last, due.state, due.inbox)
         return (*taken, *state), vector
-
-    def _ledger(self) -> "closing[Ledger]":
-        """Open the ledger; to spend, it must be shown the data, which must still be those it was made for."""
-        return closing(Ledger.open(self.files.ledger(self.policy.noise)))
 
     def _records(self) -> Records:
         """Read the table, again whenever its files have changed."""

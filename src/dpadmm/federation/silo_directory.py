@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpadmm.errors import InputError
-from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import Agreement, CountedColumns, NoiseOrigin
 from dpadmm.federation.errors import Refusal
 from dpadmm.federation.keys import SigningKey, need_extra
 from dpadmm.federation.names import check_name
-from dpadmm.federation.new_directory import PartyDirectory, complete, new_directory
+from dpadmm.federation.party_directory import PartyDirectory, complete, new_directory
 from dpadmm.federation.policy import Policy, SiloEntry
 from dpadmm.problems.arrays import Floats
 from dpadmm.settings import TableFormat
@@ -26,35 +25,32 @@ if TYPE_CHECKING:
     from dpadmm.privacy.ledger import SiloColumns
     from dpadmm.settings import CellRules
 
-APPLICATION = 0x64704131
 _ANY = TableFormat()
-TABLES = """
-CREATE TABLE approved (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, time TEXT NOT NULL);
-CREATE TABLE joined (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, secret TEXT NOT NULL, time TEXT NOT NULL);
-CREATE TABLE closed (digest TEXT PRIMARY KEY, reason TEXT NOT NULL, time TEXT NOT NULL);
-CREATE TABLE answers (digest TEXT, round INTEGER, request TEXT NOT NULL, state BLOB, reply BLOB NOT NULL,
-                      PRIMARY KEY (digest, round));
-CREATE TABLE log (time TEXT NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL);
-CREATE TABLE identity (key TEXT NOT NULL);
-CREATE TABLE peers (name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL);
-CREATE TABLE masks (digest TEXT PRIMARY KEY, public TEXT NOT NULL, secret BLOB, roster TEXT);
-"""
-"""Of the state file: approved, joined and closed runs, answers, a log, its one key, confirmed peers, mask keys."""
+_TABLES = (
+    "CREATE TABLE run (digest TEXT PRIMARY KEY, terms TEXT NOT NULL, secret TEXT, closed TEXT, time TEXT NOT NULL)",
+    "CREATE TABLE answer (digest TEXT, round INTEGER, request TEXT NOT NULL, state BLOB, reply BLOB NOT NULL, "
+    "PRIMARY KEY (digest, round))",
+    "CREATE TABLE mask (digest TEXT PRIMARY KEY, public TEXT NOT NULL, secret BLOB, roster TEXT)",
+    "CREATE TABLE peer (name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL)",
+    "CREATE TABLE log (time TEXT NOT NULL, event TEXT NOT NULL, detail TEXT NOT NULL)",
+    "CREATE TABLE identity (key TEXT NOT NULL)",
+)
+"""Beside the ledger's: approved runs (joined ones have a secret, closed ones a reason), answers, mask keys, confirmed
+peers, a log, and the identity key that the file belongs to."""
 
 
 class SiloDirectory(PartyDirectory):
     """Where the parts of a silo are.
 
-    policy: the owner's rules. key: signs. state: answers, approvals, a log. entry: what it tells whoever drafts terms.
-    schema: the public one, as it was when the silo was made. address: where the coordinator listens that invited it
-    last.
+    policy: the owner's rules. key: signs. entry: what it tells whoever drafts terms. schema: the public one, as it was
+    when the silo was made. address: where the coordinator listens that invited it last.
     """
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.policy, self.key = self.directory / "policy.toml", self.directory / "silo.key"
-        self.state, self.entry = self.directory / "state.db", self.directory / "silo.entry"
-        self.schema, self.address = self.directory / "schema.json", self.directory / "address"
+        self.entry, self.schema = self.directory / "silo.entry", self.directory / "schema.json"
+        self.address = self.directory / "address"
 
     def read_address(self) -> str:
         """Return that address, `InputError` if the silo was not invited."""
@@ -63,8 +59,8 @@ class SiloDirectory(PartyDirectory):
         return self.address.read_text(encoding="utf-8").strip()
 
     def ledger(self, noise: NoiseOrigin) -> Path:
-        """The ledger; rehearsals have one of their own, so that test noise never stands in the real one."""
-        return self.directory / ("ledger" if noise is NoiseOrigin.SECURE else "rehearsal.ledger")
+        """The ledger, with everything else that lasts; test noise never stands in that of a silo with secure noise."""
+        return self.directory / ("silo.db" if noise is NoiseOrigin.SECURE else "rehearsal.db")
 
     def is_made(self) -> bool:
         """Return whether there is a silo; one that was made but for its last step is completed."""
@@ -74,7 +70,9 @@ class SiloDirectory(PartyDirectory):
     def check(self) -> None:
         """Refuse a directory that is no silo's, by name."""
         complete(self.directory)
-        lacking = [path.name for path in (self.policy, self.key, self.state, self.schema) if not path.is_file()]
+        lacking = [path.name for path in (self.policy, self.key, self.schema) if not path.is_file()]
+        if not any(self.ledger(noise).is_file() for noise in NoiseOrigin):
+            lacking.append("silo.db")
         if lacking:
             is_other = (self.directory / "coordinator.key").exists()
             what = "a coordinator's directory" if is_other else f"no silo's directory: it has no {lacking[0]}"
@@ -93,10 +91,13 @@ class SiloDirectory(PartyDirectory):
             made = SiloDirectory(place)
             records = policy_records(policy, Path(policy.schema))
             shutil.copyfile(policy.schema, made.schema)
-            Ledger.create(made.ledger(policy.noise), [records.table], budget, protection=protection).close()
             key = SigningKey.create(made.key).public
-            own = "INSERT INTO identity VALUES (?)", (key,)
-            sqlite_file.create(made.state, APPLICATION, TABLES, own)
+            file = made.ledger(policy.noise)
+            ledger = Ledger.create(file, [records.table], budget, protection=protection)
+            with ledger, ledger.transaction() as work:
+                for statement in _TABLES:
+                    work.execute(statement)
+                work.execute("INSERT INTO identity VALUES (?)", (key,))
             kept = replace(policy, written=records.written, schema=str(self.schema.resolve()))
             kept.save(made.policy)  # so that it is read alike from now on
             made.entry_of(kept, key, records.number).save(made.entry)

@@ -4,7 +4,6 @@ import errno
 import io
 import json
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -22,13 +21,12 @@ VERSION = 4
 """Of these files; those of another version are refused."""
 
 _BUSY_SECONDS = 60.0
-_SETTLED_NANOSECONDS = 2 * 10**9  # after a change, in which a second one may leave the same time of change
 _PASSING_ERRNO = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EAGAIN)
 _PASSING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY)
 
 
-def create(path: Path, application: int, schema: str, first: tuple[str, tuple[Any, ...]] | None = None) -> None:
-    """Make a new file with these tables, and with a first row if one is given; an existing one is refused.
+def create(path: Path, application: int, schema: str) -> None:
+    """Make a new file with these tables; an existing one is refused.
 
     It appears under its name when it is complete.
     """
@@ -38,9 +36,6 @@ def create(path: Path, application: int, schema: str, first: tuple[str, tuple[An
     draft.unlink(missing_ok=True)
     connection = sqlite3.connect(draft)
     connection.executescript(f"PRAGMA application_id = {application}; PRAGMA user_version = {VERSION}; {schema}")
-    if first is not None:
-        connection.execute(*first)
-        connection.commit()
     connection.close()
     draft.chmod(0o600)
     draft.rename(path)
@@ -86,7 +81,8 @@ def _opened(
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if (found, version) != (application, VERSION):
             raise ResumeError(f"{path} is not a file of this kind, or was written by a different version of dpadmm.")
-        _check_sound(connection, path, tables)
+        if not _is_sound(connection, tables):
+            raise ResumeError("it is damaged; restore it from a backup")
         for setting in settings:
             connection.execute(setting)
     except UnicodeDecodeError as problem:  # SQLite's own message quotes the damage
@@ -96,21 +92,6 @@ def _opened(
         connection.close()
         raise ResumeError(f"{path} cannot be used: {str(problem).rstrip('.')}.") from problem
     return connection
-
-
-_sound: dict[tuple[Path, str], tuple[int, ...]] = {}  # files found sound, with what tells that they have not changed
-
-
-def _check_sound(connection: sqlite3.Connection, path: Path, tables: str) -> None:
-    """Refuse a damaged file; one that has not changed since it was found sound is not read again."""
-    found = path.stat()
-    state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-    if _sound.get((path, tables)) == state:
-        return
-    if not _is_sound(connection, tables):
-        raise ResumeError("it is damaged; restore it from a backup")
-    if time.time_ns() - found.st_mtime_ns > _SETTLED_NANOSECONDS:
-        _sound[path, tables] = state
 
 
 def _is_sound(connection: sqlite3.Connection, tables: str) -> bool:

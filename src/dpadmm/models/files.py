@@ -151,15 +151,15 @@ register_form(Schema, lambda schema: json.loads(schema.to_json()), lambda plain:
 def to_bytes(facts: dict[str, Any], suffix: str) -> bytes:
     """Return the content of a `.json` or `.npz` file; in an archive the coefficients are an array of their own."""
     if suffix == ".json":
-        return signed(facts)
+        return sign_facts(facts)
     coefficients = np.array(facts["coefficients"], dtype=np.float64)
-    rest = signed(facts | {"coefficients": []}, coefficients)
+    rest = sign_facts(facts | {"coefficients": []}, coefficients)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, document=np.frombuffer(rest, dtype=np.uint8), coefficients=coefficients)
     return buffer.getvalue()
 
 
-def signed(facts: dict[str, Any], coefficients: Floats | None = None, kind: str = "model") -> bytes:
+def sign_facts(facts: dict[str, Any], coefficients: Floats | None = None, kind: str = "model") -> bytes:
     """Return facts as JSON text with their digest.
 
     What UTF-8 cannot hold becomes JSON's own escape, so that what is paid for is never lost.

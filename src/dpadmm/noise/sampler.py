@@ -10,6 +10,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import count
+from types import ModuleType
 from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -18,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpadmm import checks
 from dpadmm.checks import shown
 from dpadmm.errors import InputError
-from dpadmm.noise import exact
+from dpadmm.noise import counters, exact
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
 from dpadmm.privacy.protection import Certificate, Norm, power_of_two
 from dpadmm.privacy.releases import (
@@ -308,6 +310,7 @@ Words: TypeAlias = NDArray[np.uint64]
 Keys: TypeAlias = tuple[Words, Words]
 
 _CHUNK = 2**16  # numbers of scratch at a time for spherical noise
+_FEW, _MOST_SMALL_DRAWS, _SMALL_DRAWS = 2000, 10_000, count()  # draws of few numbers that go by NumPy
 
 
 @dataclass(frozen=True)
@@ -368,14 +371,22 @@ def _words(indices: NDArray[np.int64]) -> Words:
     return (indices & 0xFFFFFFFF).astype(np.uint64)
 
 
+def _kernels(numbers: int) -> ModuleType:
+    """Return compiled code for many numbers or many draws; it is slow to load, and gives the same bits."""
+    if numbers <= _FEW and next(_SMALL_DRAWS) < _MOST_SMALL_DRAWS:
+        return counters
+    from dpadmm.noise import kernels
+
+    return kernels
+
+
 def _add(
     family: NoiseFamily, values: Values, scales: Values, agents: Words, replicas: Words, keys: Keys, out: Values
 ) -> None:
     """Write the values plus noise; `keys[1]` is for the norms of spherical noise, sums of d exponentials."""
-    from dpadmm.noise import kernels  # slow to load: compiled code
-
+    kernels = _kernels(values.size)
     if family is not NoiseFamily.SPHERICAL_LAPLACE:
-        kind = kernels.NORMAL if family is NoiseFamily.GAUSSIAN else kernels.LAPLACE
+        kind = counters.NORMAL if family is NoiseFamily.GAUSSIAN else counters.LAPLACE
         kernels.add_noise(kind, values, scales, agents, replicas, keys[0], out)
         return
     step = max(1, _CHUNK // (values.shape[1] * values.shape[2]))
@@ -383,8 +394,6 @@ def _add(
         which = slice(start, start + step)
         zeros, ones = np.zeros(values[which].shape), np.ones(agents[which].size)
         normals, lengths = np.empty_like(zeros), np.empty_like(zeros)
-        kernels.add_noise(kernels.NORMAL, zeros, ones, agents[which], replicas, keys[0], normals)
-        kernels.add_noise(kernels.EXPONENTIAL, zeros, ones, agents[which], replicas, keys[1], lengths)
-        # Running sums add up in order for every column, so that it does not depend on its neighbours.
-        norms, radii = np.sqrt(np.cumsum(normals**2, axis=1)[:, -1:]), np.cumsum(lengths, axis=1)[:, -1:]
-        out[which] = values[which] + radii * (scales[which, None, None] / norms) * normals
+        kernels.add_noise(counters.NORMAL, zeros, ones, agents[which], replicas, keys[0], normals)
+        kernels.add_noise(counters.EXPONENTIAL, zeros, ones, agents[which], replicas, keys[1], lengths)
+        counters.add_spherical(values[which], scales[which], normals, lengths, out[which])

@@ -280,6 +280,10 @@ class Logistic:
         return np.where(s >= self.floor, s, t + step * self.cap)
 
 
+_STEEP = 2.0**26
+"""The gain of a slope that jumps, within 1.5e-8 of a corner; its product with any number that occurs is finite."""
+
+
 class _ClippedLine:
     """A loss whose slope is a clipped line: its form says all."""
 
@@ -287,6 +291,16 @@ class _ClippedLine:
     def form(self) -> SlopeForm:
         """The slope as the compiled kernels compute it."""
         raise NotImplementedError
+
+    @property
+    def slope_bound(self) -> float:
+        """The greatest slope of the form."""
+        return self.form.steepest
+
+    @property
+    def curvature_bound(self) -> float:
+        """The gain of the form; none where the slope jumps, so that only methods that take gradients can use it."""
+        return self.form.gain if self.form.gain < _STEEP else math.inf
 
     def value(self, t: Floats) -> Floats:
         """Return the loss."""
@@ -314,8 +328,6 @@ class Squared(_ClippedLine):
     """`t^2 / 2` of the residual. Its slope has no bound, so no record-level guarantee exists: use `Huber`."""
 
     target: ClassVar[LabelKind] = LabelKind.REALS
-    slope_bound: ClassVar[float] = float("inf")
-    curvature_bound: ClassVar[float] = 1.0
     form: ClassVar[SlopeForm] = SlopeForm()
 
 
@@ -326,16 +338,10 @@ class Huber(_ClippedLine):
     threshold: float
 
     target: ClassVar[LabelKind] = LabelKind.REALS
-    curvature_bound: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         """Refuse thresholds that are not positive numbers."""
         object.__setattr__(self, "threshold", checks.positive("threshold", self.threshold))
-
-    @property
-    def slope_bound(self) -> float:
-        """The threshold."""
-        return self.threshold
 
     @property
     def form(self) -> SlopeForm:
@@ -353,16 +359,10 @@ class SmoothedHinge(_ClippedLine):
     width: float = 0.5
 
     target: ClassVar[LabelKind] = LabelKind.SIGNS
-    slope_bound: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         """Refuse widths that are not positive numbers (the raw hinge has no curvature bound)."""
         object.__setattr__(self, "width", checks.positive("width", self.width))
-
-    @property
-    def curvature_bound(self) -> float:
-        """One over the width."""
-        return 1.0 / self.width
 
     @property
     def form(self) -> SlopeForm:
@@ -370,29 +370,8 @@ class SmoothedHinge(_ClippedLine):
         return SlopeForm(1.0, 1.0 / self.width, -1.0, 0.0)
 
 
-_STEEP = 2.0**26
-"""The gain of a slope that jumps, within 1.5e-8 of a corner; its product with any number that occurs is finite."""
-
-
-class _Residual(_ClippedLine):
-    """A loss of the residual with corners, each of them rounded over a width; 0 leaves them as they are."""
-
-    width: float
-
-    target: ClassVar[LabelKind] = LabelKind.REALS
-
-    @property
-    def curvature_bound(self) -> float:
-        """One over the width; without one there is none, and only methods that take gradients can use the loss."""
-        return 1.0 / self.width if self.width >= 1.0 / _STEEP else math.inf
-
-    @property
-    def _gain(self) -> float:
-        return 1.0 / max(self.width, 1.0 / _STEEP)
-
-
 @dataclass(frozen=True)
-class Quantile(_Residual):
+class Quantile(_ClippedLine):
     """The pinball loss, with which a model predicts the `level` quantile of the label.
 
     `level |t|` for labels above the prediction, `(1 - level) t` for those below; the corner at 0 is a parabola, from
@@ -405,6 +384,8 @@ class Quantile(_Residual):
     level: float = 0.5
     width: float = 0.1
 
+    target: ClassVar[LabelKind] = LabelKind.REALS
+
     def __post_init__(self) -> None:
         """Refuse levels outside (0, 1) and negative widths."""
         object.__setattr__(self, "level", checks.half_open_unit("level", self.level))
@@ -413,18 +394,13 @@ class Quantile(_Residual):
         object.__setattr__(self, "width", checks.non_negative("width", self.width))
 
     @property
-    def slope_bound(self) -> float:
-        """The larger of level and 1 - level."""
-        return max(self.level, 1.0 - self.level)
-
-    @property
     def form(self) -> SlopeForm:
         """`clip(t / width, -level, 1 - level)`."""
-        return SlopeForm(0.0, self._gain, -self.level, 1.0 - self.level)
+        return SlopeForm(0.0, 1.0 / max(self.width, 1.0 / _STEEP), -self.level, 1.0 - self.level)
 
 
 @dataclass(frozen=True)
-class EpsilonInsensitive(_Residual):
+class EpsilonInsensitive(_ClippedLine):
     """`max(|t| - margin, 0)` of the residual, as in support vector regression; each corner is a parabola over `width`.
 
     >>> EpsilonInsensitive(0.1, width=0.0).value(np.array([-0.05, 0.3])).round(6).tolist()
@@ -434,7 +410,7 @@ class EpsilonInsensitive(_Residual):
     margin: float = 0.1
     width: float = 0.1
 
-    slope_bound: ClassVar[float] = 1.0
+    target: ClassVar[LabelKind] = LabelKind.REALS
 
     def __post_init__(self) -> None:
         """Refuse margins that are not positive and negative widths."""
@@ -444,7 +420,7 @@ class EpsilonInsensitive(_Residual):
     @property
     def form(self) -> SlopeForm:
         """`clip(u / width, -1, 1)`, u being t brought closer to 0 by the margin."""
-        return SlopeForm(0.0, self._gain, -1.0, 1.0, dead=self.margin)
+        return SlopeForm(0.0, 1.0 / max(self.width, 1.0 / _STEEP), -1.0, 1.0, dead=self.margin)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -470,17 +446,16 @@ class Constants:
 
 
 def constants_of(loss: "AnyLoss", row_norm: float, mu: float) -> Constants:
-    """Return the constants of `mean loss + (mu/2)||w||^2` for all rows of at most this norm."""
-    if isinstance(loss, Softmax):
-        return loss.constants(row_norm, mu)
-    form, curvature = certified_form(loss), loss.curvature_bound * row_norm**2
+    """Return the constants of `mean loss + (mu/2)||w||^2` for all rows of at most this norm; C13 for several scores."""
+    curvature, gradient = loss.curvature_bound * row_norm**2, loss.slope_bound * row_norm
     return Constants(
-        record_gradient=loss.slope_bound * row_norm,
+        record_gradient=gradient,
         record_curvature=curvature,
-        gradient_range=form.width * row_norm,
+        gradient_range=gradient if isinstance(loss, Softmax) else certified_form(loss).width * row_norm,
         smoothness=curvature + mu,
         strong_convexity=mu,
         assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {loss.target.value}",
+        scores=loss.n_classes if isinstance(loss, Softmax) else 1,
     )
 
 
@@ -543,19 +518,6 @@ class Softmax:
     def curvature_bound(self) -> float:
         """Bound on the Hessian in the scores: `2 p (1 - p)` for p <= cap, so 1/2 for caps of 1/2 or more."""
         return 2 * self.of_margin.curvature_bound
-
-    def constants(self, row_norm: float, mu: float) -> Constants:
-        """Return the constants of `mean loss(W a) + (mu/2)||W||^2` for all rows of at most this norm (C13)."""
-        curvature, gradient = self.curvature_bound * row_norm**2, self.slope_bound * row_norm
-        return Constants(
-            record_gradient=gradient,
-            record_curvature=curvature,
-            gradient_range=gradient,
-            smoothness=curvature + mu,
-            strong_convexity=mu,
-            assumption=f"every record's features have Euclidean norm at most {row_norm:g}; {self.target.value}",
-            scores=self.n_classes,
-        )
 
     def margins(self, scores: Floats, labels: NDArray[np.intp]) -> Margins:
         """Return margins and what they are made of, for scores (C, R, n) and classes (n,)."""

@@ -1,6 +1,6 @@
 """Agents whose private function is a quadratic `f_i(x) = x'B_i x / 2 + c_i'x`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -30,6 +30,9 @@ class QuadraticAgents:
     curvatures: Floats
     slopes: Floats
     bounds: tuple[float, float] | None = None
+    n_agents: int = field(init=False, repr=False, compare=False)
+    dimension: int = field(init=False, repr=False, compare=False)
+    sizes: Ints = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check shapes, symmetry, finiteness and convexity before anything is computed."""
@@ -50,24 +53,9 @@ class QuadraticAgents:
                 f"Curvature matrices have eigenvalues in [{least:g}, {most:g}], outside the declared bounds "
                 f"[{low:g}, {high:g}]. Declare wider public bounds, or scale the matrices."
             )
-        object.__setattr__(self, "curvatures", curvatures)
-        object.__setattr__(self, "slopes", slopes)
-        object.__setattr__(self, "bounds", (max(low, 0.0), high))
-
-    @property
-    def n_agents(self) -> int:
-        """Number of agents N."""
-        return len(self.slopes)
-
-    @property
-    def dimension(self) -> int:
-        """Dimension d."""
-        return int(self.slopes.shape[1])
-
-    @property
-    def sizes(self) -> Ints:
-        """One function per agent."""
-        return np.ones(self.n_agents, dtype=np.int64)
+        number, dimension = slopes.shape
+        vars(self).update(curvatures=curvatures, slopes=slopes, bounds=(max(low, 0.0), high))
+        vars(self).update(n_agents=number, dimension=dimension, sizes=np.ones(number, dtype=np.int64))
 
     @property
     def constants(self) -> Constants:

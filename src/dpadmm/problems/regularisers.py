@@ -65,6 +65,19 @@ class Regulariser(Protocol):
         """
 
 
+class _NonSmooth:
+    """What a regulariser without curvature, with kinks or walls everywhere, declares."""
+
+    strong_convexity: ClassVar[float] = 0.0
+    smoothness: ClassVar[float] = math.inf
+    is_smooth: ClassVar[bool] = False
+
+    def lipschitz(self, d: int) -> float:
+        """Return infinity."""
+        checks.count("d", d)
+        return math.inf
+
+
 @dataclass(frozen=True)
 class ElasticNet:
     """g(x) = l1 ||x||_1 + (l2/2) ||x||^2 with l1, l2 >= 0: the lasso penalty, the ridge, both, or none.
@@ -125,7 +138,7 @@ class ElasticNet:
 
 
 @dataclass(frozen=True)
-class Box:
+class Box(_NonSmooth):
     """g(x) = 0 if lower <= x <= upper in every coordinate, else infinity; the proximal map is the projection.
 
     The bounds are numbers for all coordinates or one for each (any sequence, kept as a tuple, so that equal boxes
@@ -138,10 +151,6 @@ class Box:
 
     lower: float | tuple[float, ...]
     upper: float | tuple[float, ...]
-
-    strong_convexity: ClassVar[float] = 0.0
-    smoothness: ClassVar[float] = math.inf
-    is_smooth: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse empty boxes and bounds that are not numbers."""
@@ -158,11 +167,6 @@ class Box:
             )
         object.__setattr__(self, "lower", _hashable(lower))
         object.__setattr__(self, "upper", _hashable(upper))
-
-    def lipschitz(self, d: int) -> float:
-        """Return infinity."""
-        checks.count("d", d)
-        return math.inf
 
     @cached_property
     def _bounds(self) -> tuple[Floats, Floats, int | None]:
@@ -274,7 +278,7 @@ class Quadratic:
 
 
 @dataclass(frozen=True)
-class GroupLasso:
+class GroupLasso(_NonSmooth):
     """g(x) = weight sum_k sqrt(d_k) ||x_k||, x_k the d_k coordinates of group k: a group is zero as a whole or nowhere.
 
     groups: the number of each coordinate's group, such as (0, 0, 1) for the two columns of one category and a number.
@@ -285,10 +289,6 @@ class GroupLasso:
 
     weight: float
     groups: Sequence[int]
-
-    strong_convexity: ClassVar[float] = 0.0
-    smoothness: ClassVar[float] = math.inf
-    is_smooth: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse weights that are not positive, and groups that are not numbers."""
@@ -341,7 +341,7 @@ class GroupLasso:
 
 
 @dataclass(frozen=True)
-class Simplex:
+class Simplex(_NonSmooth):
     """g(x) = 0 if x >= 0 and sum_j x_j = total, else infinity: shares, mixtures, allocations.
 
     The proximal map is the projection. A point lies in the set if its sum and signs are right to 1e-9 of the total.
@@ -352,18 +352,9 @@ class Simplex:
 
     total: float = 1.0
 
-    strong_convexity: ClassVar[float] = 0.0
-    smoothness: ClassVar[float] = math.inf
-    is_smooth: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
         """Refuse totals that are not positive numbers."""
         object.__setattr__(self, "total", checks.positive("total", self.total))
-
-    def lipschitz(self, d: int) -> float:
-        """Return infinity."""
-        checks.count("d", d)
-        return math.inf
 
     def value(self, x: ArrayLike) -> Floats:
         """Return 0 for columns in the simplex and infinity for the others."""

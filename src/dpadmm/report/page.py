@@ -30,11 +30,11 @@ from dpadmm.models.statement import (
     guess_text,
     location_text,
     meaning_text,
-    merged,
+    merge_numbers,
     records_text,
 )
 from dpadmm.planner.utility import UtilityPoint
-from dpadmm.privacy.ledger.spending import version_words
+from dpadmm.privacy.ledger.spending import describe_version
 from dpadmm.privacy.protection import Strength, View
 from dpadmm.report.columns import ColumnPanel, column_panel, format_number, percent
 from dpadmm.report.observers import Observer, observed_by, observers
@@ -195,7 +195,7 @@ def page_facts(model: ReleasedModel, spending: Spending | None, place: str | Non
         scores=_scores(model),
         measurements=[_measurement(each) for each in model.measurements],
         effects=largest_effects(model),
-        assumptions=merged(guarantee.assumptions),
+        assumptions=merge_numbers(guarantee.assumptions),
         commands=_commands(model, spending, place),
     )
 
@@ -206,7 +206,7 @@ def environment() -> Environment:
     loader = PackageLoader("dpadmm.report")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.globals |= {"percent": percent, "number": figure_text, "best_guess": best_guess, "method_title": method_title}
-    made.globals["version_words"] = version_words
+    made.globals["describe_version"] = describe_version
     return made
 
 

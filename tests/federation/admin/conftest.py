@@ -45,7 +45,7 @@ class Federation:
 
     @property
     def ledger(self) -> Path:
-        return self.north.directory / "rehearsal.ledger"
+        return self.north.directory / "rehearsal.db"
 
     @property
     def file(self) -> Path:

@@ -11,8 +11,8 @@ from dpadmm.errors import InputError, ResumeError
 from dpadmm.federation.admin.status import RunState, coordinator_status
 from dpadmm.federation.coordinator import Coordinator, open_run
 from dpadmm.federation.coordinator_store import MOST_LOGGED
-from dpadmm.federation.https.process_status import CoordinatorProcess, read_status
-from dpadmm.federation.process_lock import is_held
+from dpadmm.federation.https.processes import CoordinatorProcess, read_status
+from dpadmm.federation.party_directory import is_held
 
 
 def status_of(federation):

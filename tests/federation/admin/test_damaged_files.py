@@ -11,10 +11,9 @@ from dpadmm.errors import InputError
 from dpadmm.federation.admin.status import coordinator_status, silo_status
 from dpadmm.federation.agreement import Agreement, read_federation, write_federation
 from dpadmm.federation.coordinator import open_run
-from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
+from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess, read_status
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.policy import Policy, SiloEntry
-from dpadmm.federation.rollback_detection import Session
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.studies import Invitation
 
@@ -84,10 +83,8 @@ def test_invitations(federation, tmp_path, number):
 
 
 @pytest.mark.parametrize("number", NUMBER)
-def test_sessions_and_status(tmp_path, number):
+def test_status(tmp_path, number):
     path = tmp_path / "file"
-    path.write_text(Session(answers={("terms", 1): "digest"}).as_json())
-    checked(lambda path: Session.from_json(path.read_bytes().decode(errors="replace")), path, number, damage.of_json)
     path.write_text(json.dumps(STATUS))
     for kind in (SiloProcess, CoordinatorProcess):  # None where a process tells nothing that can be read
         checked(lambda path, kind=kind: read_status(path, kind), path, number, damage.of_json, damage.of_bytes, least=0)
@@ -109,14 +106,12 @@ def test_state_files(federation, kind, number):
         silo_status(federation.north.directory)
         with closing(Silo(federation.north.directory)) as silo:
             silo.store.log()
-            silo.store.marks()
             silo.store.rounds()
             for terms in silo.store.agreements():
                 silo.store.joined(terms.digest)
                 silo.store.last(terms.digest)
 
-    rest_in_one_file(federation.north.state)
-    checked(load, federation.north.state, number, kind, least=0.2)
+    checked(load, federation.ledger, number, kind, least=0.2)
 
 
 @pytest.mark.parametrize("number", NUMBER)

@@ -18,16 +18,17 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.federation.admin import connection_check, doctor
-from dpadmm.federation.admin.doctor import examine_coordinator, examine_silo
-from dpadmm.federation.admin.finding import Level
+from dpadmm.federation.admin import doctor
+from dpadmm.federation.admin.doctor import Level, examine_coordinator, examine_silo
 from dpadmm.federation.admin.rehearsal import serve_in_thread
 from dpadmm.federation.admin.status import silo_status
+from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.https import tls
 from dpadmm.federation.https.service import free_port, serve_coordinator
-from dpadmm.federation.process_lock import sole
+from dpadmm.federation.party_directory import sole
+from dpadmm.federation.silo_store import open_store
 
 
 @pytest.fixture(autouse=True)
@@ -76,16 +77,10 @@ def test_a_silo_that_was_invited_is_served_without_its_coordinators_address(fede
     assert advice == [f"{start}`, or start its service"]
 
 
-def older_ledger(federation):
+def older_file(federation):
     shutil.copy(federation.ledger, federation.ledger.with_suffix(".old"))
     federation.drive(answers=12)
     federation.ledger.with_suffix(".old").replace(federation.ledger)
-
-
-def older_state(federation):
-    shutil.copy(federation.north.state, federation.north.state.with_suffix(".old"))
-    federation.drive()
-    federation.north.state.with_suffix(".old").replace(federation.north.state)
 
 
 def lost_key(federation):
@@ -129,17 +124,16 @@ def rewritten(name, text):
 
 FAULTS = {
     "key": (lambda f: f.north.key.chmod(0o644), "can be read by others; run chmod 600"),
-    "files": (lambda f: f.north.state.chmod(0o644), "others can read state.db"),
+    "files": (lambda f: f.ledger.chmod(0o644), "others can read rehearsal.db"),
     "policy": (rewritten("policy.toml", "name = 3"), "cannot be used"),
-    "state": (rewritten("state.db", "nothing"), "cannot be used"),
+    "state": (rewritten("rehearsal.db", "nothing"), "not a ledger"),
     "table": (changed_table, "The ledger belongs to other data"),
     "table ": (broken_table, "age"),
     "table  ": (lambda f: (f.rehearsal.place / "north.csv").unlink(), "north.csv"),
     "schema": (other_schema, "rehearsal: the terms name a different schema"),
     "schema ": (lambda f: f.north.schema.write_text("{}"), "schema"),
-    "ledger": (older_ledger, "it is an older copy"),
-    "ledger ": (older_state, "that file is an older copy. Restore the newest one."),
-    "ledger  ": (lost_key, "the table of keys does not match the entries"),
+    "state ": (older_file, "it is an older copy"),
+    "state  ": (lost_key, "the table of keys does not match the entries"),
     "budget": (small_budget, "run 'rehearsal' does not fit"),
     "runs": (forbidden_method, "'rehearsal' would be refused: north does not allow the method"),
 }
@@ -169,8 +163,8 @@ def test_the_text_of_errors_that_are_not_ours_is_not_shown(federation, monkeypat
 
 def test_files_of_another_user(federation, monkeypatch):
     original = doctor._owner
-    monkeypatch.setattr(doctor, "_owner", lambda path: 12345 if path.name == "state.db" else original(path))
-    assert "state.db" in worst(examined(federation), "files")
+    monkeypatch.setattr(doctor, "_owner", lambda path: 12345 if path.name == "rehearsal.db" else original(path))
+    assert "rehearsal.db" in worst(examined(federation), "files")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files away")
@@ -311,11 +305,8 @@ def test_a_proxy_of_the_environment(federation, monkeypatch, kind):
 
 
 def test_without_approved_terms_nobody_can_tell_who_it_is(federation, tmp_path):
-    from dpadmm.federation import sqlite_file
-    from dpadmm.federation.silo_directory import APPLICATION
-
-    with closing(sqlite_file.connect(federation.north.state, APPLICATION)) as state:
-        state.execute("DELETE FROM approved")
+    with open_store(federation.north, NoiseOrigin.TEST) as store:
+        store._write("DELETE FROM run")
     with federation.served() as (_, address):
         checks = examined(federation, address)
     assert not has_problem(checks)
@@ -394,7 +385,7 @@ def test_a_clock_that_is_days_off(federation, waiting, monkeypatch, days, check,
         waiting(lambda: service.status().joined)
         monkeypatch.setattr(Later, "days", days)
         monkeypatch.setattr(tls, "datetime", Later)
-        monkeypatch.setattr(connection_check, "datetime", Later)
+        monkeypatch.setattr(doctor, "datetime", Later)
         assert words in worst(examined(federation, address), check)
 
 
@@ -407,7 +398,7 @@ def test_a_coordinator_whose_certificate_is_not_valid_yet_by_this_clock(federati
     assert "not valid by this machine's clock" in worst(checks, "TLS")
 
 
-def test_a_silo_that_waits_for_letters_is_not_disturbed(federation, waiting):
+def test_a_silo_that_waits_for_requests_is_not_disturbed(federation, waiting):
     """Its wait goes on, its connection stays, its certificate's file is the same, and it gets its next letter."""
     from dpadmm.federation.https.client import Address, SiloClient, open_client
     from dpadmm.federation.silo import Silo

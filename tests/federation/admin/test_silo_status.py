@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -14,13 +12,11 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="needs the extra dpadmm[federation]")
 
-from dpadmm.errors import InputError, ResumeError, SolverError
-from dpadmm.federation import sqlite_file
+from dpadmm.errors import InputError, SolverError
 from dpadmm.federation.admin.status import SHOWN_REFUSALS, RunState, silo_status
-from dpadmm.federation.https.process_status import SiloProcess, publish_status
-from dpadmm.federation.process_lock import sole
+from dpadmm.federation.https.processes import SiloProcess, publish_status
+from dpadmm.federation.party_directory import sole
 from dpadmm.federation.silo import Silo
-from dpadmm.federation.silo_directory import APPLICATION
 from dpadmm.privacy.ledger import open_for_reading
 
 NOTICE = SiloProcess(
@@ -69,8 +65,8 @@ def test_once_it_has_joined(federation, unchanged):
 def test_in_its_midst(federation, unchanged):
     """Rounds by the file, costs by the ledger."""
     federation.drive(answers=12)
-    with closing(sqlite3.connect(federation.north.state)) as state:
-        (last,) = state.execute("SELECT MAX(round) FROM answers").fetchone()
+    with closing(sqlite3.connect(federation.ledger)) as state:
+        (last,) = state.execute("SELECT MAX(round) FROM answer").fetchone()
     with unchanged():
         run = the_run(federation)
     assert 0 < last < 4
@@ -133,21 +129,6 @@ def test_while_it_serves(federation, waiting):
     assert not silo_status(federation.north.directory).is_serving
 
 
-def test_after_a_crash_what_is_in_the_log_of_the_file_counts(federation, unchanged):
-    """Killed, a silo leaves its last entries beside the file; they are read, and left where they are."""
-    program = (
-        "import os, signal, sys; from dpadmm.federation.silo import Silo; silo = Silo(sys.argv[1]);"
-        "silo.store.note('refused', 'the last words'); os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    subprocess.run([sys.executable, "-c", program, str(federation.north.directory)], check=False, timeout=60)
-    assert (federation.north.directory / "state.db-wal").stat().st_size
-    with unchanged():
-        assert silo_status(federation.north.directory).refusals[0].detail == "the last words"
-    (federation.north.directory / "state.db-shm").unlink()
-    with unchanged(), pytest.raises(ResumeError, match="the index of its log is missing"):
-        silo_status(federation.north.directory)
-
-
 @pytest.mark.parametrize("change", [None, "61.5", "not a number"])
 def test_the_table_is_read_on_demand_alone_and_never_shown(federation, change):
     table = federation.rehearsal.place / "north.csv"
@@ -165,29 +146,11 @@ def test_a_table_that_is_gone(federation):
     assert (data.is_readable, data.problem) == (False, "No such file or directory")
 
 
-def test_a_ledger_that_cannot_be_read_hides_nothing_else(federation):
-    federation.drive()
-    federation.ledger.write_bytes(b"SQLite format 3\0" + b"nothing" * 400)
-    status = silo_status(federation.north.directory)
-    assert status.budget.problem
-    assert status.runs[0].state is RunState.FINISHED
-
-
 def test_other_directories_are_refused(federation, tmp_path):
     with pytest.raises(InputError, match="is a coordinator's directory"):
         silo_status(federation.rehearsal.coordinator.directory)
     with pytest.raises(InputError, match=r"it has no policy\.toml"):
         silo_status(tmp_path)
-
-
-def test_a_file_that_is_open_for_reading_cannot_be_written(federation):
-    with (
-        closing(sqlite_file.connect_for_reading(federation.north.state, APPLICATION)) as state,
-        pytest.raises(sqlite3.OperationalError, match="readonly"),
-    ):
-        state.execute("INSERT INTO log VALUES ('', '', '')")
-    with pytest.raises(ResumeError, match="is not a file of this kind"):
-        sqlite_file.connect_for_reading(federation.north.state, APPLICATION + 1)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")
@@ -207,9 +170,7 @@ def test_a_user_who_may_only_read_can_look(federation, is_open):
             code = 1
             try:
                 os.setuid(65534)
-                state = sqlite_file.connect_for_reading(copy / "state.db", APPLICATION)
-                (number,) = state.execute("SELECT COUNT(*) FROM log WHERE event = 'refused'").fetchone()
-                code = 10 + number
+                code = 10 + len(silo_status(copy).refusals)
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 10 + is_open

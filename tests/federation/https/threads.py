@@ -45,7 +45,6 @@ class Staff:
 
         def work() -> None:
             silo = Silo(self.rehearsal.silos[name].directory)
-            silo.check_ledger()
             SiloClient(silo, self.rehearsal.address, stop).serve()
             silo.close()
 

@@ -22,8 +22,8 @@ def world(masked_world):
     return masked_world
 
 
-def test_a_sum_without_somebody_means_nothing(worlds, world, monkeypatch):
-    bare, roster, terms = worlds.recorded_shares(monkeypatch), world.roster(), agreed_run(world.agreement)
+def test_a_sum_without_somebody_means_nothing(setups, world, monkeypatch):
+    bare, roster, terms = setups.recorded_shares(monkeypatch), world.roster(), agreed_run(world.agreement)
     answers = [world.silos[name].answer(world.ask(1, agent, relay=roster)) for agent, name in enumerate(world.silos)]
     parts = [read_summand(envelope, terms, agent, 1) for agent, envelope in enumerate(answers)]
     assert np.isfinite(total_of(terms, 1, parts)).all()

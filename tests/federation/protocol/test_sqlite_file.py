@@ -1,13 +1,11 @@
-"""Arrays and files that survive: read back as large as they are written, and checked once where nothing changes."""
+"""Arrays and files that survive: read back as large as they are written."""
 
 import io
-import os
-from contextlib import closing
 
 import numpy as np
 import pytest
 
-from dpadmm.errors import InputError, ResumeError
+from dpadmm.errors import InputError
 from dpadmm.federation import sqlite_file
 
 
@@ -24,24 +22,3 @@ def test_compressed_arrays_are_refused():
     np.savez_compressed(target, **{"000": np.zeros(1000)})
     with pytest.raises(InputError, match="unpacks to more"):
         sqlite_file.unpack(target.getvalue())
-
-
-def test_a_file_is_checked_again_when_it_has_changed(tmp_path, monkeypatch):
-    """The check reads all of it, and a coordinator looks at every run several times a second."""
-    path, tables, checked = tmp_path / "run.db", "CREATE TABLE a (b INTEGER);", []
-    sqlite_file.create(path, 7, tables, ("INSERT INTO a VALUES (?)", (1,)))
-    sqlite_file.connect(path, 7, tables).close()
-    usual = sqlite_file._is_sound
-    monkeypatch.setattr(sqlite_file, "_is_sound", lambda *words: checked.append(1) or usual(*words))
-    os.utime(path, (0, 0))
-    for _ in range(3):
-        with closing(sqlite_file.connect(path, 7, tables)) as connection:
-            assert connection.execute("SELECT b FROM a").fetchall() == [(1,)]
-        sqlite_file.connect_for_reading(path, 7, tables).close()
-    assert len(checked) == 1
-    content = bytearray(path.read_bytes())
-    content[-4096:] = bytes(4096)
-    path.write_bytes(content)
-    with pytest.raises(ResumeError, match="damaged"):
-        sqlite_file.connect(path, 7, tables)
-    assert len(checked) == 2

@@ -35,8 +35,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("method", "settings", "delta"), CASES)
-def test_same_model_as_in_process(worlds, tmp_path, method, settings, delta):
-    world = worlds.make(tmp_path, method, settings, delta=delta)
+def test_same_model_as_in_process(setups, tmp_path, method, settings, delta):
+    world = setups.make(tmp_path, method, settings, delta=delta)
     coordinator = world.coordinator()
     world.drive(coordinator)
     outcome = outcome_of(coordinator)
@@ -52,39 +52,38 @@ def test_same_model_as_in_process(worlds, tmp_path, method, settings, delta):
             assert world.statement(name).spent_epsilon == pytest.approx(said.epsilon, rel=1e-9)
 
 
-def test_the_worst_silo_spends_the_whole_epsilon(worlds, tmp_path):
-    world = worlds.make(tmp_path)
+def test_the_worst_silo_spends_the_whole_epsilon(setups, tmp_path):
+    world = setups.make(tmp_path)
     terms = agreed_run(world.agreement)
     assert max(terms.epsilon(agent, 4) for agent in range(3)) == pytest.approx(1.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("method", ["p-admm", "dvp", "consensus-gaussian"])
-def test_secure_noise_is_fresh_and_recorded(worlds, tmp_path, method):
+def test_secure_noise_is_fresh_and_recorded(setups, tmp_path, method):
     estimates = []
     for place in ("one", "two"):
         settings = {"rho": 0.3} if method == "consensus-gaussian" else {"eta": 0.05}
         delta = 0.0 if method == "dvp" else 1e-5
-        world = worlds.make(tmp_path / place, method, settings, noise=NoiseOrigin.SECURE, delta=delta, rounds=2)
+        world = setups.make(tmp_path / place, method, settings, noise=NoiseOrigin.SECURE, delta=delta, rounds=2)
         coordinator = world.coordinator()
         world.drive(coordinator)
         outcome = outcome_of(coordinator)
         assert outcome.is_private_release
         assert world.statement("s0").releases == 2
-        assert (world.place / "s0" / "ledger").exists()
+        assert (world.place / "s0" / "silo.db").exists()
         estimates.append(outcome.estimate)
     assert np.abs(estimates[0] - estimates[1]).max() > 1e-6
 
 
 def test_rehearsals_say_so_in_a_ledger_of_their_own(world):
     world.drive(world.coordinator())
-    assert not (world.place / "s0" / "ledger").exists()
-    with world.first._ledger() as ledger:
-        assert all(run.run.startswith("REHEARSAL, seeded noise") for run in ledger.runs())
+    assert not (world.place / "s0" / "silo.db").exists()
+    assert all(run.run.startswith("REHEARSAL, seeded noise") for run in world.first.ledger.runs())
 
 
-def test_what_leaves_is_only_the_noisy_message(worlds, tmp_path):
+def test_what_leaves_is_only_the_noisy_message(setups, tmp_path):
     """Vectors lie on the grid of the exact sampler (C8), far from the bare minimiser, and are all that leaves."""
-    world = worlds.make(tmp_path, noise=NoiseOrigin.SECURE, rounds=1)
+    world = setups.make(tmp_path, noise=NoiseOrigin.SECURE, rounds=1)
     carried = world.drive(world.coordinator()).carried
     for agent, envelope in enumerate([one.envelope for one in carried if not one.is_request][-3:]):
         answer = read(envelope[64:])
@@ -113,9 +112,9 @@ def test_every_method_of_the_issue_is_there():
     assert star | {"p-admm", "r-admm", "dvp", "m-admm", "fp-walk"} <= set(federated())
 
 
-def test_the_mark_of_a_plan_is_about_every_release(worlds, tmp_path):
+def test_the_mark_of_a_plan_is_about_every_release(setups, tmp_path):
     """Versions that compute other noise in any round, for any silo, must not work together."""
-    terms = agreed_run(worlds.make(tmp_path, approves=False).agreement)
+    terms = agreed_run(setups.make(tmp_path, approves=False).agreement)
     marks = {terms.mark}
     for place, row in terms.plan.releases.items():
         for agent, release in row.items():

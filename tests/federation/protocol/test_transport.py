@@ -2,22 +2,22 @@
 
 import hashlib
 import shutil
-from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.contracts.in_memory import Crashed, InMemory
+from tests.federation.protocol.durable_steps import DurableSteps
 
-from dpadmm.federation import messages, sqlite_file
+from dpadmm.federation import messages
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.keys import SIGNATURE_BYTES
 from dpadmm.federation.messages import Answer
 from dpadmm.federation.silo import Silo
 from dpadmm.noise.masks import MaskKey
-from dpadmm.privacy.ledger import store
 
 ROUNDS = 2
 KINDS = {
@@ -36,75 +36,26 @@ FATES = st.lists(st.lists(st.integers(0, 12), max_size=3).map(tuple), min_size=1
 """What becomes of the first envelopes: lost, repeated, late and in another order; the others arrive."""
 
 
-@dataclass
-class Steps:
-    """Counts the durable steps of every process, and ends one of them just before or just after one of its steps."""
+@contextmanager
+def watched(steps, *, has_known_keys):
+    """Watch what becomes durable; with the same mask key in every run all bits can be compared."""
+    with steps.watched(), pytest.MonkeyPatch.context() as patch:
+        if has_known_keys:
+            patch.setattr(MaskKey, "create", lambda: MaskKey.of(hashlib.sha256(steps.actor.encode()).digest()))
+        yield
 
-    crashed: type[BaseException]
-    point: tuple[str, int, str] | None = None
-    actor: str = "coordinator"
-    seen: Counter = field(default_factory=Counter)
-    crashes: int = 0
-    has_known_keys: bool = True
 
-    @contextmanager
-    def watched(self):
-        """Watch everything that makes something durable: two kinds of transactions, and the ledger's small file."""
-        with pytest.MonkeyPatch.context() as patch:
-            for owner, name in ((sqlite_file, "exclusive"), (store, "transaction")):
-                patch.setattr(owner, name, self._transaction(getattr(owner, name)))
-            for owner, name in ((store, "write_anchor"),):
-                patch.setattr(owner, name, self._write(getattr(owner, name)))
-            if self.has_known_keys:
-                patch.setattr(MaskKey, "create", self._mask_key)
-            yield
+def process(steps, directory):
+    """Return how a silo's process starts, whose steps are counted as its own."""
 
-    def _mask_key(self) -> MaskKey:
-        """Return the same mask key in every run, so that all bits can be compared."""
-        return MaskKey.of(hashlib.sha256(self.actor.encode()).digest())
+    def answer(silo, envelope):
+        steps.actor = directory.name
+        try:
+            return Silo.answer(silo, envelope)
+        finally:
+            steps.actor = "coordinator"
 
-    def _transaction(self, original):
-        @contextmanager
-        def watched(*args, **kwargs):
-            with original(*args, **kwargs):
-                yield
-                number = self._begin()
-            self._at(number, "after")
-
-        return watched
-
-    def _write(self, original):
-        def watched(*args, **kwargs):
-            number = self._begin()
-            original(*args, **kwargs)
-            self._at(number, "after")
-
-        return watched
-
-    def _begin(self) -> int:
-        self.seen[self.actor] += 1
-        self._at(self.seen[self.actor], "before")
-        return self.seen[self.actor]
-
-    def _at(self, number: int, when: str) -> None:
-        if (self.actor, number, when) == self.point:
-            self.point, self.crashes = None, self.crashes + 1
-            raise self.crashed(f"{self.actor} {when} its durable step {number}")
-
-    def silo(self, directory):
-        """Return how a silo's process starts."""
-
-        def answer(silo, envelope):
-            self.actor = directory.name
-            try:
-                return Silo.answer(silo, envelope)
-            finally:
-                self.actor = "coordinator"
-
-        def start():
-            return type("Watched", (Silo,), {"answer": answer})(directory)
-
-        return start
+    return lambda: type("Watched", (Silo,), {"answer": answer})(directory)
 
 
 @dataclass
@@ -119,19 +70,21 @@ class End:
     left: dict
 
 
-def driven(worlds, template, place, steps=None, **how) -> End:
+def driven(setups, template, place, point=None, *, steps=None, has_known_keys=True, **how) -> End:
     """Run a copy of a closed world to its end, opening the coordinator again after a crash."""
-    steps = steps or Steps(worlds.Crashed)
-    world = worlds.copied(template, place)
-    transport = worlds.InMemory({name: steps.silo(place / name) for name in world.silos}, world.agreement, **how)
-    with steps.watched():
+    steps = steps or DurableSteps(point)
+    steps.actor = "coordinator"
+    world = setups.copied(template, place)
+    transport = InMemory({name: process(steps, place / name) for name in world.silos}, world.agreement, **how)
+    with watched(steps, has_known_keys=has_known_keys):
         while True:
             coordinator = world.coordinator()
             try:
                 drive(coordinator, transport, transport.clock)
                 break
-            except worlds.Crashed:
+            except Crashed:
                 coordinator.close()
+    assert point is None or steps.crashes == 1
     end = ended(world, coordinator, transport)
     for silo in (*world.silos.values(), *transport._running.values()):
         silo.close()
@@ -147,11 +100,9 @@ def ended(world, coordinator, transport) -> End:
         answers |= {(k, agent): envelope for agent, envelope in coordinator.stored.answers(k).items()}
     stored, ledgers, left = {}, [], {}
     for agent, silo in enumerate(world.silos.values()):
-        rows = silo._connection.execute("SELECT round, reply FROM answers")
-        stored |= {(k, agent): bytes(reply) for k, reply in rows}
-        with silo._ledger() as ledger:
-            ledger.verify()
-            ledgers.append((ledger.statement().releases, ledger.statement().spent_epsilon))
+        stored |= {(k, agent): bytes(reply) for k, reply in silo.store.rows("SELECT round, reply FROM answer")}
+        silo.ledger.verify()
+        ledgers.append((silo.ledger.statement().releases, silo.ledger.statement().spent_epsilon))
     for one in transport.carried:
         told = None if one.is_request else messages.read(one.envelope[SIGNATURE_BYTES:])
         if isinstance(told, Answer):
@@ -166,15 +117,15 @@ LONG = ("counted graph", "counted under masks")  # crashes under masks are also 
 @pytest.fixture(
     scope="module", params=[pytest.param(kind, marks=pytest.mark.slow) if kind in LONG else kind for kind in KINDS]
 )
-def federation(request, worlds, tmp_path_factory):
+def federation(request, setups, tmp_path_factory):
     """Two silos with test noise that have approved their terms, closed, to be copied; and their undisturbed end."""
     place, terms = tmp_path_factory.mktemp("federation"), {"rounds": ROUNDS} | KINDS[request.param]
     if "counted" in request.param:
-        terms |= worlds.COUNTED
+        terms |= setups.COUNTED
     if "masks" in request.param:
-        terms |= worlds.MASKED | NOBODY_LOOKS
-    made = closed(worlds.make(place / "template", sizes=(30, 20), **terms))
-    calm = driven(worlds, made, place / "calm")
+        terms |= setups.MASKED | NOBODY_LOOKS
+    made = closed(setups.make(place / "template", sizes=(30, 20), **terms))
+    calm = driven(setups, made, place / "calm")
     assert [releases for releases, _ in calm.ledgers] == [ROUNDS, ROUNDS]
     assert calm.answers == calm.stored
     return made, calm
@@ -187,35 +138,33 @@ def closed(world):
     return world
 
 
-def crash_points(worlds, template, place, actors) -> list[tuple[str, int, str]]:
+def crash_points(setups, template, place, actors) -> list[tuple[str, int, str]]:
     """Return every durable step of these processes, each cut short and each not followed up."""
-    steps = Steps(worlds.Crashed)
-    driven(worlds, template, place, steps)
-    return [(who, n + 1, when) for who in actors for n in range(steps.seen[who]) for when in ("before", "after")]
+    steps = DurableSteps()
+    driven(setups, template, place, steps=steps)
+    return steps.points(actors)
 
 
-def test_a_crash_at_any_durable_step_changes_nothing(worlds, federation, tmp_path):
+def test_a_crash_at_any_durable_step_changes_nothing(setups, federation, tmp_path):
     """Deterministic noise: all bits are those of an undisturbed run, in all files and on the wire."""
     template, calm = federation
     actors = ("s0", "coordinator") if calm.has_other_steps else ("coordinator",)
-    points = crash_points(worlds, template, tmp_path / "count", actors)
+    points = crash_points(setups, template, tmp_path / "count", actors)
     assert len(points) > 10 * len(actors)
     for point in points:
-        steps = Steps(worlds.Crashed, point)
-        assert driven(worlds, template, tmp_path / "crashed", steps) == calm, point
-        assert steps.crashes == 1, point
+        assert driven(setups, template, tmp_path / "crashed", point) == calm, point
 
 
 @pytest.mark.parametrize("kind", ["plain", "counted", pytest.param("under masks", marks=pytest.mark.slow)])
-def test_with_fresh_noise_every_round_has_one_answer(worlds, tmp_path, kind):
+def test_with_fresh_noise_every_round_has_one_answer(setups, tmp_path, kind):
     """No crash makes a silo let a second draw leave for a round, and each is paid for once."""
-    terms = {"rounds": ROUNDS - 1} | worlds.COUNTED if kind == "counted" else {"rounds": ROUNDS}
+    terms = {"rounds": ROUNDS - 1} | setups.COUNTED if kind == "counted" else {"rounds": ROUNDS}
     if kind == "under masks":
-        terms |= KINDS["counted under masks"] | worlds.MASKED | NOBODY_LOOKS | {"rounds": ROUNDS}
-    made = worlds.make(tmp_path / "secure", sizes=(30, 20), noise=NoiseOrigin.SECURE, **terms)
+        terms |= KINDS["counted under masks"] | setups.MASKED | NOBODY_LOOKS | {"rounds": ROUNDS}
+    made = setups.make(tmp_path / "secure", sizes=(30, 20), noise=NoiseOrigin.SECURE, **terms)
     federation = closed(made)
-    for point in crash_points(worlds, federation, tmp_path / "count", ("s0",)):
-        end = driven(worlds, federation, tmp_path / "crashed", Steps(worlds.Crashed, point, has_known_keys=False))
+    for point in crash_points(setups, federation, tmp_path / "count", ("s0",)):
+        end = driven(setups, federation, tmp_path / "crashed", point, has_known_keys=False)
         assert end.answers == end.stored, point
         assert end.left == {key: {envelope} for key, envelope in end.stored.items()}, point
         assert [releases for releases, _ in end.ledgers] == [ROUNDS, ROUNDS], point
@@ -224,7 +173,7 @@ def test_with_fresh_noise_every_round_has_one_answer(worlds, tmp_path, kind):
 
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(fates=FATES)
-def test_what_is_lost_repeated_late_or_out_of_order_changes_nothing(worlds, federation, tmp_path, fates):
+def test_what_is_lost_repeated_late_or_out_of_order_changes_nothing(setups, federation, tmp_path, fates):
     template, calm = federation
     due = iter(fates)
-    assert driven(worlds, template, tmp_path / "stormy", fate=lambda _: next(due, (0,))) == calm
+    assert driven(setups, template, tmp_path / "stormy", fate=lambda _: next(due, (0,))) == calm

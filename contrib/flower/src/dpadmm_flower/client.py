@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 
 from dpadmm.errors import InputError
 from dpadmm.federation.errors import reason_of
-from dpadmm.federation.process_lock import sole
+from dpadmm.federation.party_directory import sole
 from dpadmm.federation.rollback_detection import Session
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import SiloDirectory
@@ -46,14 +46,18 @@ def _answer(message: Message, context: Context) -> bytes:
     with sole(files.lock, "This silo"):
         session = _session(context)
         with closing(Silo(files.directory, session=session)) as silo:
-            if session is None:
-                silo.check_ledger()
             reply = silo.answer(asked)
-            context.state[_SESSION] = ConfigRecord({"session": silo.session.as_json()})
+            kept = context.state[_SESSION] = ConfigRecord()
+            kept["nonce"], kept["head"] = silo.session.nonce, silo.session.head or ""
+            kept["confirmed"] = sorted(silo.session.confirmed)
     return reply
 
 
 def _session(context: Context) -> Session | None:
     """Return what earlier processes for this run remember: it is in the SuperNode's memory, and gone when that ends."""
     kept = context.state.config_records.get(_SESSION)
-    return None if kept is None else Session.from_json(str(kept["session"]))
+    if kept is None:
+        return None
+    confirmed = kept["confirmed"]
+    assert isinstance(confirmed, list)
+    return Session(str(kept["nonce"]), set(map(str, confirmed)), str(kept["head"]) or None)

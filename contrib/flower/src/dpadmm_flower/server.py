@@ -13,7 +13,7 @@ from dpadmm.federation.agreement import read_federation
 from dpadmm.federation.coordinator import open_run
 from dpadmm.federation.coordinator_loop import drive
 from dpadmm.federation.coordinator_store import CoordinatorFiles
-from dpadmm.federation.process_lock import sole
+from dpadmm.federation.party_directory import sole
 from dpadmm_flower.transport import LIVES_SECONDS, FlowerTransport
 
 app = ServerApp()

@@ -11,8 +11,14 @@ from dpadmm.errors import InputError
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.errors import Refusal, printable
-from dpadmm.federation.https.client import Address, open_client, read_at_most
-from dpadmm.federation.https.connection_errors import FAILURES, CoordinatorUnavailable, describe_failure
+from dpadmm.federation.https.client import (
+    FAILURES,
+    Address,
+    CoordinatorUnavailable,
+    describe_failure,
+    open_client,
+    read_at_most,
+)
 from dpadmm.federation.keys import open_envelope
 from dpadmm.federation.messages import LARGEST_BODY, Join, Register
 from dpadmm.federation.policy import FULLY_CERTIFIED, SUMMED, Policy, SiloEntry

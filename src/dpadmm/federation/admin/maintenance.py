@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpadmm.errors import InputError
-from dpadmm.federation import identity
+from dpadmm.federation import keys
 from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_store import NEW, STOPPED, WANTED, CoordinatorFiles
@@ -22,7 +22,7 @@ from dpadmm.federation.silo_directory import Records, SiloDirectory, policy_reco
 from dpadmm.federation.silo_store import open_store
 from dpadmm.federation.terms import agreed_run
 from dpadmm.privacy.accounting import compose
-from dpadmm.privacy.ledger import Ledger, LedgerStatement, open_for_reading
+from dpadmm.privacy.ledger import LedgerStatement
 
 NEW_DATA, NEW_KEY = "the data have changed", "the identity key has changed"
 """Why runs are closed."""
@@ -38,9 +38,7 @@ class OpenRun:
 
 def open_runs(silo: Silo) -> list[OpenRun]:
     """Return the runs that may still spend of a silo's budget; nothing is reserved for them."""
-    with open_for_reading(silo.files.ledger(silo.policy.noise)) as ledger:
-        delta = ledger.budget.delta
-    found = []
+    found, delta = [], silo.ledger.budget.delta
     for agreement in silo.store.agreements():
         agent, terms = agreement.agent(silo.policy.name), agreed_run(agreement)
         left = [release for k in silo.due_rounds(agreement) for release in terms.releases(agent, k)]
@@ -75,8 +73,8 @@ def change_data(files: SiloDirectory, policy: Policy, *, may_close: bool) -> Dat
     """
     records = policy_records(policy, files.schema)
     policy = replace(policy, written=records.written)
-    with closing(Silo(files.directory)) as silo, Ledger.open(files.ledger(policy.noise)) as ledger:
-        silo.settle()
+    with closing(Silo(files.directory)) as silo:
+        ledger = silo.ledger
         is_new = not ledger.is_newest([records.table])
         # The ledger sees whether the file is read to other cells; here it is about what is made of them.
         is_read_otherwise = replace(silo.policy, data=policy.data, written=policy.written) != policy
@@ -122,20 +120,19 @@ def rotate_silo_key(files: SiloDirectory, *, is_old_kept: bool, may_close: bool)
     files.check()
     policy, before = Policy.load(files.policy), SigningKey.load(files.key).public
     closed, unfit = tuple[str, ...](), tuple[str, ...]()
-    place = identity.next_place(files.key)
-    with open_store(files) as store:
-        is_begun = place.exists() and store.known_key() == SigningKey.load(place).public
+    place = keys.next_place(files.key)
+    with open_store(files, policy.noise) as store:
+        is_begun = place.exists() and store.key() == SigningKey.load(place).public
     if not is_begun:  # or interrupted after the state was given to the next key
         with closing(Silo(files.directory)) as silo:
-            silo.settle()
             closed = _close(silo, NEW_KEY, may_close=may_close)
             unfit = tuple(each.run for each in silo.store.agreements() if silo.due_rounds(each))
     entry = _entry(files, policy)
-    key = identity.next_key(files.key)
-    with open_store(files) as store:
+    key = keys.next_key(files.key)
+    with open_store(files, policy.noise) as store:
         store.change_key(key.public, f"{fingerprint(key.public)} after {fingerprint(before)}")
     replace(entry, key=key.public).save(files.entry)
-    kept = identity.put_into_use(files.key, is_old_kept=is_old_kept)
+    kept = keys.put_into_use(files.key, is_old_kept=is_old_kept)
     return KeyChange(key, before, kept, closed, unfit)
 
 
@@ -156,8 +153,8 @@ def rotate_coordinator_key(files: CoordinatorFiles, *, is_old_kept: bool, may_cl
         _check_closing(ended, NEW_KEY, may_close=may_close)
         for run in runs:
             run.end("The coordinator's key has changed, and the terms name the old one.")
-    key = identity.next_key(files.key_file)
-    kept = identity.put_into_use(files.key_file, is_old_kept=is_old_kept)
+    key = keys.next_key(files.key_file)
+    kept = keys.put_into_use(files.key_file, is_old_kept=is_old_kept)
     return KeyChange(key, before.public, kept, ended)
 
 

@@ -2,7 +2,6 @@
 
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -13,13 +12,12 @@ import numpy as np
 
 from dpadmm import checks
 from dpadmm.errors import InputError, raise_alone
-from dpadmm.federation.admin.requested_run import request_run
 from dpadmm.federation.agreement import Agreement, NoiseOrigin, Participant, named_edges, write_federation
 from dpadmm.federation.coordinator import Progress
 from dpadmm.federation.coordinator_store import CoordinatorFiles
 from dpadmm.federation.errors import FederationStopped
 from dpadmm.federation.https.processes import Process
-from dpadmm.federation.https.service import LOOK_SECONDS, CoordinatorService, free_port, serve_coordinator
+from dpadmm.federation.https.service import LOOK_SECONDS, CoordinatorService, free_port, request_run, serve_coordinator
 from dpadmm.federation.keys import fingerprint
 from dpadmm.federation.names import LONGEST, check_distinct, check_name
 from dpadmm.federation.outcome import FederationOutcome
@@ -166,15 +164,6 @@ def serve_in_thread(files: CoordinatorFiles, port: int) -> Iterator[CoordinatorS
         finally:
             stop.set()
             looking.join()
-
-
-def wait_until(is_true: Callable[[], bool], seconds: float, what: str) -> None:
-    """Return when something is true; `TimeoutError` when it takes too long."""
-    end = time.monotonic() + seconds
-    while not is_true():
-        if time.monotonic() > end:
-            raise TimeoutError(f"Waited {seconds:g} s for {what}, without success.")
-        time.sleep(0.05)
 
 
 def rehearsal_tables(

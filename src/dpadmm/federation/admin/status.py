@@ -18,13 +18,13 @@ from dpadmm.federation.agreement import Agreement
 from dpadmm.federation.coordinator import Coordinator
 from dpadmm.federation.coordinator_store import DONE, ENDED, NEW, STOPPED, CoordinatorFiles
 from dpadmm.federation.errors import reason_of
-from dpadmm.federation.https.process_status import CoordinatorProcess, SiloProcess, read_status
+from dpadmm.federation.https.processes import CoordinatorProcess, SiloProcess, read_status
+from dpadmm.federation.party_directory import is_held
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.process_lock import is_held
 from dpadmm.federation.silo_directory import SiloDirectory, policy_records
 from dpadmm.federation.silo_store import LogEntry, SiloStore, open_store
 from dpadmm.federation.terms import agreed_run
-from dpadmm.privacy.ledger import open_for_reading
+from dpadmm.privacy.ledger import LedgerStatement
 
 SHOWN_REFUSALS = 5
 """How many of the latest refusals are listed."""
@@ -91,14 +91,13 @@ class RunStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetStatus:
-    """What the silo's ledger says; against: who is looking. problem: why it cannot be read, and then nothing else."""
+    """What the silo's ledger says; against: who is looking."""
 
-    spent_epsilon: float | None = None
-    left_epsilon: float | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    against: str | None = None
-    problem: str | None = None
+    spent_epsilon: float
+    left_epsilon: float
+    epsilon: float
+    delta: float
+    against: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,11 +147,6 @@ class SiloView:
     policy: Policy
     store: SiloStore
 
-    @property
-    def ledger(self) -> Path:
-        """Its ledger."""
-        return self.files.ledger(self.policy.noise)
-
     def runs(self) -> tuple[RunStatus, ...]:
         """Return every run, the oldest first."""
         return tuple(self._run(terms) for terms in self.store.agreements(with_closed=True))
@@ -191,7 +185,7 @@ def open_view(directory: Path) -> Iterator[SiloView]:
     files = SiloDirectory(directory)
     files.check()
     policy = Policy.load(files.policy)
-    with open_store(files, for_reading=True) as store:
+    with open_store(files, policy.noise, for_reading=True) as store:
         yield SiloView(files, policy, store)
 
 
@@ -204,19 +198,14 @@ def silo_status(directory: Path, *, is_data_checked: bool = False) -> SiloStatus
             noise=view.policy.noise.value,
             is_serving=is_held(view.files.lock),
             process=read_status(view.files.status, SiloProcess),
-            budget=_budget_status(view.ledger),
+            budget=_budget_status(view.store.ledger.statement()),
             data=_data_status(view, is_read=is_data_checked),
             runs=view.runs(),
             refusals=view.store.latest_refusals(SHOWN_REFUSALS),
         )
 
 
-def _budget_status(path: Path) -> BudgetStatus:
-    try:
-        with open_for_reading(path) as ledger:
-            found = ledger.statement()
-    except DpadmmError as problem:
-        return BudgetStatus(problem=str(problem))
+def _budget_status(found: LedgerStatement) -> BudgetStatus:
     return BudgetStatus(
         spent_epsilon=found.spent_epsilon,
         left_epsilon=found.left_epsilon,
@@ -239,8 +228,7 @@ def _data_status(view: SiloView, *, is_read: bool) -> DataStatus:
     if not is_read:
         return found
     try:
-        with open_for_reading(view.ledger) as ledger:
-            ledger.confirm([policy_records(view.policy, view.files.schema).table])
+        view.store.ledger.confirm([policy_records(view.policy, view.files.schema).table])
     except Exception as problem:  # noqa: BLE001 - the text of errors that are not ours may quote a cell
         return replace(found, is_same=False, problem=first_sentence(reason_of(problem)))
     return replace(found, is_same=True)

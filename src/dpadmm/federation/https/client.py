@@ -3,31 +3,92 @@
 import logging
 import os
 import re
+import sqlite3
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from enum import Enum
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
 
 import httpx
 
-from dpadmm.errors import InputError
+from dpadmm.errors import DpadmmError, InputError
 from dpadmm.federation import messages
-from dpadmm.federation.https.connection_errors import CoordinatorUnavailable, describe_failure
-from dpadmm.federation.https.process_status import SiloProcess, publish_status
-from dpadmm.federation.https.processes import StopRequested, StopSignals
+from dpadmm.federation.errors import MACHINE_FAILURES, UnexpectedFailure, reason_of
+from dpadmm.federation.https.processes import SiloProcess, StopRequested, StopSignals, publish_status
 from dpadmm.federation.https.queue import POLL_SECONDS
 from dpadmm.federation.https.tls import client_context
 from dpadmm.federation.keys import SIGNATURE_BYTES, SigningKey
+from dpadmm.federation.messages import largest_request
+from dpadmm.federation.party_directory import sole
 from dpadmm.federation.policy import Policy
-from dpadmm.federation.process_lock import sole
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import Records, SiloDirectory, records_apart
-from dpadmm.federation.sizes import largest_request
 from dpadmm.federation.sqlite_file import now
+
+_CLOCK_ERRORS = (9, 10)  # OpenSSL: not yet valid, expired
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+
+
+class CoordinatorUnavailable(Exception):
+    """Nothing can be exchanged with the coordinator now; the message says why."""
+
+
+FAILURES = (httpx.HTTPError, CoordinatorUnavailable, OSError, sqlite3.Error)
+"""What may pass, and is tried again."""
+
+
+class ConnectionProblem(Enum):
+    """What a failure means, and what to do about it."""
+
+    CLOCK = "the coordinator's certificate is not valid by this machine's clock, {now}; check the clock"
+    STRANGER = "the server there is not the coordinator of any approved terms"
+    NO_TLS = "the server there does not speak TLS (is this the coordinator's port?)"
+    HUNG_UP = "the coordinator closed the connection: no open run or invitation has this key, or a clock is wrong"
+    SLOW = "the coordinator did not answer in time"
+    UNREACHABLE = "the coordinator cannot be reached ({problem})"
+    REFUSED = "{problem}"
+    FILES = "the silo's files cannot be written ({problem})"
+    MACHINE = "this machine failed ({reason})"
+    UNEXPECTED = "UnexpectedFailure, {fault}"
+
+
+def classify_failure(problem: BaseException) -> ConnectionProblem:
+    """Return what a failure of a connection means."""
+    cause: BaseException | None = problem
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__cause__ or cause.__context__
+    match problem, cause:
+        case _, ssl.SSLCertVerificationError() if cause.verify_code in _CLOCK_ERRORS:
+            return ConnectionProblem.CLOCK
+        case _, ssl.SSLCertVerificationError():
+            return ConnectionProblem.STRANGER
+        case _, ssl.SSLError() if cause.reason in _NO_TLS:
+            return ConnectionProblem.NO_TLS
+        case (_, ssl.SSLError()) | (httpx.RemoteProtocolError() | httpx.ReadError() | httpx.WriteError(), _):
+            return ConnectionProblem.HUNG_UP
+        case httpx.TimeoutException(), _:
+            return ConnectionProblem.SLOW
+        case httpx.HTTPError(), _:
+            return ConnectionProblem.UNREACHABLE
+        case CoordinatorUnavailable(), _:
+            return ConnectionProblem.REFUSED
+        case sqlite3.Error(), _:
+            return ConnectionProblem.FILES
+    return ConnectionProblem.MACHINE if isinstance(problem, MACHINE_FAILURES) else ConnectionProblem.UNEXPECTED
+
+
+def describe_failure(problem: Exception) -> str:
+    """Say what a failure means; the text of other packages may quote anything."""
+    reason = str(problem) if isinstance(problem.__cause__, DpadmmError) else reason_of(problem)
+    now, fault = datetime.now(UTC).isoformat(timespec="minutes"), UnexpectedFailure(problem)
+    return classify_failure(problem).value.format(now=now, problem=problem, reason=reason, fault=fault)
+
 
 RETRY_SECONDS = (0.2, 5.0)
 """How soon a silo whose connection failed connects again: at first, and at most."""
@@ -213,7 +274,6 @@ def run_silo(directory: Path, address: str, read: Callable[[Policy, Path], Recor
     files.check()
     signals = StopSignals()
     with sole(files.lock, "This silo"), closing(Silo(files.directory, read=read)) as silo:
-        silo.check_ledger()
         client = SiloClient(silo, address, signals)
         runs = ", ".join(repr(each.run) for each in silo.store.agreements()) or "none"
         _log.info("silo %r is running; approved: %s; coordinator at %s", silo.policy.name, runs, address)

@@ -10,9 +10,9 @@ from queue import Empty, Queue
 
 from dpadmm.federation import messages
 from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.coordinator_loop import Interrupted
 from dpadmm.federation.keys import split
-from dpadmm.federation.sizes import largest_answer
-from dpadmm.federation.transport import Interrupted
+from dpadmm.federation.messages import largest_answer
 
 POLL_SECONDS = 25.0
 """How long a silo waits for a request before it polls again."""

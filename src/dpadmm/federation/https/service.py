@@ -1,4 +1,7 @@
-"""A coordinator at work: its port, and one thread for every run that somebody has asked for (`dpadmm federate`)."""
+"""A coordinator at work: its port, and one thread for every run that somebody has asked for (`dpadmm federate`).
+
+`request_run` asks for one, through the coordinator's file, and follows it.
+"""
 
 import asyncio
 import contextlib
@@ -9,17 +12,23 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 
 from dpadmm.errors import DpadmmError, InputError
-from dpadmm.federation.coordinator import Coordinator
+from dpadmm.federation import sqlite_file
+from dpadmm.federation.agreement import Agreement
+from dpadmm.federation.coordinator import Coordinator, Progress, open_run
 from dpadmm.federation.coordinator_loop import drive_for_others
-from dpadmm.federation.coordinator_store import WANTED, CoordinatorFiles, CoordinatorStore
-from dpadmm.federation.https.process_status import CoordinatorProcess, publish_status
+from dpadmm.federation.coordinator_store import ENDED, STOPPED, WANTED, CoordinatorFiles, CoordinatorStore
+from dpadmm.federation.errors import FederationStopped
+from dpadmm.federation.https.processes import CoordinatorProcess, publish_status, read_status
 from dpadmm.federation.https.queue import MessageQueue
 from dpadmm.federation.https.server import TlsServer
 from dpadmm.federation.https.tls import renew, server_context, trust
-from dpadmm.federation.process_lock import sole
+from dpadmm.federation.outcome import FederationOutcome, outcome_of
+from dpadmm.federation.party_directory import is_held, sole
 from dpadmm.federation.sqlite_file import now
 from dpadmm.federation.studies import Studies
 
@@ -162,3 +171,57 @@ def serve_coordinator(files: CoordinatorFiles, host: str, port: int) -> Iterator
         publish_status(files.status, service.status),
     ):
         yield service
+
+
+LOOK_SECONDS = 0.1
+AWAY_SECONDS = 20.0
+"""How long the service may be away, as while it is started again."""
+
+
+def request_run(
+    files: CoordinatorFiles,
+    agreement: Agreement,
+    show: Callable[[Progress], None] = lambda _: None,
+    away_seconds: float = AWAY_SECONDS,
+    check: Callable[[], None] = lambda: None,
+) -> FederationOutcome:
+    """Have these terms run to their end and return the outcome; `FederationStopped` says why it could not be reached.
+
+    A run that was interrupted continues: its file knows what is done. It goes on when nobody follows it. `check` is
+    called again and again, and may raise.
+    """
+    with closing(open_run(files, agreement)) as run:
+        try:
+            run.ask()
+            last, served = None, time.monotonic()
+            while True:
+                run.check_in_place()
+                is_done = run.is_done  # before what is shown, so that the end is shown too
+                progress = run.progress()
+                process = read_status(files.status, CoordinatorProcess)
+                if progress.waiting_for and process is not None and agreement.digest in process.joined:
+                    joined = process.joined[agreement.digest]  # until all have, nobody else is asked
+                    absent = tuple(name for name, _ in progress.epsilon if name not in joined)
+                    progress = replace(progress, waiting_for=absent or progress.waiting_for)
+                if progress != last:
+                    show(progress)
+                    last = progress
+                if is_done:
+                    return outcome_of(run)
+                state, reason = run.stored.state()
+                if state in (STOPPED, ENDED):
+                    raise FederationStopped(str(reason))
+                if is_held(files.lock):
+                    served = time.monotonic()
+                elif time.monotonic() - served > away_seconds:
+                    raise FederationStopped(
+                        f"No process serves {files.directory}: start `dpadmm coordinator run {files.directory}`, then "
+                        f"run this command again. The run stays at round {max(run.round, 0)}; nothing is lost."
+                    )
+                check()
+                time.sleep(LOOK_SECONDS)
+        except sqlite3.Error as problem:
+            why = problem if sqlite_file.is_machines(problem) else "it is damaged; restore it from a backup"
+            raise FederationStopped(
+                f"The coordinator's file, {files.database}, cannot be used: {why}. Run the command again afterwards."
+            ) from problem

@@ -43,7 +43,6 @@ class Kind(Enum):
     BUDGET = "budget"
     REFUSAL = "refusal"
     PROFILE = "profile"
-    ANSWER = "answer"
     VERSION = "version"
 
 

@@ -49,15 +49,6 @@ class BudgetChange:
     reason: str
 
 
-@dataclass(frozen=True)
-class AnsweredRound:
-    """The message with which a round of a run was answered, by its digest."""
-
-    run: str
-    round: int
-    digest: str
-
-
 def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: Protection) -> None:
     """Write the three files of a new ledger for these silos.
 
@@ -65,10 +56,8 @@ def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: 
     killed here, a key without a log stays behind, and the name is refused until somebody removes it.
     """
     draft = path.with_name(path.name + ".new")
-    leftovers = [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
-    there = [
-        str(file) for file in (path, store.key_path(path), store.anchor_path(path), draft, *leftovers) if file.exists()
-    ]
+    ends = ("", ".key", ".head", ".new", "-wal", "-shm", "-journal")
+    there = [str(file) for file in (path.with_name(path.name + end) for end in ends) if file.exists()]
     if there:
         raise LedgerError(
             f"Found {', '.join(there)}: a ledger is never overwritten. Open it, choose another name, or move all of "
@@ -80,8 +69,8 @@ def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: 
     check_persons(data, protection)
     are_names_public = protection.unit is not Unit.USER  # a user's name is a person's
     DatasetFingerprint.of(data, bytes(32))  # refuses unusable data before anything is written
-    key = store.new_key(store.key_path(path))
     made = [store.key_path(path)]
+    key = store.new_key(made[0])
     try:
         known = DatasetFingerprint.of(
             data, key, are_names_public=are_names_public, tells_copies_apart=not protection.relation.has_public_sizes
@@ -102,13 +91,13 @@ def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: 
 
 def check_persons(data: Sequence[SiloColumns], protection: Protection) -> None:
     """Refuse data that do not say whose rows they are where a budget is about persons, and data that do elsewhere."""
-    is_told = [each.persons is not None for each in data]
-    if protection.unit is Unit.PERSON and not all(is_told):
+    has_persons = [each.persons is not None for each in data]
+    if protection.unit is Unit.PERSON and not all(has_persons):
         raise InputError(
             "The ledger's budget is per person, so it needs to know which person each row belongs to: give "
             f"{setting('persons')}. Nothing was spent."
         )
-    if protection.unit is not Unit.PERSON and any(is_told):
+    if protection.unit is not Unit.PERSON and any(has_persons):
         raise InputError(
             f"The ledger's budget is per {protection.unit.value}, but rows were assigned to persons. Leave the persons "
             "out, or create a ledger with the unit person, and count in its budget what is already spent."
@@ -127,7 +116,6 @@ class LedgerState:
     refusals: int = 0
     refused: set[tuple[str, ...]] = field(default_factory=set)
     profiles: list[KeptProfile] = field(default_factory=list)
-    answers: dict[str, dict[int, str]] = field(default_factory=dict)
     runs: dict[tuple[str, str], RunAccount] = field(default_factory=dict)
     is_whole: bool = True
 
@@ -191,9 +179,6 @@ class LedgerState:
                 self.refused.add(what_was_refused(content))
             case Kind.PROFILE:
                 self.profiles.append(read_record(KeptProfile, content))
-            case Kind.ANSWER:
-                answer = read_record(AnsweredRound, content)
-                self.answers.setdefault(answer.run, {})[answer.round] = answer.digest
             case Kind.VERSION:
                 new = read_record(NewVersion, content)
                 if new.version != self.newest.number + 1:

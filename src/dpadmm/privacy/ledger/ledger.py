@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from dpadmm import checks
 from dpadmm.checks import plural
 from dpadmm.codec import decode, encode
 from dpadmm.errors import BudgetError, InputError, LedgerError, ResumeError
 from dpadmm.privacy.ledger import history, store
 from dpadmm.privacy.ledger.entries import Entry, Kind, Reservation, Writer, check_text, encode_release, read_record
 from dpadmm.privacy.ledger.fingerprints import SiloColumns, SiloMatch, match_newest
-from dpadmm.privacy.ledger.history import AnsweredRound, BudgetChange, OpenHistory
+from dpadmm.privacy.ledger.history import BudgetChange, OpenHistory
 from dpadmm.privacy.ledger.profiles import KeptProfile, ProfiledColumns, as_one_release, check_paid, released_profile
 from dpadmm.privacy.ledger.spending import (
     PROFILE_ROUND,
@@ -262,26 +261,6 @@ class Ledger(OpenHistory):
         ((found,),) = self.select("SELECT MAX(round) FROM keys WHERE run = ?", (run,))
         return None if found is None else int(found)
 
-    def answers(self) -> dict[str, dict[int, str]]:
-        """Return, by run and round, the digest of the message with which a round was answered (`mark_answer`)."""
-        self._refresh()
-        return {run: dict(marks) for run, marks in self._state.answers.items()}
-
-    def mark_answer(self, run: str, round_: int, digest: str) -> None:
-        """Record that a round of a run is answered with the message of this digest, before it leaves.
-
-        Where the message itself is kept elsewhere, a copy of that place which lacks it, or has another, is recognised.
-        Marking the same again records nothing; `ResumeError` if the round was answered with another message.
-        """
-        check_text("run", run)
-        with self._writing() as writer:
-            known = self._state.answers.get(run, {}).get(round_)
-            if known is None:
-                answer = AnsweredRound(run, checks.count("round", round_, least=0), digest)
-                store.append(self._connection, [writer.next(Kind.ANSWER, answer)])
-        if known not in (None, digest):
-            raise ResumeError(f"Round {round_} of run {run!r} was answered with a different message. Send that one.")
-
     def set_budget(self, budget: Budget, *, reason: str) -> None:
         """Change the budget, for a stated reason, as an entry of the log.
 
@@ -425,7 +404,7 @@ class ConfirmedLedger:
         with self.transaction() as work:
             return work.reserve(releases, run=run, algorithm=algorithm, origin=origin)
 
-    def check_room(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
+    def check_budget(self, releases: Iterable[Release], *, run: str, algorithm: str, origin: Origin) -> None:
         """Raise what `reserve` would raise for these releases now; records nothing.
 
         To check before the first round whether a whole run fits. Only `reserve` permits sending.
@@ -449,9 +428,7 @@ class ConfirmedLedger:
         """
         mark = self._mark(subject.columns)
         if mark is None:
-            raise InputError(
-                "The ledger was not given all columns of the profile, so it could not recognise them later."
-            )
+            raise InputError("The ledger was not given all columns of the profile, so it could not recognise them.")
         check_text("run", run)
         profile = KeptProfile(
             run=run,
@@ -522,9 +499,8 @@ class ConfirmedLedger:
         silos = release.certificate.protection.silos_per_person if isinstance(release, NoisyRelease) else records
         if is_spread and silos < records:
             raise InputError(
-                f"A person may have {records} records, each with a different agent, but the aggregate of round "
-                f"{release.round} is certified for a person in {plural(silos, 'silo')}. Certify "
-                f"it for {records} silos per person, or create the ledger with separate silos."
+                f"A person may have {records} records, each with a different agent, but the aggregate is certified for "
+                f"{plural(silos, 'silo')} per person. Certify it for {records} silos per person, or separate the silos."
             )
         asked = self.ledger.protection
         if isinstance(release, NoisyRelease) and not asked.is_covered_by(release.certificate.protection):

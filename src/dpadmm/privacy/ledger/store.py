@@ -213,6 +213,7 @@ def _make_durable(connection: sqlite3.Connection, path: Path) -> None:
         raise LedgerError(f"{path} is open elsewhere in journal mode {mode!r}. Close it there and try again.")
     connection.execute("PRAGMA synchronous = EXTRA")
     connection.execute("PRAGMA fullfsync = ON")  # macOS: through the drive's cache as well
+    connection.execute("PRAGMA secure_delete = ON")  # what tables beside the ledger's erase is overwritten
 
 
 @contextmanager

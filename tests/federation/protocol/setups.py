@@ -125,6 +125,7 @@ class World:
         answer = self.told(name, envelope)
         assert isinstance(answer, messages.Refused), answer
         assert words in answer.reason
+        assert self.silos[name].store.log()[-1].event == "refused"
         assert self.statement(name).releases == releases
 
     def told(self, name: str, envelope: bytes) -> messages.Message:
@@ -132,19 +133,19 @@ class World:
         silo = self.silos[name]
         return messages.read(open_envelope(silo.answer(envelope), silo.public_key))
 
-    def invite(self, agreement: Agreement | None = None) -> bytes:
+    def invite(self, agreement: Agreement | None = None, key: SigningKey | None = None) -> bytes:
         """Return an invitation."""
-        return self.key.seal(Join(agreement or self.agreement).encode())
+        return (key or self.key).seal(Join(agreement or self.agreement).encode())
 
     def forged(self, plain: object) -> bytes:
         """Return a signed invitation to terms that are any plain value."""
         return self.key.seal(json.dumps({"kind": "Join", "version": messages.VERSION, "terms": plain}).encode())
 
-    def ask(self, k: int, agent: int = 0, inbox=None, relay=(), agreement: Agreement | None = None) -> bytes:
+    def ask(self, k: int, agent: int = 0, inbox=None, relay=(), agreement=None, key: SigningKey | None = None) -> bytes:
         """Return a request for a round."""
         terms = agreement or self.agreement
         carried = np.zeros((0, 3)) if inbox is None else np.asarray(inbox)
-        return self.key.seal(Step(terms.digest, agent, k, Vector.of(carried), tuple(relay)).encode())
+        return (key or self.key).seal(Step(terms.digest, agent, k, Vector.of(carried), tuple(relay)).encode())
 
     def roster(self) -> list[bytes]:
         """Let all silos join; return the messages by which they do, with their mask keys."""
@@ -176,7 +177,7 @@ class World:
 
     def statement(self, name: str):
         """Return what a silo's ledger says."""
-        with self.silos[name]._ledger() as ledger:
+        with open_for_reading(self.silos[name].ledger.path) as ledger:
             return ledger.statement()
 
 

@@ -1,100 +1,51 @@
 """New data and new keys, ended at every durable step: the old, the new, or words that say what to do."""
 
-import os
 import shutil
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import wraps
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
+from tests.contracts.in_memory import Crashed
+from tests.federation.protocol.durable_steps import DurableSteps
 
 from dpadmm.errors import LedgerError, ResumeError
-from dpadmm.federation import identity, keys, sqlite_file
+from dpadmm.federation import keys
 from dpadmm.federation.admin.maintenance import change_data, rotate_coordinator_key, rotate_silo_key
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator_store import ENDED, CoordinatorFiles
 from dpadmm.federation.keys import SigningKey
 from dpadmm.federation.policy import Policy, SiloEntry
-from dpadmm.privacy.ledger import Ledger, store
+from dpadmm.privacy.ledger import Ledger
 
 
-@dataclass
-class Cuts:
-    """Counts everything that is made durable, and ends the process just before or just after one of these steps."""
-
-    crashed: type[BaseException]
-    point: tuple[int, str] | None = None
-    seen: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def watched(self):
-        with pytest.MonkeyPatch.context() as patch:
-            for owner, name in ((sqlite_file, "exclusive"), (store, "transaction")):
-                patch.setattr(owner, name, self._transaction(getattr(owner, name), name))
-            writes = ((store, "write_anchor"), (sqlite_file, "save_toml"), (keys, "write_private"), (os, "link"))
-            for owner, name in (*writes, (os, "replace")):
-                patch.setattr(owner, name, self._write(getattr(owner, name), name))
-            yield self
-
-    def _transaction(self, original, name):
-        @contextmanager
-        def cut(*args, **kwargs):
-            with original(*args, **kwargs):
-                yield
-                number = self._begin(name)
-            self._at(number, "after")
-
-        return cut
-
-    def _write(self, original, name):
-        @wraps(original)
-        def cut(*args, **kwargs):
-            number = self._begin(name)
-            original(*args, **kwargs)
-            self._at(number, "after")
-
-        return cut
-
-    def _begin(self, name) -> int:
-        self.seen.append(name)
-        self._at(len(self.seen), "before")
-        return len(self.seen)
-
-    def _at(self, number, when) -> None:
-        if (number, when) == self.point:
-            self.point = None
-            raise self.crashed(f"{when} step {number}, {self.seen[-1]}")
-
-
-def crash_everywhere(worlds, template, tmp_path, work, check):
+def crash_everywhere(setups, template, tmp_path, work, check):
     """Do some work in a copy of a world, ended at every durable step and done again; check the copy after each."""
-    steps = Cuts(worlds.Crashed)
-    made = worlds.copied(template, tmp_path / "calm")
+    steps = DurableSteps()
+    made = setups.copied(template, tmp_path / "calm")
     with steps.watched():
         work(made)
-    check(worlds.closed(made), None)
-    points = [(n + 1, when) for n in range(len(steps.seen)) for when in ("before", "after")]
-    for number, point in enumerate(points):
-        made, cuts = worlds.copied(template, tmp_path / str(number)), Cuts(worlds.Crashed, point)
-        worlds.closed(made)
-        with cuts.watched(), pytest.raises(worlds.Crashed):
+    check(setups.closed(made), None)
+    for number, point in enumerate(steps.points([""])):
+        made = setups.copied(template, tmp_path / str(number))
+        setups.closed(made)
+        with DurableSteps(point).watched(), pytest.raises(Crashed):
             work(made)
         check(made, point)
         work(made)
         check(made, None)
         shutil.rmtree(made.place)
-    return steps.seen
+    return {name for _, name in steps.seen}
 
 
 @pytest.fixture(scope="module")
-def half_way(worlds, star_template, tmp_path_factory):
+def half_way(setups, star_template, tmp_path_factory):
     """A world whose first silo has answered a round, with its entry; closed, to be copied."""
-    made = worlds.copied(star_template, tmp_path_factory.mktemp("half way"))
-    worlds.answered(made)
+    made = setups.copied(star_template, tmp_path_factory.mktemp("half way"))
+    setups.answered(made)
     made.first.entry().save(made.first.files.entry)
-    worlds.grown(made)
+    setups.grown(made)
     made.coordinator(name="run.db").close()
-    return worlds.closed(made)
+    return setups.closed(made)
 
 
 def words_of(silo, agreement) -> str:
@@ -108,7 +59,7 @@ def words_of(silo, agreement) -> str:
     return ""
 
 
-def test_a_crash_at_any_step_of_new_data_leaves_the_old_the_new_or_says_what_to_do(worlds, half_way, tmp_path):
+def test_a_crash_at_any_step_of_new_data_leaves_the_old_the_new_or_says_what_to_do(setups, half_way, tmp_path):
     def work(world):
         place = world.place / "s0-later.csv"
         policy = replace(Policy.load(world.first.files.policy), data=str(place))
@@ -117,11 +68,9 @@ def test_a_crash_at_any_step_of_new_data_leaves_the_old_the_new_or_says_what_to_
     outcomes = set()
 
     def check(world, point):
-        with closing(worlds.alone(world.first.files.directory)) as silo:
-            silo.check_ledger()
-            with silo._ledger() as ledger:
-                ledger.verify()
-                said = ledger.statement()
+        with closing(setups.alone(world.first.files.directory)) as silo:
+            silo.ledger.verify()
+            said = silo.ledger.statement()
             words = words_of(silo, world.agreement)
             is_new = silo.policy.data.endswith("later.csv")
             assert said.releases == 1
@@ -134,14 +83,14 @@ def test_a_crash_at_any_step_of_new_data_leaves_the_old_the_new_or_says_what_to_
                 assert not words or "dpadmm silo new-data" in words
                 outcomes.add((is_new, said.version, bool(words)))
 
-    steps = crash_everywhere(worlds, half_way, tmp_path, work, check)
-    assert {"exclusive", "transaction", "write_anchor", "save_toml"} <= set(steps)
+    steps = crash_everywhere(setups, half_way, tmp_path, work, check)
+    assert {"transaction", "write_anchor", "save_toml"} <= steps
     assert outcomes == {(False, 1, False), (False, 2, True), (True, 2, False)}
 
 
 @pytest.mark.parametrize("is_old_kept", [True, False])
 def test_a_crash_at_any_step_of_a_new_key_leaves_the_old_the_new_or_says_what_to_do(
-    worlds, half_way, tmp_path, is_old_kept
+    setups, half_way, tmp_path, is_old_kept
 ):
     old, outcomes = SigningKey.load(half_way.first.files.key).public, set()
 
@@ -152,8 +101,7 @@ def test_a_crash_at_any_step_of_a_new_key_leaves_the_old_the_new_or_says_what_to
         files, words = world.first.files, ""
         key = SigningKey.load(files.key).public  # there is one at every moment
         try:
-            with closing(worlds.alone(files.directory)) as silo:
-                silo.check_ledger()
+            with closing(setups.alone(files.directory)) as silo:
                 words = words_of(silo, world.agreement)
                 assert point is not None or not silo.unfinished()
         except ResumeError as refusal:
@@ -166,17 +114,17 @@ def test_a_crash_at_any_step_of_a_new_key_leaves_the_old_the_new_or_says_what_to
             assert (key != old, words, SiloEntry.load(files.entry).key) == (True, "", key)
             found = {SigningKey.load(each).public for each in asides}
             assert (old in found, len(found) > 0) == (is_old_kept, is_old_kept)
-            assert not identity.next_place(files.key).exists()
+            assert not keys.next_place(files.key).exists()
             assert oct(files.key.stat().st_mode & 0o777) == "0o600"
             with Ledger.open(files.ledger(NoiseOrigin.SECURE)) as ledger:
                 assert ledger.statement().releases == 1
 
-    steps = crash_everywhere(worlds, half_way, tmp_path, work, check)
-    assert {"exclusive", "write_private", "save_toml", "replace"} <= set(steps)
+    steps = crash_everywhere(setups, half_way, tmp_path, work, check)
+    assert {"transaction", "write_private", "save_toml", "replace"} <= steps
     assert outcomes == {(False, False), (False, True), (True, False)}
 
 
-def test_a_crash_at_any_step_of_a_coordinators_new_key_leaves_a_key_and_its_runs(worlds, half_way, tmp_path):
+def test_a_crash_at_any_step_of_a_coordinators_new_key_leaves_a_key_and_its_runs(setups, half_way, tmp_path):
     old = SigningKey.load(half_way.place / "coordinator.key").public
 
     def files_of(world):
@@ -199,5 +147,5 @@ def test_a_crash_at_any_step_of_a_coordinators_new_key_leaves_a_key_and_its_runs
             assert is_new
             assert old in {SigningKey.load(each).public for each in files.directory.glob("coordinator-*.key")}
 
-    steps = crash_everywhere(worlds, half_way, tmp_path, work, check)
-    assert {"exclusive", "write_private", "link", "replace"} <= set(steps)
+    steps = crash_everywhere(setups, half_way, tmp_path, work, check)
+    assert {"exclusive", "write_private", "link", "replace"} <= steps

@@ -1,15 +1,57 @@
-"""A directory of a silo or a coordinator is made whole: after a kill at any point the same command makes it again."""
+"""The directory of a silo or a coordinator: made whole, and served by one process at a time.
 
+After a kill at any point the same command makes the directory again. Whoever makes or serves one holds a lock file.
+"""
+
+import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from dpadmm.errors import InputError
-from dpadmm.federation.process_lock import is_held, sole
 from dpadmm.files import sync_directory
+
+try:
+    import fcntl
+except ModuleNotFoundError as lacking:
+    raise InputError(
+        "Silos and coordinators run on Linux and macOS only. On this system dpadmm can fit, plan, evaluate and predict."
+    ) from lacking
+
+_LOOK_SECONDS = 0.5  # whoever only looks whether a lock is held (`is_held`) is gone by then
+
+
+@contextlib.contextmanager
+def sole(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock file; `InputError` if another process holds it. It is free again when this process ends."""
+    with path.open("a") as file:
+        until = time.monotonic() + _LOOK_SECONDS
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > until:
+                    raise InputError(f"{what} is already running (it holds {path}). Stop it first.") from None
+            time.sleep(0.02)
+        yield
+
+
+def is_held(path: Path) -> bool:
+    """Return whether a process holds a lock file."""
+    try:
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
 
 LOCK = "running.lock"
 """Held by the process that makes a directory, and later by the one that serves it."""

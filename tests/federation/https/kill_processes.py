@@ -1,8 +1,8 @@
 """Silos and a coordinator as real processes over TLS, killed at exact points; run as a script, prints JSON.
 
-`crashes.py PLACE KIND NOISE POINT...` with POINT = actor:function:when:n, e.g. `s0:store:before:2` kills silo s0 before
-its second call of `store`. One Python start, then `os.fork` for every process. The killed process is started again
-without the trap, as an operator would. For each point: the model, the ledgers, and whether what left is what is stored.
+`kill_processes.py PLACE KIND NOISE POINT...` with POINT = actor:function:when:n, e.g. `s0:store:before:2` kills silo s0
+before its second call of `store`. One Python start, then `os.fork` for every process. The killed process is started
+again without the trap, as an operator would. For each point: the model, the ledgers, and whether what left is stored.
 """
 
 import json
@@ -20,9 +20,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[3]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
 
-import worlds
+import setups
 
-from dpadmm.federation import sqlite_file
 from dpadmm.federation.agreement import NoiseOrigin
 from dpadmm.federation.coordinator import Coordinator, open_run
 from dpadmm.federation.coordinator_store import DONE, JOINING, CoordinatorFiles
@@ -31,20 +30,26 @@ from dpadmm.federation.https.service import free_port, serve_coordinator
 from dpadmm.federation.silo import Silo
 from dpadmm.federation.silo_directory import policy_records
 from dpadmm.federation.silo_store import SiloStore
-from dpadmm.privacy.ledger import ConfirmedLedger, Ledger
+from dpadmm.privacy.ledger import Transaction, store
 
 TRAPS = {
-    "reserve": (ConfirmedLedger, "reserve"),  # the durable write of the ledger
-    "store": (SiloStore, "store"),  # after it, but before the transaction ends
-    "commit": (sqlite_file, "exclusive"),  # after it: durable, not yet marked or sent
-    "mark": (Ledger, "mark_answer"),  # between the state, the ledger's mark and the sending
+    "reserve": (Transaction, "reserve"),  # within the transaction, before the answer is stored in it
+    "store": (SiloStore, "add_answer"),  # after it, but before the transaction ends
+    "commit": (store, "transaction"),  # after it: durable, but the anchor does not know of it yet
+    "anchor": (store, "write_anchor"),  # between the commit and the sending
     "send": (SiloClient, "_send"),  # after it: the coordinator has the answer, the silo does not know
     "accept": (Coordinator, "accept"),
     "complete": (Coordinator, "_complete"),
 }
 KINDS = {
     "plain": {"rounds": 3},
-    "masked": {"method": "noisy-gradients", "settings": {"step": 0.5}, "rounds": 2, **worlds.MASKED, **worlds.COUNTED},
+    "masked": {
+        "method": "noisy-gradients",
+        "settings": {"step": 0.5},
+        "rounds": 2,
+        **setups.MASKED,
+        **setups.COUNTED,
+    },
 }
 
 
@@ -133,19 +138,16 @@ def run(place: Path, names: list[str], point: str | None) -> int:
 
 def report(place: Path, names: list[str], killed: int) -> dict:
     """Return what is in the files at the end."""
-    store = CoordinatorFiles(place / "coordinator").open_store()
-    coordinator = Coordinator(store, *store.runs(), key=None)
-    rows = store.rows("SELECT round, agent, envelope FROM answer WHERE round > ?", JOINING)
-    stored, releases, spent, marked = {}, [], [], []
+    file = CoordinatorFiles(place / "coordinator").open_store()
+    coordinator = Coordinator(file, *file.runs(), key=None)
+    rows = file.rows("SELECT round, agent, envelope FROM answer WHERE round > ?", JOINING)
+    stored, releases, spent = {}, [], []
     for agent, name in enumerate(names):
         silo = Silo(place / name)
-        silo.check_ledger()
-        for k, reply in silo._connection.execute("SELECT round, reply FROM answers").fetchall():
+        for k, reply in silo.store.rows("SELECT round, reply FROM answer"):
             stored[k, agent] = bytes(reply)
-        with silo._ledger() as ledger:
-            said = ledger.statement()
-            ledger.verify()
-            marked.append(sum(map(len, ledger.answers().values())))
+        said = silo.ledger.statement()
+        silo.ledger.verify()
         releases.append(said.releases)
         spent.append(said.spent_epsilon)
     return {
@@ -154,7 +156,6 @@ def report(place: Path, names: list[str], killed: int) -> dict:
         "model": coordinator.estimates()[-1].tolist() if coordinator.round else None,
         "releases": releases,
         "spent": spent,
-        "marked": marked,
         "same": {(k, a): bytes(e) for k, a, e in rows} == stored,
     }
 
@@ -162,7 +163,7 @@ def report(place: Path, names: list[str], killed: int) -> dict:
 def main(place: Path, kind: str, noise: NoiseOrigin, points: list[str]) -> list[dict]:
     """Make one federation, then run a copy of it for every point."""
     logging.disable(logging.INFO)
-    first = worlds.make(place / "template", sizes=(30, 20, 25), noise=noise, **KINDS[kind])
+    first = setups.make(place / "template", sizes=(30, 20, 25), noise=noise, **KINDS[kind])
     files = CoordinatorFiles(first.place / "coordinator")
     files.create(first.key)
     started = open_run(files, first.agreement)
@@ -170,14 +171,14 @@ def main(place: Path, kind: str, noise: NoiseOrigin, points: list[str]) -> list[
     started.close()
     for silo in first.silos.values():
         silo.close()
-    warm = worlds.copied(first, place / "warm")  # compiled kernels are loaded once, before the processes part
+    warm = setups.copied(first, place / "warm")  # compiled kernels are loaded once, before the processes part
     warm.drive(warm.coordinator())
     for silo in warm.silos.values():
         silo.close()
     outcomes = []
     for number, point in enumerate(points):
         here = place / f"p{number}"
-        for silo in worlds.copied(first, here).silos.values():
+        for silo in setups.copied(first, here).silos.values():
             silo.close()
         killed = run(here, list(first.silos), None if point == "none" else point)
         outcomes.append({"point": point} | report(here, list(first.silos), killed))
