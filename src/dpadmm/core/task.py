@@ -165,9 +165,7 @@ class Task:
             )
         _moderate("the loss's slope", self.loss.slope_bound)
         if not np.isfinite(self.loss.curvature_bound):
-            raise InputError(
-                f"{self.loss} has corners, so no step can be planned. Give it a width, or state rounds and step."
-            )
+            raise InputError(f"{self.loss} has corners, so no step can be planned. Give it a width, or state rounds.")
         self._check_protection()
         if self.aim is Aim.INFERENCE:
             self._check_inference()
