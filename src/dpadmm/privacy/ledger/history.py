@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpadmm.checks import setting
+from dpadmm.checks import option_name
 from dpadmm.errors import InputError, LedgerError, ResumeError
 from dpadmm.files import sync_directory
 from dpadmm.privacy.ledger import store
@@ -91,13 +91,13 @@ def create(path: Path, data: Sequence[SiloColumns], budget: Budget, protection: 
 
 def check_persons(data: Sequence[SiloColumns], protection: Protection) -> None:
     """Refuse data that do not say whose rows they are where a budget is about persons, and data that do elsewhere."""
-    is_told = [each.persons is not None for each in data]
-    if protection.unit is Unit.PERSON and not all(is_told):
+    has_persons = [each.persons is not None for each in data]
+    if protection.unit is Unit.PERSON and not all(has_persons):
         raise InputError(
             "The ledger's budget is per person, so it needs to know which person each row belongs to: give "
-            f"{setting('persons')}. Nothing was spent."
+            f"{option_name('persons')}. Nothing was spent."
         )
-    if protection.unit is not Unit.PERSON and any(is_told):
+    if protection.unit is not Unit.PERSON and any(has_persons):
         raise InputError(
             f"The ledger's budget is per {protection.unit.value}, but rows were assigned to persons. Leave the persons "
             "out, or create a ledger with the unit person, and count in its budget what is already spent."
