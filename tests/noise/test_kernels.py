@@ -13,11 +13,11 @@ from dpadmm.noise.kernels import BLOCK
 
 def encrypt(counter, key):
     """One block of the compiled generator as four 32-bit words, from the first and the last lane."""
-    words = [np.full(BLOCK, c, dtype=np.uint64) for c in counter[:3]]
-    kernels.encrypt(*words, np.uint64(counter[3]), np.uint64(key[0]), np.uint64(key[1]))
-    assert np.all(words[0] == words[0][0])
-    assert np.all(words[1] == words[1][0])
-    low, high = int(words[0][-1]), int(words[1][-1])
+    texts = [np.full(BLOCK, c, dtype=np.uint64) for c in counter[:3]]
+    kernels.encrypt(*texts, np.uint64(counter[3]), np.uint64(key[0]), np.uint64(key[1]))
+    assert np.all(texts[0] == texts[0][0])
+    assert np.all(texts[1] == texts[1][0])
+    low, high = int(texts[0][-1]), int(texts[1][-1])
     return (low & 0xFFFFFFFF, low >> 32, high & 0xFFFFFFFF, high >> 32)
 
 
@@ -48,11 +48,11 @@ def test_philox_known_answers(counter, key, answer):
 EDGES = [0, 1 << 12, 2**64 - 1, 2**64 - (1 << 12) - 1, 1 << 63, (1 << 63) - 1, *(1 << k for k in range(13, 63))]
 EDGES += [int(math.sqrt(0.5) * 2**64) + (k << 12) for k in range(-3, 4)]
 ANY = np.random.default_rng(5).integers(0, 2**64, 4 * BLOCK - len(EDGES), dtype=np.uint64)
-WORDS = np.concatenate([np.array(EDGES, np.uint64), ANY])
+ARGUMENTS = np.concatenate([np.array(EDGES, np.uint64), ANY])
 
 
 def test_logarithm_is_accurate_to_the_last_bits():
-    for block in WORDS.reshape(4, BLOCK):
+    for block in ARGUMENTS.reshape(4, BLOCK):
         first, second = transform(counters.EXPONENTIAL, block, block[::-1])
         with mpmath.workdps(40):
             exact = np.array([float(-mpmath.log((mpmath.mpf(int(w) >> 12) + 0.5) / 2**52)) for w in block])
@@ -61,7 +61,7 @@ def test_logarithm_is_accurate_to_the_last_bits():
 
 
 def test_box_muller_is_accurate():
-    for block in WORDS.reshape(4, BLOCK):
+    for block in ARGUMENTS.reshape(4, BLOCK):
         radius = np.sqrt(-2 * np.log(((block >> 12).astype(float) + 0.5) * 2.0**-52))
         x, y = transform(counters.NORMAL, block, block[::-1])
         turn = block[::-1] >> np.uint64(62)
@@ -73,22 +73,22 @@ def test_box_muller_is_accurate():
 
 def test_unit_circle_is_accurate_relative_to_each_coordinate():
     """Small sines too: the relative error stays near the last bit."""
-    words = WORDS[:BLOCK] & np.uint64((1 << 62) - 1)  # first quarter turn
-    x, y = transform(counters.NORMAL, np.full(BLOCK, 1 << 40, np.uint64), words)
+    texts = ARGUMENTS[:BLOCK] & np.uint64((1 << 62) - 1)  # first quarter turn
+    x, y = transform(counters.NORMAL, np.full(BLOCK, 1 << 40, np.uint64), texts)
     with mpmath.workdps(40):
-        part = [(mpmath.mpf((int(w) << 2 & (1 << 64) - 1) >> 12) + 0.5) / 2**52 - 0.5 for w in words]
+        part = [(mpmath.mpf((int(w) << 2 & (1 << 64) - 1) >> 12) + 0.5) / 2**52 - 0.5 for w in texts]
         ratio = np.array([float(mpmath.tan(p * mpmath.pi / 2)) for p in part])
     np.testing.assert_allclose(y / x, ratio, rtol=2e-15)
 
 
 def test_laplace_sign_is_independent_of_the_size():
-    block = WORDS[:BLOCK]
+    block = ARGUMENTS[:BLOCK]
     size, _ = transform(counters.EXPONENTIAL, block, block)
     signed, _ = transform(counters.LAPLACE, block, block)
     np.testing.assert_array_equal(signed, np.where(block & np.uint64(1), -size, size))
 
 
-def test_extreme_words_give_finite_noise():
+def test_extreme_texts_give_finite_noise():
     extremes = np.resize(np.array([0, 2**64 - 1, 1 << 63, (1 << 63) - 1, 1 << 61, 3 << 61, 1 << 62], np.uint64), BLOCK)
     for kind in (counters.NORMAL, counters.EXPONENTIAL, counters.LAPLACE):
         for numbers in transform(kind, extremes, extremes[::-1]):

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from dpadmm.checks import settings_called
+from dpadmm.checks import use_option_names
 from dpadmm.core.task import TableShape
 from dpadmm.errors import InputError
 from dpadmm.planner import Task, plan, planner, utility_curve
@@ -135,7 +135,7 @@ def test_the_stated_signal_is_the_one_that_is_forecast():
     assert replace(made.candidate, task=usual.task) == usual.candidate
     assert made.task.loss == usual.task.loss
     assert "state it with expected_auc" in " ".join(usual.describe().split())
-    with settings_called(lambda name, *value: f"--{name}"):
+    with use_option_names(lambda name, *value: f"--{name}"):
         assert "state it with --expected_auc" in " ".join(usual.describe().split())
 
 

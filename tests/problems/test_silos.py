@@ -97,7 +97,7 @@ class TestStacking:
         norms = row_norms(Silos.from_parts([kind(parts[0])], [np.ones(4)], 3.0).features)
         np.testing.assert_allclose(norms, np.linalg.norm(parts[0], axis=1), rtol=1e-15)
 
-    def test_a_row_above_the_promise_is_refused_and_its_silo_named(self, kind):
+    def test_a_row_above_the_statement_is_refused_and_its_silo_named(self, kind):
         parts, labels = tables()
         parts[1][1] = [0.0, 1.5, 2.0]
         with pytest.raises(InputError, match=r"clinic B has a row that is longer than the declared row_norm 1\."):
@@ -106,7 +106,7 @@ class TestStacking:
             Silos.one_record_each(kind(parts[1]), labels[1], 1.0)
         assert Silos.from_parts([kind(part) for part in parts], labels, 2.5).row_norm == 2.5
 
-    def test_rounding_is_not_a_broken_promise(self, kind):
+    def test_rounding_is_not_a_broken_statement(self, kind):
         edge = np.array([[1.0 + 0.5 * ROW_NORM_SLACK, 0.0]])
         assert Silos.from_parts([kind(edge)], [np.ones(1)], 1.0).n_agents == 1
         with pytest.raises(InputError, match="row_norm"):
@@ -221,9 +221,9 @@ class TestNominalSizes:
         with pytest.raises(InputError, match="no records"):
             Silos.from_parts(*self.PARTS, row_norm=1.0)
 
-    @pytest.mark.parametrize(("nominal", "words"), [((4, 5), "one nominal number"), ((4, 0, 6), "at least 1")])
-    def test_bad_ones_are_refused(self, nominal, words):
-        with pytest.raises(InputError, match=words):
+    @pytest.mark.parametrize(("nominal", "texts"), [((4, 5), "one nominal number"), ((4, 0, 6), "at least 1")])
+    def test_bad_ones_are_refused(self, nominal, texts):
+        with pytest.raises(InputError, match=texts):
             self.silos(nominal)
 
     @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])

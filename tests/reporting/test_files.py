@@ -35,7 +35,7 @@ def test_an_infinite_epsilon_is_a_number(model, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["m.json", "m.npz"])
-def test_a_paid_model_is_not_lost_to_a_word_that_is_no_text(model, tmp_path, name):
+def test_a_paid_model_is_not_lost_to_a_term_that_is_no_text(model, tmp_path, name):
     strange = replace(model, title="north \udcff")
     assert ReleasedModel.load(strange.save(tmp_path / name)) == strange
 
@@ -141,7 +141,7 @@ def test_a_document_with_other_types_is_refused_even_with_a_right_digest(model_d
     parent[key] = {"strange": 1} if not isinstance(node, dict) else "strange"
     content = files.sign_facts(document)
     try:
-        loaded = decode(ReleasedModel, files.checked_facts(Path("m.json"), content), "m.json")
+        loaded = decode(ReleasedModel, files.check_facts(Path("m.json"), content), "m.json")
     except InputError:
         return
     pytest.fail(f"accepted a strange value: {loaded}")

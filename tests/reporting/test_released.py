@@ -177,8 +177,8 @@ def test_predictions_by_a_schema_are_the_same_after_loading(model, tmp_path):
 
 def test_the_statement_and_the_page_say_the_same(model, tmp_path):
     said = model.statement
-    for words in ("epsilon 1 at delta 1e-05", "from the eavesdropper", "C1 + C8; certified"):
-        assert words in said
+    for texts in ("epsilon 1 at delta 1e-05", "from the eavesdropper", "C1 + C8; certified"):
+        assert texts in said
     assert "NOT a private release" not in said
     page = model.report(tmp_path / "page.html", name="m.json")
     assert (tmp_path / "page.html").read_text() == page

@@ -59,14 +59,14 @@ def test_the_page_over_tls_with_registered_supernodes(stocks, stock, federated):
     federation, calm = federated(names, 1)
     stocks.write_certificates(stock.place)
     stock.configure()
-    stock.superlink(*stock.words(stocks.page_command("flower-superlink")))
+    stock.superlink(*stock.args(stocks.page_command("flower-superlink")))
     for name in names:
         stocks.write_node_key(stock.place, name)
-        stock.run(*stock.words(stocks.page_command("flwr supernode register"), name))
-        stock.supernode(name, *stock.words(stocks.page_command("flower-supernode"), name))
-    stock.run(*stock.words(stocks.page_command("flwr run")))
+        stock.run(*stock.args(stocks.page_command("flwr supernode register"), name))
+        stock.supernode(name, *stock.args(stocks.page_command("flower-supernode"), name))
+    stock.run(*stock.args(stocks.page_command("flwr run")))
     assert estimates(federation) == calm
-    said = stock.run(*stock.words(stocks.page_command("dpadmm federate")))
+    said = stock.run(*stock.args(stocks.page_command("dpadmm federate")))
     assert "Done after 1 rounds" in said
     assert "<svg" in (stock.place / "report.html").read_text()
     assert len(ReleasedModel.load(stock.place / "model.json").coefficients) == federation.agreement.dimension

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
-from dpadmm.checks import nearest, shown
+from dpadmm.checks import nearest, safe_repr
 from dpadmm.core.budget import LedgerFile
 from dpadmm.core.dataset import Dataset
 from dpadmm.core.model import Guarantee, ReleasedModel
@@ -86,7 +86,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 kept = plain.get(outer, getattr(self, outer))
                 kept = RECORDS[outer]() if kept is None else kept
                 if inner not in vars(kept):
-                    raise InputError(f"{outer} has no setting {shown(inner)}.{nearest(inner, vars(kept))}")
+                    raise InputError(f"{outer} has no setting {safe_repr(inner)}.{nearest(inner, vars(kept))}")
                 plain[outer] = replace(kept, **{inner: params[name]})
             else:
                 plain[name] = params[name]
@@ -219,7 +219,7 @@ class PrivateLinearModel(PrivateEstimator):
                 )
         schema = Schema.load(os.fspath(self.schema)) if isinstance(self.schema, str | os.PathLike) else self.schema
         if not isinstance(schema, Schema):
-            raise InputError(f"schema must be a Schema, the path of its JSON file or None, got {shown(schema)}.")
+            raise InputError(f"schema must be a Schema, the path of its JSON file or None, got {safe_repr(schema)}.")
         return schema.with_intercept(training.fit_intercept)
 
     def _ledger_file(self) -> LedgerFile:

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.core.budget import LedgerData
 from dpadmm.core.dataset import ArrayRows, Dataset
 from dpadmm.core.model import ReleasedModel
@@ -299,15 +299,15 @@ def class_list(classes: Any, y: NDArray[Any]) -> tuple[NDArray[Any], bool]:
                 "all of them with classes=."
             )
         return found, False
-    with refuse_as(f"classes must list at least 2 distinct labels, got {shown(classes)}."):
+    with refuse_as(f"classes must list at least 2 distinct labels, got {safe_repr(classes)}."):
         given = np.asarray(classes)
     if given.ndim != 1 or len(given) < 2:
-        raise InputError(f"classes must list at least 2 distinct labels, got {shown(classes)}.")
+        raise InputError(f"classes must list at least 2 distinct labels, got {safe_repr(classes)}.")
     with refuse_as("classes must be labels of one kind, all numbers or all text."):
         known = np.unique(given)
         strange = ~np.isin(y, known)
     if len(known) != len(given):
-        raise InputError(f"classes must be distinct, got {shown(classes)}.")
+        raise InputError(f"classes must be distinct, got {safe_repr(classes)}.")
     if np.any(strange):
         raise InputError(
             f"y contains labels that are not among the {len(known)} given as classes. List every label that may occur."

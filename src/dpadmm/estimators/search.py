@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dpadmm import checks
-from dpadmm.checks import nearest, shown
+from dpadmm.checks import nearest, safe_repr
 from dpadmm.core.model import Guarantee, ReleasedModel
 from dpadmm.core.train import Trained
 from dpadmm.errors import InputError
@@ -106,7 +106,7 @@ class PrivateSearchCV(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         if isinstance(self.compared, str):
             if self.compared != "auto":
                 raise InputError(
-                    f"compared must be 'auto' or a whole number of at least 1, got {shown(self.compared)}."
+                    f"compared must be 'auto' or a whole number of at least 1, got {safe_repr(self.compared)}."
                 )
             return None
         return checks.count("compared", self.compared)
@@ -229,14 +229,14 @@ def _list_candidates(estimator: Any, grid: Any) -> list[dict[str, Any]]:
         found = [dict(params) for params in ParameterGrid(grid)]
     except (TypeError, ValueError) as problem:
         raise InputError(
-            f"param_grid must be {{name: list of values}}, or a list of such, got {shown(grid)}."
+            f"param_grid must be {{name: list of values}}, or a list of such, got {safe_repr(grid)}."
         ) from problem
     known = estimator.get_params()
     for name in dict.fromkeys(name for params in found for name in params):
         allowed = ", ".join(each for each in SEARCHABLE if each in known)
         if name not in known:
             raise InputError(
-                f"{type(estimator).__name__} has no parameter {shown(name)}; may be searched: {allowed}."
+                f"{type(estimator).__name__} has no parameter {safe_repr(name)}; may be searched: {allowed}."
                 f"{nearest(name, list(known))}"
             )
         if name not in SEARCHABLE:
@@ -250,7 +250,7 @@ def _list_candidates(estimator: Any, grid: Any) -> list[dict[str, Any]]:
 
 
 def _description(params: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={shown(value)}" for name, value in params.items())
+    return ", ".join(f"{name}={safe_repr(value)}" for name, value in params.items())
 
 
 def _searched_settings(model: PrivateLinearModel) -> dict[str, Any]:

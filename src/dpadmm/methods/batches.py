@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.methods.base import Agents
 from dpadmm.privacy.releases import FixedSizeSampling, PoissonSampling
@@ -61,7 +61,7 @@ class Batches:
         """Check the numbers."""
         checks.count("size", self.size)
         if self.seed is not None and not _is_seed(self.seed):
-            raise InputError(f"seed must be a whole number of at least 0, of any size, got {shown(self.seed)}.")
+            raise InputError(f"seed must be a whole number of at least 0, of any size, got {safe_repr(self.seed)}.")
 
     @classmethod
     def secret(cls, size: int, kind: BatchKind = BatchKind.POISSON) -> "Batches":

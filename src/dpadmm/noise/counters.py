@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Words: TypeAlias = NDArray[np.uint64]
+Uint64s: TypeAlias = NDArray[np.uint64]
 Floats: TypeAlias = NDArray[np.float64]
 u64 = np.uint64
 
@@ -69,9 +69,9 @@ def philox(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> tuple[Any, A
     return (c0 & _LOW) | (c1 << _S32), (c2 & _LOW) | (c3 << _S32)
 
 
-def negative_log(word: Any) -> Any:
+def negative_log(term: Any) -> Any:
     """Return -ln(u) > 0 for u = (top 52 bits + 1/2) / 2^52, which is never 0 nor 1."""
-    u = np.uint64((word >> _S12) | _ONE_BITS).view(np.float64) - (1.0 - 2.0**-53)
+    u = np.uint64((term >> _S12) | _ONE_BITS).view(np.float64) - (1.0 - 2.0**-53)
     h = np.float64(u).view(np.uint64) + _TO_ROOT_HALF
     k = np.uint64((h >> _S52) | _EXPONENT_BITS).view(np.float64) - _EXPONENT_SHIFT
     g = np.uint64((h & _MANTISSA) + _ROOT_HALF).view(np.float64) - 1.0
@@ -83,10 +83,10 @@ def negative_log(word: Any) -> Any:
     return ((half - (s * (half + tail) + k * _LN2_LOW)) - g) - k * _LN2_HIGH
 
 
-def circle_point(word: Any) -> tuple[Any, Any]:
+def circle_point(term: Any) -> tuple[Any, Any]:
     """Return a point of the unit circle: two bits choose the quarter turn, 52 the angle in (-pi/4, pi/4)."""
     # in two exact steps: 1.5 - 2^-53 is no float, and without the half step an angle, so a number, could be 0
-    y = ((np.uint64(((word << _S2) >> _S12) | _ONE_BITS).view(np.float64) - 1.5) + 2.0**-53) * _HALF_PI
+    y = ((np.uint64(((term << _S2) >> _S12) | _ONE_BITS).view(np.float64) - 1.5) + 2.0**-53) * _HALF_PI
     q = y * y
     sine = y + y * q * (_S[0] + q * (_S[1] + q * (_S[2] + q * (_T[0] + q * (_T[1] + q * _T[2])))))
     half = 0.5 * q
@@ -94,14 +94,14 @@ def circle_point(word: Any) -> tuple[Any, Any]:
     rest = q * q * (_C[0] + q * (_C[1] + q * (_C[2] + q * (_D[0] + q * (_D[1] + q * _D[2])))))
     cosine = top + (((1.0 - top) - half) + rest)
     a, b = np.float64(cosine).view(np.uint64), np.float64(sine).view(np.uint64)
-    swap = (a ^ b) & (_0 - ((word >> _S62) & _1))
-    first = (a ^ swap) ^ (word & _SIGN)
-    second = (b ^ swap) ^ ((word ^ (word << _1)) & _SIGN)
+    swap = (a ^ b) & (_0 - ((term >> _S62) & _1))
+    first = (a ^ swap) ^ (term & _SIGN)
+    second = (b ^ swap) ^ ((term ^ (term << _1)) & _SIGN)
     return np.uint64(first).view(np.float64), np.uint64(second).view(np.float64)
 
 
 def add_noise(
-    kind: int, values: Floats, scales: Floats, agents: Words, replicas: Words, key: Words, out: Floats
+    kind: int, values: Floats, scales: Floats, agents: Uint64s, replicas: Uint64s, key: Uint64s, out: Floats
 ) -> None:
     """As `kernels.add_noise`, to the same bits."""
     n, d, count = values.shape

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from dpadmm.noise import counters
-from dpadmm.noise.counters import EXPONENTIAL, NORMAL, Floats, Words
+from dpadmm.noise.counters import EXPONENTIAL, NORMAL, Floats, Uint64s
 
 u64 = np.uint64
 
@@ -24,13 +24,13 @@ _circle_point = njit(inline="always", error_model="numpy")(counters.circle_point
 
 
 @njit(inline="always")
-def _with_sign(number: float, word: u64) -> float:
+def _with_sign(number: float, term: u64) -> float:
     """Return the number; negative where the word is odd."""
-    return np.uint64(np.float64(number).view(np.uint64) ^ (word << _S63)).view(np.float64)
+    return np.uint64(np.float64(number).view(np.uint64) ^ (term << _S63)).view(np.float64)
 
 
 @njit(nogil=True, cache=True)
-def encrypt(first: Words, second: Words, third: Words, fourth: u64, k0: u64, k1: u64) -> None:
+def encrypt(first: Uint64s, second: Uint64s, third: Uint64s, fourth: u64, k0: u64, k1: u64) -> None:
     """Replace a block of counters (32-bit words) by their 128 random bits, in `first` and `second`."""
     for i in range(BLOCK):
         low, high = philox(first[i], second[i], third[i], fourth, k0, k1)
@@ -39,7 +39,7 @@ def encrypt(first: Words, second: Words, third: Words, fourth: u64, k0: u64, k1:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def transform(kind: int, first: Words, second: Words, out: Floats) -> None:
+def transform(kind: int, first: Uint64s, second: Uint64s, out: Floats) -> None:
     """Turn random bits into unit noise: `out[:BLOCK]` for even coordinates, `out[BLOCK:]` for odd ones."""
     if kind == NORMAL:  # Box-Muller; three short loops beat one long one, which is bound by latency
         for i in range(BLOCK):
@@ -61,7 +61,16 @@ def transform(kind: int, first: Words, second: Words, out: Floats) -> None:
 
 @njit(nogil=True, cache=True)
 def _gather(
-    pair: Words, replica: Words, agent: Words, agents: Words, replicas: Words, d: u64, i: u64, j: u64, r: u64, m: u64
+    pair: Uint64s,
+    replica: Uint64s,
+    agent: Uint64s,
+    agents: Uint64s,
+    replicas: Uint64s,
+    d: u64,
+    i: u64,
+    j: u64,
+    r: u64,
+    m: u64,
 ) -> None:
     """Write the counters of the next m (agent, coordinate pair, replica) triples, replica fastest."""
     pairs, replica_count = (d + _1) // _2, u64(replicas.size)
@@ -131,7 +140,7 @@ def _scatter(
 
 @njit(nogil=True, cache=True)
 def add_noise(
-    kind: int, values: Floats, scales: Floats, agents: Words, replicas: Words, key: Words, out: Floats
+    kind: int, values: Floats, scales: Floats, agents: Uint64s, replicas: Uint64s, key: Uint64s, out: Floats
 ) -> None:
     """Write `values + scales[agent] * unit noise` to `out`; shapes (N, d, R), (N,), (N,), (R,).
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpadmm import checks
-from dpadmm.checks import shown
+from dpadmm.checks import safe_repr
 from dpadmm.errors import InputError
 from dpadmm.noise import counters, exact
 from dpadmm.noise.mechanisms import COORDINATOR, MessageKind
@@ -98,7 +98,7 @@ def _indices(name: str, indices: int | ArrayLike, least: int) -> NDArray[np.int6
     if array.ndim == 0:
         array = np.arange(checks.count(name, int(array)))
     if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{name} must be a non-empty list of whole numbers, got {shown(indices)}.")
+        raise InputError(f"{name} must be a non-empty list of whole numbers, got {safe_repr(indices)}.")
     array = array.astype(np.int64)
     if array.min() < least or array.max() >= _LIMIT - 1:
         raise InputError(f"{name} must be from {least} to 2^32 - 2, got {array.min()} to {array.max()}.")
@@ -183,7 +183,7 @@ def grid_for(noise_scale: float) -> float:
     """
     exponent = math.frexp(checks.positive("noise_scale", noise_scale))[1] - 1 - _CHOSEN_BITS
     if exponent < -1000:
-        raise InputError(f"noise_scale must be at least 1e-290, got {shown(noise_scale)}. Rescale the problem.")
+        raise InputError(f"noise_scale must be at least 1e-290, got {safe_repr(noise_scale)}. Rescale the problem.")
     return math.ldexp(1.0, exponent)
 
 
@@ -301,14 +301,14 @@ def _with_spherical(values: Values, scales: Values) -> Values:
 
 def _uniforms(shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Return uniform numbers (k + 1/2)/2^52, never 0 nor 1, straight from the operating system."""
-    words = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64).reshape(shape)
-    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    texts = np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64).reshape(shape)
+    return ((texts >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 _SEED_STEP = 2**64  # seeds of models that are run together, apart from each other and from other users' seeds
 
-Words: TypeAlias = NDArray[np.uint64]
-Keys: TypeAlias = tuple[Words, Words]
+Uint64s: TypeAlias = NDArray[np.uint64]
+Keys: TypeAlias = tuple[Uint64s, Uint64s]
 
 _CHUNK = 2**16  # numbers of scratch at a time for spherical noise
 _FEW, _MOST_SMALL_DRAWS, _SMALL_DRAWS = 2000, 10_000, count()  # draws of few numbers that go by NumPy
@@ -349,7 +349,7 @@ class SimulatedSampler:
         """Refuse seeds and thread counts that are none."""
         seed: Any = self.seed
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-            raise InputError(f"seed must be a whole number of at least 0, of any size, got {shown(seed)}.")
+            raise InputError(f"seed must be a whole number of at least 0, of any size, got {safe_repr(seed)}.")
         checks.count("threads", self.threads)
 
     def apart(self, number: int) -> "SimulatedSampler":
@@ -360,7 +360,7 @@ class SimulatedSampler:
         """Return `values` plus the noise the releases are certified with; see `Sampler.perturb`."""
         array, family, noisy = check_draw(values, releases, draw)
         result, scales = np.empty_like(array), noise_scales(noisy, len(array))
-        agents, replicas = _words(draw.agents), _words(draw.replicas)
+        agents, replicas = _text(draw.agents), _text(draw.replicas)
         keys = _key(self.seed, draw, 0), _key(self.seed, draw, 1)
 
         def work(part: slice) -> None:
@@ -375,14 +375,14 @@ class SimulatedSampler:
         return result
 
 
-def _key(seed: int, draw: Draw, purpose: int) -> Words:
+def _key(seed: int, draw: Draw, purpose: int) -> Uint64s:
     """Return the round and the Philox key of (seed, kind, purpose); the name comes last, so no two texts agree."""
     text = f"dpadmm noise 1|{seed}|{purpose}|{draw.kind.step}|{draw.kind.name}"
     low, high = np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), dtype="<u4")
     return np.array([draw.round, low, high], dtype=np.uint64)
 
 
-def _words(indices: NDArray[np.int64]) -> Words:
+def _text(indices: NDArray[np.int64]) -> Uint64s:
     """Return indices as 32-bit counter words; the coordinator's -1 becomes 2^32 - 1."""
     return (indices & 0xFFFFFFFF).astype(np.uint64)
 
@@ -402,7 +402,7 @@ def _kernels(numbers: int) -> ModuleType:
 
 
 def _add(
-    family: NoiseFamily, values: Values, scales: Values, agents: Words, replicas: Words, keys: Keys, out: Values
+    family: NoiseFamily, values: Values, scales: Values, agents: Uint64s, replicas: Uint64s, keys: Keys, out: Values
 ) -> None:
     """Write the values plus noise; `keys[1]` is for the norms of spherical noise, sums of d exponentials."""
     kernels = _kernels(values.size)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, softmax
 
-from dpadmm.checks import setting
+from dpadmm.checks import option_name
 from dpadmm.core.task import Task
 from dpadmm.methods.fixed_point import CentralisedADMM
 from dpadmm.planner.candidates import STANDARD, Candidate
@@ -171,7 +171,7 @@ class Forecast:
             said.append(f"for the stated base rate of {self.prevalence:g};")
         said[-1] = said[-1].removesuffix(";")
         if not self.judged.is_stated:
-            name = setting("expected_r2" if self.score is ScoreKind.R2 else "expected_auc")
+            name = option_name("expected_r2" if self.score is ScoreKind.R2 else "expected_auc")
             said[-1] += "."
             said.append(f"No plan knows how strong your signal is; if you do, state it with {name}")
         return said
@@ -182,7 +182,7 @@ class Forecast:
 
 
 @dataclass(frozen=True)
-class Extent:
+class SimulatedExtent:
     """How large the simulations were behind a forecast: records, encoded features, rounds, vectors of coefficients."""
 
     records: int

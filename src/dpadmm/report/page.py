@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dpadmm.checks import plural
-from dpadmm.core.model import Accountability, DataLocation, Place, ReleasedModel, SiloFacts, Spending
+from dpadmm.core.model import DataLocation, Place, ProcessingDetails, ReleasedModel, SiloFacts, Spending
 from dpadmm.core.task import Aim
 from dpadmm.data.columns import BinaryLabel, Categorical, ThresholdLabel
 from dpadmm.inference.intervals import INTERCEPT, CoefficientTable
@@ -131,7 +131,7 @@ def write_report(
     path: Place | None,
     spending: Spending | None,
     name: str | None,
-    about: Accountability,
+    about: ProcessingDetails,
     budgets: Sequence[UtilityPoint],
 ) -> str:
     """Return the page, and write it if a path is given; what is not given is as the model's file has it."""

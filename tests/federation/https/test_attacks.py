@@ -37,7 +37,7 @@ def is_in(port, line):
 def heard(port, context):
     """Return what a client hears that does its part of TLS and asks for something at once."""
     with contextlib.suppress(ssl.SSLError, ConnectionError):
-        line = port.dial(context)
+        line = port.connect(context)
         line.sendall(b"GET /elsewhere HTTP/1.1\r\nhost: x\r\n\r\n")
         return line.recv(65536)
     return b""
@@ -146,12 +146,12 @@ def test_an_old_version_of_tls_is_refused(ports, port, box, reached):
 
 
 def test_a_session_is_not_taken_up_again_without_a_certificate(ports, port, box):
-    line = port.dial("s0")
+    line = port.connect("s0")
     ports.call(line, "GET", "/elsewhere")
     assert not line.session.has_ticket
 
 
-def test_a_silo_of_another_run_is_told_so_and_nothing_else(ports, port, template, parties):
+def test_a_silo_of_another_run_is_shown_so_and_nothing_else(ports, port, template, parties):
     """Its key is known from an earlier run; the one that is open is not its own."""
     people = template.agreement.participants[1:]
     other = port.queue.open(replace(template.agreement, participants=people, edges=((0, 1),)))
@@ -183,7 +183,7 @@ def test_a_silo_of_another_run_is_told_so_and_nothing_else(ports, port, template
         (400, {"transfer_encoding": "gzip", "content_length": 5}),
     ],
 )
-def test_a_body_that_is_too_large_or_of_no_told_size_is_refused_before_it_is_read(ports, port, box, status, headers):
+def test_a_body_that_is_too_large_or_of_no_shown_size_is_refused_before_it_is_read(ports, port, box, status, headers):
     """Only the head is sent: if any of the body were waited for, there would be no answer."""
     mark = ports.ask(box, port.keys["s0"])
     assert port.call("s0", "PUT", f"/answers/{mark}", **headers)[0] == status
@@ -199,7 +199,7 @@ def test_a_body_is_read_up_to_the_size_that_the_terms_allow(ports, port, box):
 
 def test_a_body_in_pieces_cannot_outgrow_its_announcement(ports, port, box):
     """Much more than the terms allow is sent in chunks, beside a short length that is told."""
-    mark, line = ports.ask(box, port.keys["s0"]), port.dial("s0")
+    mark, line = ports.ask(box, port.keys["s0"]), port.connect("s0")
     head = f"PUT /answers/{mark} HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n"
     line.sendall(head.encode())
     with ports.grown() as memory, contextlib.suppress(ssl.SSLError, ConnectionError):
@@ -211,7 +211,7 @@ def test_a_body_in_pieces_cannot_outgrow_its_announcement(ports, port, box):
 
 
 def test_a_body_that_ends_early_answers_nothing(ports, port, box):
-    mark, line = ports.ask(box, port.keys["s0"]), port.dial("s0")
+    mark, line = ports.ask(box, port.keys["s0"]), port.connect("s0")
     line.sendall(f"PUT /answers/{mark} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nan answ".encode())
     line.close()
     ports.wait_for(lambda: not port.silos, "its end")
@@ -219,7 +219,7 @@ def test_a_body_that_ends_early_answers_nothing(ports, port, box):
 
 
 def test_what_follows_a_body_is_no_part_of_it(ports, port, box):
-    mark, line = ports.ask(box, port.keys["s0"]), port.dial("s0")
+    mark, line = ports.ask(box, port.keys["s0"]), port.connect("s0")
     assert ports.call(line, "PUT", f"/answers/{mark}", b"an answer, and more\r\n\r\n", content_length=9)[0] == 204
     assert ports.is_cut(line)  # what is left is no request
     assert list(box.receive()) == [(port.keys["s0"].public, b"an answer")]
@@ -228,7 +228,7 @@ def test_what_follows_a_body_is_no_part_of_it(ports, port, box):
 def test_a_body_of_get_is_not_kept_and_ends(ports, port, box):
     """While a letter is waited for, and after."""
     with hurried(POLL_SECONDS=0.3, HEAD_SECONDS=0.3), ports.grown() as memory:
-        line = port.dial("s0")
+        line = port.connect("s0")
         line.sendall(b"GET /next HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999\r\n\r\n")
         assert ports.is_cut_while_sending(line, bytes(2**20))
     assert memory.peak < 8 * 2**20
@@ -239,7 +239,7 @@ def test_a_body_of_get_is_not_kept_and_ends(ports, port, box):
 
 
 def test_a_slow_body_is_refused(ports, port, box):
-    mark, line = ports.ask(box, port.keys["s0"]), port.dial("s0")
+    mark, line = ports.ask(box, port.keys["s0"]), port.connect("s0")
     with hurried(BODY_SECONDS=0.2):
         assert ports.call(line, "PUT", f"/answers/{mark}", b"a", content_length=9)[0] == 408
         assert ports.is_cut(line)
@@ -250,13 +250,13 @@ def test_a_slow_body_is_refused(ports, port, box):
 def test_a_slow_head_is_cut_off(ports, port, box, head):
     """Also one that goes on and on."""
     with hurried(HEAD_SECONDS=0.3):
-        line = port.dial("s0")
+        line = port.connect("s0")
         line.sendall(head)
         assert ports.is_cut_while_sending(line, head[-1:], 0.02) if head else ports.is_cut(line)
 
 
 def test_a_slow_head_after_a_request_is_cut_off(ports, port, box):
-    line = port.dial("s0")
+    line = port.connect("s0")
     port.exchange(box, "s0", line)
     with hurried(HEAD_SECONDS=0.3):
         line.sendall(b"GET /next HT")
@@ -265,10 +265,10 @@ def test_a_slow_head_after_a_request_is_cut_off(ports, port, box):
 
 def test_who_does_not_read_is_cut_off(ports, port, box):
     """Also where it keeps asking; its letter is kept once, and waits for whoever reads it."""
-    silo, letter = port.keys["s0"], port.keys["s0"].seal(bytes(32 * 2**20))
-    box.send(silo.public, letter)
+    silo, envelope = port.keys["s0"], port.keys["s0"].seal(bytes(32 * 2**20))
+    box.send(silo.public, envelope)
     with hurried(READ_SECONDS=0.5), ports.grown() as memory:
-        lines = [port.dial("s0") for _ in range(server.MOST_PER_SILO)]
+        lines = [port.connect("s0") for _ in range(server.MOST_PER_SILO)]
         with contextlib.suppress(ssl.SSLError, ConnectionError):
             for _ in range(40):
                 for line in lines:
@@ -276,7 +276,7 @@ def test_who_does_not_read_is_cut_off(ports, port, box):
                 time.sleep(0.02)
         ports.wait_for(lambda: not port.silos, "their end")
     assert memory.peak < 16 * 2**20
-    assert port.call("s0", "GET", "/next") == (200, letter)
+    assert port.call("s0", "GET", "/next") == (200, envelope)
 
 
 # --- how much a registered silo may ask ------------------------------------------------------------------------------
@@ -290,9 +290,9 @@ def test_too_many_requests_are_refused_of_who_makes_them(ports, port, box, monke
 
 
 def test_too_many_connections_end_the_oldest_of_the_same_silo(ports, port, box):
-    other, own = port.dial("s1"), []
+    other, own = port.connect("s1"), []
     for number in range(3 * server.MOST_PER_SILO):
-        own.append(port.dial("s0"))
+        own.append(port.connect("s0"))
         ports.wait_for(lambda line=own[-1]: is_in(port, line), "a connection")
         assert port.silos[port.keys["s0"].public] == min(number + 1, server.MOST_PER_SILO)
     assert all(ports.is_cut(line) for line in own[: -server.MOST_PER_SILO])
@@ -347,7 +347,7 @@ def test_what_is_no_request_ends_the_connection_and_nothing_else(ports, port, bo
     """It leaves no word in the log, either: a silo could fill a disk with it."""
     mark = ports.ask(box, port.keys["s0"])
     with hurried(HEAD_SECONDS=0.3, POLL_SECONDS=0.1):
-        line = port.dial("s0")
+        line = port.connect("s0")
         with contextlib.suppress(ssl.SSLError, ConnectionError):
             line.sendall(garbage.replace(b"%MARK", mark.encode()))
         assert ports.is_cut(line)
@@ -357,7 +357,7 @@ def test_what_is_no_request_ends_the_connection_and_nothing_else(ports, port, bo
 
 
 def test_requests_that_do_not_wait_for_each_other_are_answered_in_turn(ports, port, box):
-    mark, line = ports.ask(box, port.keys["s0"]), port.dial("s0")
+    mark, line = ports.ask(box, port.keys["s0"]), port.connect("s0")
     put = f"PUT /answers/{mark} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nan answer".encode()
     line.sendall(b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n" + put + put + put)
     answers = line.makefile("rb").read()  # to the end: a refusal ends the connection
@@ -367,7 +367,7 @@ def test_requests_that_do_not_wait_for_each_other_are_answered_in_turn(ports, po
 
 def test_a_flood_of_requests_on_one_connection_is_not_kept(ports, port, box):
     """They are sent while the first waits for a letter, and no answer is read."""
-    line, request = port.dial("s0"), b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n"
+    line, request = port.connect("s0"), b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n"
     line.settimeout(0.2)
     with hurried(POLL_SECONDS=0.3), ports.grown() as memory:
         with contextlib.suppress(TimeoutError, ssl.SSLError, ConnectionError):
@@ -388,7 +388,7 @@ def test_no_other_protocol_is_switched_to(ports, port, box):
 
 
 def test_who_waits_to_be_asked_for_a_body_is_asked(ports, port, box):
-    mark, line = ports.ask(box, port.keys["s0"]), port.dial("s0")
+    mark, line = ports.ask(box, port.keys["s0"]), port.connect("s0")
     head = f"PUT /answers/{mark} HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n"
     line.sendall(head.encode())
     assert line.recv(65536).startswith(b"HTTP/1.1 100 ")
@@ -418,19 +418,19 @@ def many_files():
 
 
 @pytest.mark.parametrize(
-    ("words", "number"),
+    ("args", "number"),
     [(b"", 1000), (hello()[:50], 200), (hello(), 200)],
     ids=["silent", "half a word", "one word"],
 )
-def test_a_crowd_without_certificates_keeps_nobody_out(ports, port, box, many_files, words, number):
+def test_a_crowd_without_certificates_keeps_nobody_out(ports, port, box, many_files, args, number):
     """Silos are served while it comes, on connections that were there and on new ones."""
-    there, crowd, most = port.dial("s0"), [], 0
+    there, crowd, most = port.connect("s0"), [], 0
 
     def come():
         for _ in range(number):
             crowd.append(port.knock("127.0.0.2"))
             with contextlib.suppress(OSError):
-                crowd[-1].sendall(words)
+                crowd[-1].sendall(args)
 
     coming = threading.Thread(target=come)
     with ports.grown() as memory:
@@ -452,15 +452,15 @@ def test_a_crowd_without_certificates_keeps_nobody_out(ports, port, box, many_fi
     port.exchange(box, "s0", there)
 
 
-@pytest.mark.parametrize("words", [b"", hello()[:50], hello()], ids=["silent", "half a word", "one word"])
-def test_who_shows_no_certificate_in_time_is_cut_off(ports, port, box, words):
+@pytest.mark.parametrize("args", [b"", hello()[:50], hello()], ids=["silent", "half a word", "one word"])
+def test_who_shows_no_certificate_in_time_is_cut_off(ports, port, box, args):
     """Also whoever says it drop by drop."""
     with hurried(HANDSHAKE_SECONDS=0.3):
         lines = [port.knock() for _ in range(20)]
         with contextlib.suppress(OSError):
-            for place in range(len(words)):
+            for place in range(len(args)):
                 for line in lines:
-                    line.sendall(words[place : place + 1])
+                    line.sendall(args[place : place + 1])
                 time.sleep(0.01)
         assert all(ports.is_cut(line) for line in lines)
     ports.wait_for(lambda: not port.strangers, "their end")
@@ -502,7 +502,7 @@ def test_a_silo_that_has_just_come_in_is_no_stranger_any_more(ports, port, box, 
     def crowded(self, transport):
         original(self, transport)
         while self.tls_server._handshakes:
-            self.tls_server._make_room()
+            self.tls_server._make_space()
 
     monkeypatch.setattr(server.SiloConnection, "connection_made", crowded)
     port.exchange(box, "s0")

@@ -118,14 +118,14 @@ def test_a_short_federation_of_processes(setups, tmp_path):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
     said = (rehearsal.silos["s0"].directory / "silo.log").read_text()
-    for words in (
+    for args in (
         "silo 's0' is running; approved: 'rehearsal'",
         "TLS 1.3; waiting for requests",
         "joined: run 'rehearsal'",
         "answered: round 2 of 2, run 'rehearsal'; epsilon 1 so far",
         "silo 's0' ends",
     ):
-        assert words in said
+        assert args in said
     assert "UnexpectedFailure" not in said
     assert rehearsal.federate().estimate.tolist() == outcome.estimate.tolist()  # done: nothing is asked again
 
@@ -257,7 +257,7 @@ def test_a_disk_that_is_full_is_waited_for(setups, tmp_path, threads, monkeypatc
     assert any("disk is full" in record.message for record in caplog.records)
 
 
-def test_a_clock_that_is_wrong_is_told_of(setups, tmp_path, threads, monkeypatch, caplog):
+def test_a_clock_that_is_wrong_is_shown_of(setups, tmp_path, threads, monkeypatch, caplog):
     """The coordinator's is 90 s behind; nothing else depends on it. A poll that has taken long is no wrong clock."""
     monkeypatch.setattr(
         "dpadmm.federation.https.server.formatdate", lambda usegmt: formatdate(time.time() - 90, usegmt=usegmt)
@@ -265,9 +265,9 @@ def test_a_clock_that_is_wrong_is_told_of(setups, tmp_path, threads, monkeypatch
     rehearsal = small(setups, tmp_path)
     with caplog.at_level(logging.INFO), threads.staffed(rehearsal):
         request_run(rehearsal.coordinator, rehearsal.agreement)
-    told = [record.message for record in caplog.records if "ahead of the coordinator's" in record.message]
-    assert len(told) == 2
-    assert all("NTP" in each and "9" in each for each in told)
+    reported = [record.message for record in caplog.records if "ahead of the coordinator's" in record.message]
+    assert len(reported) == 2
+    assert all("NTP" in each and "9" in each for each in reported)
 
 
 def test_a_port_that_is_taken(setups, tmp_path):

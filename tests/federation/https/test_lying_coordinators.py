@@ -81,8 +81,8 @@ def says(*parts, slow=0.0):
 
 def head(status="200 OK", **fields):
     """Return the head of a response."""
-    told = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items())
-    return f"HTTP/1.1 {status}\r\n{told}\r\n".encode()
+    reported = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items())
+    return f"HTTP/1.1 {status}\r\n{reported}\r\n".encode()
 
 
 # --- strangers -------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def head(status="200 OK", **fields):
 def test_who_is_not_the_coordinator_hears_nothing(ports, answering, serve, parties, tmp_path, kind):
     """TLS ends before the silo has shown who it is; its owner is told why."""
     place, key = tmp_path / "shown.pem", parties["coordinator"]
-    words = "not the coordinator of any approved terms"
+    args = "not the coordinator of any approved terms"
     if kind == "a stranger":
         ports.issued(parties["stranger"], key.public, place, usage="server")
     elif kind == "another silo":
@@ -101,11 +101,11 @@ def test_who_is_not_the_coordinator_hears_nothing(ports, answering, serve, parti
         ports.issued(key, key.public, place, named=key, usage="client")
     else:
         ports.issued(key, key.public, place, named=key, usage="server", days=(-2, -1))
-        words = "clock"
+        args = "clock"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(place)
     liar = answering(says(head("204 No Content")), context)
-    assert words in serve(liar)
+    assert args in serve(liar)
     ports.wait_for(lambda: liar.failures, "the end of the line")
     assert isinstance(liar.failures[0], ssl.SSLError)
     assert liar.heard == liar.shown == []
@@ -126,9 +126,9 @@ def test_who_speaks_no_tls_hears_nothing(ports, serve):
 
         answering = threading.Thread(target=answer)
         answering.start()
-        told = serve(SimpleNamespace(number=listener.getsockname()[1]))
+        reported = serve(SimpleNamespace(number=listener.getsockname()[1]))
         answering.join()
-    assert "does not speak TLS" in told
+    assert "does not speak TLS" in reported
     assert got[0][0] == 22  # a handshake
     assert b"GET" not in b"".join(got)
     assert b"dpadmm" not in b"".join(got)
@@ -179,11 +179,11 @@ TOO_MUCH = {
 
 @pytest.mark.parametrize("kind", TOO_MUCH)
 def test_what_is_too_much_is_not_read(ports, answering, serve, kind):
-    script, words = TOO_MUCH[kind]
+    script, args = TOO_MUCH[kind]
     liar = answering(script)
     with ports.grown() as memory:
-        told = serve(liar)
-    assert words in told
+        reported = serve(liar)
+    assert args in reported
     assert memory.peak < 8 * MEGABYTE
     assert [each.path for each in liar.heard] == ["/next"]
 
@@ -191,20 +191,20 @@ def test_what_is_too_much_is_not_read(ports, answering, serve, kind):
 @pytest.mark.parametrize("kind", ["packed", "endless", "endless chunks", "of a great length", "an endless refusal"])
 def test_what_is_said_to_an_answer_is_not_read(ports, answering, serve, template, kind):
     """A letter that a silo refuses is answered all the same."""
-    letter = template.key.seal(b"no message of ours")
+    envelope = template.key.seal(b"no message of ours")
 
     def script(line):
         if liar.heard[-1].method == "GET":
-            line.sendall(head(content_length=len(letter)) + letter)
+            line.sendall(head(content_length=len(envelope)) + envelope)
         else:
             TOO_MUCH[kind][0](line)
 
     liar = answering(script)
     with ports.grown() as memory:
-        told = serve(liar)
-    assert "did not take an answer" in told
+        reported = serve(liar)
+    assert "did not take an answer" in reported
     assert memory.peak < 8 * MEGABYTE
-    assert [each.path for each in liar.heard] == ["/next", f"/answers/{messages.mark(letter[64:])}"]
+    assert [each.path for each in liar.heard] == ["/next", f"/answers/{messages.mark(envelope[64:])}"]
 
 
 def test_a_request_in_drops_is_given_up(ports, answering, serve, monkeypatch):
@@ -232,14 +232,14 @@ def test_who_says_nothing_is_given_up(answering, serve, monkeypatch):
 @pytest.mark.parametrize("request_of", ["GET", "PUT"])
 def test_nobody_is_sent_elsewhere(answering, serve, template, status, request_of):
     """Neither to another server nor to another path of this one."""
-    letter = template.key.seal(b"no message of ours")
+    envelope = template.key.seal(b"no message of ours")
     elsewhere = answering(says(head("204 No Content")))
 
     def script(line):
         if liar.heard[-1].method == request_of:
             line.sendall(head(status, location=f"https://127.0.0.1:{elsewhere.number}/next", content_length=0))
         else:
-            line.sendall(head(content_length=len(letter)) + letter)
+            line.sendall(head(content_length=len(envelope)) + envelope)
 
     liar = answering(script)
     assert f"HTTP {status[:3]}" in serve(liar)
@@ -283,7 +283,7 @@ def test_the_coordinators_clock_may_say_anything(answering, serve, date):
     assert "connected" in serve(answering(after(head("204 No Content", date=date))))
 
 
-def test_words_before_an_answer_are_passed_over(answering, serve):
+def test_texts_before_an_answer_are_passed_over(answering, serve):
     liar = answering(after(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000 + head("204 No Content")))
     assert "connected" in serve(liar)
 
@@ -345,14 +345,14 @@ def test_no_request_of_the_coordinator_ends_a_silo(ports, answering, serve, silo
         "an edge to nowhere": join(json.dumps(terms | {"edges": [[0, float("inf")]]})),
         "no loss": join(json.dumps(terms | {"loss": float("nan")})),
     }
-    letters = [template.key.seal(body) for body in bodies.values()]
+    envelopes = [template.key.seal(body) for body in bodies.values()]
 
     def script(line):
         polls = sum(each.method == "GET" for each in liar.heard)
-        if liar.heard[-1].method == "PUT" or polls > len(letters):
+        if liar.heard[-1].method == "PUT" or polls > len(envelopes):
             line.sendall(head("204 No Content"))
         else:
-            line.sendall(head(content_length=len(letters[polls - 1])) + letters[polls - 1])
+            line.sendall(head(content_length=len(envelopes[polls - 1])) + envelopes[polls - 1])
 
     liar = answering(script)
     with ports.grown() as memory:
@@ -360,16 +360,16 @@ def test_no_request_of_the_coordinator_ends_a_silo(ports, answering, serve, silo
     answers = [each for each in liar.heard if each.method == "PUT"]
     for (kind, body), answer in zip(bodies.items(), answers, strict=True):
         assert answer.path == f"/answers/{messages.mark(body)}", kind
-        told = messages.read(open_envelope(answer.body, silo.public_key))
-        assert isinstance(told, messages.Refused), kind
+        reported = messages.read(open_envelope(answer.body, silo.public_key))
+        assert isinstance(reported, messages.Refused), kind
     assert memory.peak < 32 * MEGABYTE
 
 
 @pytest.mark.parametrize("kind", [MemoryError, LookupError])
 def test_whatever_fails_the_silo_goes_on(answering, serve, silo, template, monkeypatch, caplog, kind):
     """A request for which there is no memory, and what nobody foresaw: both are logged by their kind and survived."""
-    letter = template.key.seal(step())
-    liar = answering(says(head(content_length=len(letter)) + letter))
+    envelope = template.key.seal(step())
+    liar = answering(says(head(content_length=len(envelope)) + envelope))
 
     def fail(_):
         raise kind("a cell of the table")

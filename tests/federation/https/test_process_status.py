@@ -48,19 +48,19 @@ def test_only_changes_are_written(tmp_path, monkeypatch, ports):
 
 
 def test_where_it_cannot_be_written_nobody_is_disturbed_and_nothing_old_stays(tmp_path, ports, monkeypatch):
-    def no_room(*_):
+    def no_space(*_):
         raise OSError("no space left")
 
     place, status, looks = tmp_path / "status.json", [SILO], []
     place.write_text(json.dumps({"pid": 99}))  # of an earlier process
     with monkeypatch.context() as patch:
-        patch.setattr(processes, "write_atomic", no_room)
+        patch.setattr(processes, "write_atomic", no_space)
         with publish_status(place, lambda: SILO):
             assert not place.exists()
     with publish_status(place, lambda: looks.append(1) or status[0]):
         ports.wait_for(place.exists, "the first status")
         with monkeypatch.context() as patch:
-            patch.setattr(processes, "write_atomic", no_room)
+            patch.setattr(processes, "write_atomic", no_space)
             status[0] = replace(SILO, is_connected=True)
             ports.wait_for(lambda: not place.exists(), "its end")
         ports.wait_for(place.exists, "the next")

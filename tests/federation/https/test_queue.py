@@ -1,4 +1,4 @@
-"""Letters are kept until they are answered, once; whatever becomes of the connections that carry them."""
+"""MaskedMessages are kept until they are answered, once; whatever becomes of the connections that carry them."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ from dpadmm.federation.messages import largest_answer
 SOON = 0.05
 
 
-def letter(text):
+def envelope(text):
     """Return an envelope; nobody here looks at its signature."""
     return bytes(SIGNATURE_BYTES) + text.encode()
 
@@ -56,10 +56,10 @@ def test_a_request_is_handed_out_until_it_is_answered(ports, port, box):
     """To every connection that asks, also after one that has not read it; in the order in which they were sent."""
     silo = port.keys["s0"]
     first, second = ports.ask(box, silo, b"first"), ports.ask(box, silo, b"second")
-    gone = port.dial("s0")
+    gone = port.connect("s0")
     gone.sendall(b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n")
     gone.close()
-    line = port.dial("s0")
+    line = port.connect("s0")
     for _ in range(3):
         assert ports.call(line, "GET", "/next") == (200, silo.seal(b"first"))
         assert port.call("s0", "GET", "/next") == (200, silo.seal(b"first"))
@@ -80,7 +80,7 @@ def test_an_answer_is_taken_once(ports, port, box):
 
 def test_a_later_poll_takes_the_place_of_an_earlier(ports, port, box):
     """Which ends at once, without a letter; the letter goes to the later one."""
-    early, late, got = port.dial("s0"), port.dial("s0"), []
+    early, late, got = port.connect("s0"), port.connect("s0"), []
     polls = [threading.Thread(target=lambda x=x: got.append((x, ports.call(x, "GET", "/next")))) for x in (early, late)]
     polls[0].start()
     ports.wait_for(lambda: port.queue._polls, "the earlier")
@@ -93,7 +93,7 @@ def test_a_later_poll_takes_the_place_of_an_earlier(ports, port, box):
 
 
 def test_a_poll_whose_silo_is_gone_keeps_no_request(ports, port, box):
-    line = port.dial("s0")
+    line = port.connect("s0")
     line.sendall(b"GET /next HTTP/1.1\r\nhost: x\r\n\r\n")
     ports.wait_for(lambda: port.queue._polls, "the poll")
     line.close()
@@ -111,7 +111,7 @@ def test_an_empty_poll_ends_after_a_while(ports, port, box, monkeypatch):
 def test_the_same_request_twice_is_one(run, key):
     async def scenario(office, box):
         for _ in range(3):
-            box.send(key, letter("a"))
+            box.send(key, envelope("a"))
         assert office.deliver(key, mark("a"), b"an answer")
         assert await office.next(key, SOON) is None
 
@@ -124,9 +124,9 @@ def test_older_requests_than_so_many_were_sent_in_vain(run, key, template, monke
 
     async def scenario(office, box):
         other = office.open(template.agreement)
-        other.send(key, letter("of another run"))
+        other.send(key, envelope("of another run"))
         for text in "abcde":
-            box.send(key, letter(text))
+            box.send(key, envelope(text))
         assert [office.deliver(key, mark(text), b"") for text in "abcde"] == [False, False, True, True, True]
         assert office.deliver(key, mark("of another run"), b"")
 
@@ -138,11 +138,11 @@ def test_a_run_that_ends_takes_its_requests_with_it(run, key, template):
 
     async def scenario(office, box):
         other = office.open(template.agreement)
-        box.send(key, letter("a"))
-        other.send(key, letter("b"))
+        box.send(key, envelope("a"))
+        other.send(key, envelope("b"))
         box.close()
-        box.send(key, letter("c"))
-        assert await office.next(key, SOON) == letter("b")
+        box.send(key, envelope("c"))
+        assert await office.next(key, SOON) == envelope("b")
         assert not office.deliver(key, mark("a"), b"")
         assert not office.deliver(key, mark("c"), b"")
         assert office.deliver(key, mark("b"), b"an answer")

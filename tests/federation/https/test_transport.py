@@ -1,4 +1,4 @@
-"""Letters over real TLS on the loopback keep the contract of all transports."""
+"""MaskedMessages over real TLS on the loopback keep the contract of all transports."""
 
 from contextlib import contextmanager
 from types import SimpleNamespace

@@ -138,7 +138,7 @@ def test_after_all_that_the_silo_starts_again_and_answers(joined, setups):
     world, _ = joined
     world.silos["s0"].close()
     world.silos["s0"] = Silo(world.place / "s0")
-    assert isinstance(world.told("s0", world.ask(1)), ConfirmationRequest)
+    assert isinstance(world.reply("s0", world.ask(1)), ConfirmationRequest)
 
 
 @FUZZED
@@ -207,7 +207,7 @@ def test_one_message_does_not_end_a_silo(world, setups, name):
     plain = json.loads(world.agreement.as_json()) | {name: ENDED_IT[name]}
     world.refuses(world.forged(plain), "")
     again = setups.reopened(world)
-    assert isinstance(again.told("s0", world.invite()), messages.Joined)
+    assert isinstance(again.reply("s0", world.invite()), messages.Joined)
     setups.closed(again)
     with pytest.raises(InputError):
         agreed_run(Agreement.from_json(json.dumps(plain)))
@@ -222,7 +222,7 @@ def test_what_nobody_foresaw_is_refused_and_logged_by_its_kind(world, monkeypatc
 
     monkeypatch.setattr(Silo, "_joined", fail)
     caplog.set_level(logging.WARNING)
-    reply = world.told("s0", world.ask(1))
+    reply = world.reply("s0", world.ask(1))
     assert isinstance(reply, Refused)
     assert reply.reason == "UnexpectedFailure; the reason is in the silo's own log."
     assert world.first.store.log()[-1].detail.startswith("UnexpectedFailure: LookupError in test_any_message.py")
@@ -230,7 +230,7 @@ def test_what_nobody_foresaw_is_refused_and_logged_by_its_kind(world, monkeypatc
     assert "42" not in caplog.text + world.first.store.log()[-1].detail
     caplog.clear()  # it was meant
     monkeypatch.undo()
-    assert isinstance(world.told("s0", world.invite()), messages.Joined)
+    assert isinstance(world.reply("s0", world.invite()), messages.Joined)
 
 
 @pytest.mark.parametrize("kind", [OSError, MemoryError, KeyboardInterrupt])

@@ -45,10 +45,9 @@ def classes(setups, monkeypatch, request):
         usual = setups.tables
 
         def tables(sizes):
-            words = np.array(["low", "mid", "high"])
+            args = np.array(["low", "mid", "high"])
             return {
-                name: table.assign(y=words[np.digitize(table["y"], (-0.8, 0.8))])
-                for name, table in usual(sizes).items()
+                name: table.assign(y=args[np.digitize(table["y"], (-0.8, 0.8))]) for name, table in usual(sizes).items()
             }
 
         monkeypatch.setattr(setups, "tables", tables)

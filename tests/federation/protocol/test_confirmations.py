@@ -78,7 +78,7 @@ def test_a_session_that_is_kept_in_memory_knows_an_older_copy_in_another_process
             return silo.answer(envelope)
 
     question = ask(world.ask(1))
-    seen = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (question,)).encode())).relay
+    seen = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (question,)).encode())).relay
     ask(world.key.seal(Confirmations(world.agreement.digest, 0, seen).encode()))
     first = ask(world.ask(1))
     older = files(directory)
@@ -128,10 +128,10 @@ def test_nobody_confirms_for_more_silos_than_take_part(make):
     world = make()
     joined(world).close()
     asked = world.first.key.seal(ConfirmationRequest(world.agreement.digest, 0, "0" * 32).encode())
-    told = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 4).encode()))
-    assert isinstance(told, Refused)
-    told = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 3).encode()))
-    assert isinstance(told, PeersConfirmed)
+    reported = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 4).encode()))
+    assert isinstance(reported, Refused)
+    reported = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,) * 3).encode()))
+    assert isinstance(reported, PeersConfirmed)
 
 
 def test_a_confirmation_tells_of_its_own_run_however_many_others_came_later(make, monkeypatch):
@@ -144,9 +144,9 @@ def test_a_confirmation_tells_of_its_own_run_however_many_others_came_later(make
             world.approve(run)
         world.silos["s1"].answer(world.invite(run))
         for k in (1, 2):
-            world.told("s1", world.ask(k, 1, inbox=None if k == 1 else BROADCAST, agreement=run))
+            world.reply("s1", world.ask(k, 1, inbox=None if k == 1 else BROADCAST, agreement=run))
     asked = world.first.key.seal(ConfirmationRequest(world.agreement.digest, 0, "0" * 32).encode())
-    (seen,) = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
+    (seen,) = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
     assert dict(messages.read(seen[64:]).seen) == {world.agreement.digest: 2, runs[-1].digest: 2}
 
 
@@ -177,9 +177,9 @@ def test_a_clock_that_is_set_back_does_not_make_anybody_wait(make):
     assert questions.take(0, envelope, asked)
     seen = world.silos["s1"].key.seal(messages.Confirmation(digest, 1, 0, "0" * 32, {}).encode())
     assert questions.take(1, b"", PeersConfirmed(digest, 1, (seen,)))
-    assert [type(told) for _, told in questions.due([0])] == [ConfirmPeers]
+    assert [type(reported) for _, reported in questions.due([0])] == [ConfirmPeers]
     now[0] = 1000.0
-    assert [type(told) for _, told in questions.due([0])] == [ConfirmPeers, Confirmations]
+    assert [type(reported) for _, reported in questions.due([0])] == [ConfirmPeers, Confirmations]
 
 
 def test_a_coordinator_keeps_confirmations_of_their_own_silo_and_for_this_question_only(make):
@@ -212,12 +212,12 @@ def test_who_is_confirmed_for_one_run_asks_again_for_another(make):
             silo.answer(world.invite(run))
     with closing(Silo(world.first.files.directory)) as silo:
         asked = silo.answer(world.ask(1))
-        seen = world.told("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
+        seen = world.reply("s1", world.key.seal(ConfirmPeers(world.agreement.digest, 1, (asked,)).encode())).relay
         handed = world.key.seal(Confirmations(world.agreement.digest, 0, seen).encode())
         assert isinstance(messages.read(silo.answer(handed)[64:]), Confirmed)
-        told = messages.read(silo.answer(world.ask(1, agreement=other))[64:])
-        assert isinstance(told, ConfirmationRequest)
-        assert told.digest == other.digest
+        reported = messages.read(silo.answer(world.ask(1, agreement=other))[64:])
+        assert isinstance(reported, ConfirmationRequest)
+        assert reported.digest == other.digest
         replayed = messages.read(silo.answer(world.key.seal(Confirmations(other.digest, 0, seen).encode()))[64:])
         assert isinstance(replayed, Refused)
 

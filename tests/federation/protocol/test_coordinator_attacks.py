@@ -49,16 +49,16 @@ def test_a_step_that_cannot_be_released_is_not_tried_again(setups, tmp_path, mon
     """Each try would be a fresh noisy look at the same records: does the answer exceed the agreed norm, yes or no."""
     world = setups.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE, largest=1e-9)
     silo = world.first
-    assert isinstance(world.told(silo.policy.name, world.invite()), Joined)
+    assert isinstance(world.reply(silo.policy.name, world.invite()), Joined)
     draws = counted(monkeypatch, SecureSampler, "perturb")
     answers = {silo.answer(world.ask(1)) for _ in range(5)}
     assert len(answers) == 1
     assert isinstance(messages.read(answers.pop()[64:]), Refused)
     assert len(draws) == 1
     for inbox in (np.zeros((2, 3)), np.full((2, 3), 1e-10)):
-        assert "has ended" in world.told(silo.policy.name, world.ask(2, inbox=inbox)).reason
+        assert "has ended" in world.reply(silo.policy.name, world.ask(2, inbox=inbox)).reason
     world = setups.reopened(world)
-    assert "has ended" in world.told("s0", world.ask(1)).reason
+    assert "has ended" in world.reply("s0", world.ask(1)).reason
     assert len(draws) == 1
 
 
@@ -71,7 +71,7 @@ def test_a_step_is_not_tried_again_whatever_it_failed_with(setups, tmp_path, mon
         raise kind("it depends on the records")
 
     monkeypatch.setattr("dpadmm.federation.silo.make_step", fail)
-    assert isinstance(world.told("s0", world.invite()), Joined)
+    assert isinstance(world.reply("s0", world.invite()), Joined)
     assert len({world.first.answer(world.ask(1)) for _ in range(3)}) == len(tries) == 1
     assert world.statement("s0").releases == 1
 
@@ -80,26 +80,26 @@ def test_a_coordinator_cannot_try_inboxes_until_the_step_fails(setups, tmp_path,
     """What fails before the noise depends on the bare records: one such bit a run, not one per request."""
     world = setups.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE)
     silo = world.first
-    world.told(silo.policy.name, world.invite())
+    world.reply(silo.policy.name, world.invite())
 
     def missed(*_):  # a tolerance that every machine misses is hard to name: some solve this exactly
         raise SolverError("The residual 2e-3 is above the tolerance.")
 
     monkeypatch.setattr("dpadmm.federation.silo.make_step", missed)
     steps = counted(monkeypatch, Silo, "_compute")
-    reason = world.told(silo.policy.name, world.ask(1)).reason
+    reason = world.reply(silo.policy.name, world.ask(1)).reason
     assert "own log" in reason
     assert "tolerance" not in reason  # how far the solver got is a matter of the records
     assert "SolverError" in " ".join(entry.detail for entry in silo.store.log())
     for _ in range(3):
-        world.told(silo.policy.name, world.ask(1))
+        world.reply(silo.policy.name, world.ask(1))
     assert len(steps) == 1
 
 
 def test_of_two_processes_that_answer_at_once_one_answer_leaves(setups, tmp_path, monkeypatch):
     """The second has drawn as well by the time the first has stored its answer; its own draw is thrown away."""
     world, others = setups.make(tmp_path, "fp-federated", {"gamma": 1.0}, noise=NoiseOrigin.SECURE), []
-    world.told("s0", world.invite())
+    world.reply("s0", world.invite())
     original = Silo._compute
 
     def overtaken(silo, *args):
@@ -119,7 +119,7 @@ def test_data_changed_after_they_were_confirmed_are_not_used(world, setups, temp
     calm = setups.copied(template, tmp_path / "calm")
     calm.first.answer(calm.invite())
     expected = calm.first.answer(calm.ask(1))
-    world.told("s0", world.invite())
+    world.reply("s0", world.invite())
     original, table, meddled = ConfirmedLedger.check_budget, world.place / "s0.csv", []
 
     def meddling(*args, **kwargs):
@@ -170,22 +170,22 @@ def test_trust_can_be_withdrawn_while_a_run_is_under_way(setups, tmp_path):
     """Bare vectors stop leaving at once: no restart, no new invitation."""
     world = setups.make(tmp_path, "fp-coordinator", {"gamma": 1.0})
     silo = world.first
-    world.told(silo.policy.name, world.invite())
-    assert isinstance(world.told(silo.policy.name, world.ask(1)), Answer)
+    world.reply(silo.policy.name, world.invite())
+    assert isinstance(world.reply(silo.policy.name, world.ask(1)), Answer)
     setups.changed(silo.policy, view=View.EAVESDROPPER).save(silo.files.policy)
-    assert "does not trust" in world.told(silo.policy.name, world.ask(2, inbox=np.zeros((1, 3)))).reason
-    assert "does not trust" in world.told(silo.policy.name, world.ask(1)).reason
+    assert "does not trust" in world.reply(silo.policy.name, world.ask(2, inbox=np.zeros((1, 3)))).reason
+    assert "does not trust" in world.reply(silo.policy.name, world.ask(1)).reason
     assert world.statement("s0").releases == 1
 
 
 def test_rules_are_read_again_for_every_request(world):
-    world.told("s0", world.invite())
+    world.reply("s0", world.invite())
     replace(world.first.policy, least_noise=1e6).save(world.first.files.policy)
-    assert "times the sensitivity" in world.told("s0", world.ask(1)).reason
+    assert "times the sensitivity" in world.reply("s0", world.ask(1)).reason
     replace(world.first.policy, least_noise=0.0, methods=("fp-walk",)).save(world.first.files.policy)
-    assert "does not allow the method" in world.told("s0", world.ask(1)).reason
+    assert "does not allow the method" in world.reply("s0", world.ask(1)).reason
     world.first.files.policy.write_text("methods = nonsense")
-    assert isinstance(world.told("s0", world.ask(1)), Refused)
+    assert isinstance(world.reply("s0", world.ask(1)), Refused)
     assert world.statement("s0").releases == 0
 
 
@@ -236,7 +236,7 @@ def test_a_silo_with_empty_cells_keeps_all_its_rows(world, tmp_path):
 
 def test_a_stranger_cannot_write_to_the_owners_terminal(world):
     body = json.loads(world.ask(1)[64:]) | {"\x1b[2J\napproved: run 'x'" + "y" * 10_000: 1}
-    answer = world.told("s0", world.key.seal(json.dumps(body).encode()))
+    answer = world.reply("s0", world.key.seal(json.dumps(body).encode()))
     detail = world.first.store.log()[-1].detail
     for text in (detail, answer.reason):
         assert text.isprintable()
@@ -246,7 +246,7 @@ def test_a_stranger_cannot_write_to_the_owners_terminal(world):
 
 @pytest.mark.parametrize("terms", ["terms", {}, {"format": 3}, 3, {"participants": [[]]}])
 def test_terms_that_cannot_be_read_are_refused(world, terms):
-    assert isinstance(world.told("s0", world.forged(terms)), Refused)
+    assert isinstance(world.reply("s0", world.forged(terms)), Refused)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

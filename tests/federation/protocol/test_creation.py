@@ -18,8 +18,8 @@ def test_a_process_killed_at_any_step_leaves_nothing_in_the_way(setups, tmp_path
     setups.SCHEMA.save(tmp_path / "schema.json")
     setups.tables((20,))["s0"].to_csv(tmp_path / "data.csv", index=False)
     script = Path(__file__).with_name("kill_creation.py")
-    told = [sys.executable, script, tmp_path, str(stride)]
-    done = subprocess.run(told, capture_output=True, text=True, check=False, timeout=300)
+    reported = [sys.executable, script, tmp_path, str(stride)]
+    done = subprocess.run(reported, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     killed = [int(line) for line in done.stdout.split()]
     assert len(killed) == 3

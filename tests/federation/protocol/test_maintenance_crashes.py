@@ -48,7 +48,7 @@ def half_way(setups, star_template, tmp_path_factory):
     return setups.closed(made)
 
 
-def words_of(silo, agreement) -> str:
+def type_text(silo, agreement) -> str:
     """Return '' if the silo takes terms for its present table and key, else what it says."""
     me, *others = agreement.participants
     mine = replace(me, records=silo.records, key=silo.public_key)
@@ -71,17 +71,17 @@ def test_a_crash_at_any_step_of_new_data_leaves_the_old_the_new_or_says_what_to_
         with closing(setups.alone(world.first.files.directory)) as silo:
             silo.ledger.verify()
             said = silo.ledger.statement()
-            words = words_of(silo, world.agreement)
+            args = type_text(silo, world.agreement)
             is_new = silo.policy.data.endswith("later.csv")
             assert said.releases == 1
             assert said.version == 2 or not is_new
             if point is None:
-                assert (words, is_new, said.version) == ("", True, 2)
+                assert (args, is_new, said.version) == ("", True, 2)
                 assert (silo.records, SiloEntry.load(silo.files.entry).records) == (61, 61)
                 assert silo.unfinished() == []
             else:
-                assert not words or "dpadmm silo new-data" in words
-                outcomes.add((is_new, said.version, bool(words)))
+                assert not args or "dpadmm silo new-data" in args
+                outcomes.add((is_new, said.version, bool(args)))
 
     steps = crash_everywhere(setups, half_way, tmp_path, work, check)
     assert {"transaction", "write_anchor", "save_toml"} <= steps
@@ -98,20 +98,20 @@ def test_a_crash_at_any_step_of_a_new_key_leaves_the_old_the_new_or_says_what_to
         rotate_silo_key(world.first.files, is_old_kept=is_old_kept, may_close=True)
 
     def check(world, point):
-        files, words = world.first.files, ""
+        files, args = world.first.files, ""
         key = SigningKey.load(files.key).public  # there is one at every moment
         try:
             with closing(setups.alone(files.directory)) as silo:
-                words = words_of(silo, world.agreement)
+                args = type_text(silo, world.agreement)
                 assert point is not None or not silo.unfinished()
         except ResumeError as refusal:
-            words = str(refusal)
-            assert f"dpadmm silo rotate-key {files.directory}" in words
-        outcomes.add((key != old, bool(words)))
+            args = str(refusal)
+            assert f"dpadmm silo rotate-key {files.directory}" in args
+        outcomes.add((key != old, bool(args)))
         assert key == old or SiloEntry.load(files.entry).key == key  # the new key comes last
         if point is None:
             asides = list(files.directory.glob("silo-*.key"))
-            assert (key != old, words, SiloEntry.load(files.entry).key) == (True, "", key)
+            assert (key != old, args, SiloEntry.load(files.entry).key) == (True, "", key)
             found = {SigningKey.load(each).public for each in asides}
             assert (old in found, len(found) > 0) == (is_old_kept, is_old_kept)
             assert not keys.next_place(files.key).exists()

@@ -66,9 +66,9 @@ def test_the_model_is_that_of_the_in_process_run_bit_for_bit(setups, tmp_path, m
     for run in (run_here(terms, problem, is_masked=False), run_here(terms, problem, is_masked=True)):
         assert outcome.estimate.tolist() == run.estimate[:, 0].tolist()
         np.testing.assert_allclose(outcome.tail_average, run.tail_average[:, 0], rtol=1e-14)  # the mean of the same
-    words = [messages.read(one.envelope[64:]) for one in carried if not one.is_request]
-    assert sum(isinstance(one, Answer) for one in words) == 3 * 6
-    assert all(one.values.dtype == "u8" for one in words if isinstance(one, Answer))
+    args = [messages.read(one.envelope[64:]) for one in carried if not one.is_request]
+    assert sum(isinstance(one, Answer) for one in args) == 3 * 6
+    assert all(one.values.dtype == "u8" for one in args if isinstance(one, Answer))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -108,7 +108,7 @@ def test_one_colluder_is_assumed_and_none_must_be_said(setups, world, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "args"),
     [
         ({"method": "p-admm", "settings": (("eta", 0.05),), "edges": ((0, 1), (1, 2))}, "one by one"),
         ({"method": "fp-federated", "settings": (("gamma", 1.0),)}, "one by one"),
@@ -118,13 +118,13 @@ def test_one_colluder_is_assumed_and_none_must_be_said(setups, world, tmp_path):
         ({"view": View.EAVESDROPPER, "colluders": 1}, "colluders apply only"),
     ],
 )
-def test_terms_under_masks_that_cannot_be(setups, world, change, words):
+def test_terms_under_masks_that_cannot_be(setups, world, change, args):
     masked = {"method": "noisy-gradients", "settings": (("step", 0.5),)} | setups.MASKED
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=args):
         agreed_run(setups.changed(world.agreement, **(masked | change)))
 
 
-def test_more_silos_than_words_can_add_up_are_refused(setups, world, monkeypatch):
+def test_more_silos_than_texts_can_add_up_are_refused(setups, world, monkeypatch):
     assert MOST_SUMMED * MOST_MULTIPLE < 2**63
     masked = setups.changed(world.agreement, method="noisy-gradients", settings=(("step", 0.4),), **setups.MASKED)
     monkeypatch.setattr("dpadmm.federation.terms.MOST_SUMMED", 2)
@@ -175,15 +175,15 @@ def test_the_same_method_without_masks_is_not_run(setups, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rules", "words"),
+    ("rules", "args"),
     [({"colluders": 2}, "requires colluders to be at least 2, got 1"), ({"least_noise": 1e6}, "times the sensitivity")],
 )
-def test_the_policy_says_how_many_may_look_and_how_much_noise_there_is(setups, tmp_path, rules, words):
+def test_the_policy_says_how_many_may_look_and_how_much_noise_there_is(setups, tmp_path, rules, args):
     world = make(setups, tmp_path)
     policy = setups.changed(world.first.policy, **rules)
     policy.save(world.first.files.policy)
     assert Policy.load(world.first.files.policy) == policy
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(Refusal, match=args):
         world.first.approve(world.agreement)
 
 
@@ -202,10 +202,10 @@ def test_a_policy_without_colluders_covers_one(setups, world):
     assert set(SUMMED) == {"noisy-gradients", "fp-coordinator", "consensus-gaussian"}
 
 
-@pytest.mark.parametrize("told", ["", "ab", "zz" * 16, "00" * 17])
-def test_a_fingerprint_that_is_none(world, told):
+@pytest.mark.parametrize("reported", ["", "ab", "zz" * 16, "00" * 17])
+def test_a_fingerprint_that_is_none(world, reported):
     with pytest.raises(InputError, match="32 hex digits"):
-        world.first.confirm_peer("s1", told)
+        world.first.confirm_peer("s1", reported)
 
 
 def test_a_fingerprint_may_be_typed_as_people_do(world):
@@ -283,8 +283,8 @@ def test_a_secure_run_says_who_sees_what(setups, tmp_path, is_counted):
         assert "C12" in silo.certificate
         assert silo.epsilon == pytest.approx(1.0, rel=1e-6)
         assert world.statement(silo.name).spent_epsilon == pytest.approx(1.0, rel=1e-6)
-    assert any("at most 1 of the 3 silos look" in words for words in outcome.assumptions)
-    assert not any("trusted" in words for words in outcome.assumptions)
+    assert any("at most 1 of the 3 silos look" in args for args in outcome.assumptions)
+    assert not any("trusted" in args for args in outcome.assumptions)
     release = coordinator.terms.releases(0, 1)[0]
     assert outcome.silos[0].noise_level == release.noise_std
     model = federation_model(outcome, setups.SCHEMA)

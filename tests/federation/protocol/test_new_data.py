@@ -87,7 +87,7 @@ def test_the_same_table_elsewhere_is_no_new_version_and_ends_nothing(setups, sta
     shutil.move(star.place / "s0.csv", place)
     done = change(star, place)
     assert (done.is_new, done.closed, done.statement.version) == (False, (), 1)
-    assert isinstance(star.told("s0", star.ask(2, inbox=np.zeros((2, 3)))), Answer)
+    assert isinstance(star.reply("s0", star.ask(2, inbox=np.zeros((2, 3)))), Answer)
 
 
 def test_the_same_table_read_otherwise_ends_runs_too(setups, star):
@@ -109,7 +109,7 @@ def test_runs_under_way_keep_the_data(setups, star):
         change(star, setups.grown(star))
     assert (star.statement("s0").head, star.first.files.policy.read_text()) == (head, policy)
     assert star.first.answer(star.ask(1)) == first
-    assert isinstance(star.told("s0", star.ask(2, inbox=np.zeros((2, 3)))), Answer)
+    assert isinstance(star.reply("s0", star.ask(2, inbox=np.zeros((2, 3)))), Answer)
 
 
 @pytest.mark.parametrize("table", ["grown", "corrected"])
@@ -134,7 +134,7 @@ def test_an_abandoned_run_is_never_answered_again(star, setups, table):
 def test_a_run_that_was_approved_but_not_joined_goes_on_if_its_terms_fit(setups, star):
     """Corrected cells leave the number as it is; with another number the owner is told which terms are void."""
     assert change(star, setups.corrected(star)).unfit == ()
-    assert isinstance(star.told("s0", star.invite()), Joined)
+    assert isinstance(star.reply("s0", star.invite()), Joined)
     done = change(star, setups.grown(star), may_close=True)
     assert (done.closed, done.unfit) == (("test",), ())
     other = replace(star.agreement, run="other")
@@ -153,13 +153,13 @@ def test_the_keys_of_masks_are_erased_with_an_abandoned_run(setups, masked_world
     assert world.first.store.rows(query) == [(1,)]
 
 
-def test_a_secret_number_is_not_told(setups, tmp_path):
+def test_a_secret_number_is_not_shown(setups, tmp_path):
     relation = {"policy": {"relation": NeighbouringRelation.ADD_OR_REMOVE, "methods": ("noisy-gradients",)}}
     world = setups.masked(tmp_path, relation=NeighbouringRelation.ADD_OR_REMOVE, nominal=50, **relation)
     done = change(world, setups.grown(world, rows=7))
     assert (done.records, done.unfit) == (None, ())
     assert SiloEntry.load(world.first.files.entry).records is None
-    assert isinstance(world.told("s0", world.invite()), Joined)
+    assert isinstance(world.reply("s0", world.invite()), Joined)
 
 
 def test_a_table_that_does_not_fit_the_schema_changes_nothing(star):

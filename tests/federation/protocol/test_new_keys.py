@@ -152,7 +152,7 @@ def test_files_from_before_the_change_of_the_key_beside_the_new_one_are_refused(
     assert not keys.next_place(star.first.files.key).exists()
 
 
-def test_a_copy_from_before_under_old_terms_is_told_of_what_was_seen_under_the_old_key(star):
+def test_a_copy_from_before_under_old_terms_is_shown_of_what_was_seen_under_the_old_key(star):
     """As without a change of the key: here of two rounds of the very run."""
     backup = backup_of(star)
     everyone = list(star.silos)
@@ -160,19 +160,19 @@ def test_a_copy_from_before_under_old_terms_is_told_of_what_was_seen_under_the_o
         star.silos[name].answer(star.invite())
     for k in (1, 2, 3):
         for agent, name in enumerate(everyone):
-            star.told(name, star.ask(k, agent, inbox=None if k == 1 else np.zeros((2, 3))))
+            star.reply(name, star.ask(k, agent, inbox=None if k == 1 else np.zeros((2, 3))))
     rotate(star)
     old = put_back(star, backup)
     old.answer(star.invite())
     question = old.answer(star.ask(1))
     confirm = messages.ConfirmPeers(star.agreement.digest, 1, (question,))
-    confirmation = star.told("s1", star.key.seal(confirm.encode())).relay
+    confirmation = star.reply("s1", star.key.seal(confirm.encode())).relay
     handed = star.key.seal(messages.Confirmations(star.agreement.digest, 0, confirmation).encode())
     assert isinstance(messages.read(old.answer(handed)[64:]), Refused)
     assert "its own files know of none" in old.store.log()[-1].detail
 
 
-def test_a_copy_from_before_under_old_open_terms_is_not_told_of_runs_under_the_new_key(setups, star):
+def test_a_copy_from_before_under_old_open_terms_is_not_shown_of_runs_under_the_new_key(setups, star):
     """Documented as unprotected: nobody can know that the two keys are one silo's. So old terms must be finished."""
     other = replace(star.agreement, run="other")
     star.approve(other)
@@ -185,7 +185,7 @@ def test_a_copy_from_before_under_old_open_terms_is_not_told_of_runs_under_the_n
     for name in ("s0", "s1"):
         star.silos[name].answer(star.invite(other))
     question = old.answer(star.ask(1, agreement=other))
-    confirmation = star.told("s1", star.key.seal(messages.ConfirmPeers(other.digest, 1, (question,)).encode())).relay
+    confirmation = star.reply("s1", star.key.seal(messages.ConfirmPeers(other.digest, 1, (question,)).encode())).relay
     handed = star.key.seal(messages.Confirmations(other.digest, 0, confirmation).encode())
     assert isinstance(messages.read(old.answer(handed)[64:]), messages.Confirmed)
 

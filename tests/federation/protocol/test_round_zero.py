@@ -50,7 +50,7 @@ def counting(setups, change):
 def joined(world):
     """Let all silos join."""
     for silo in world.silos.values():
-        assert isinstance(world.told(silo.policy.name, world.invite()), Joined)
+        assert isinstance(world.reply(silo.policy.name, world.invite()), Joined)
     return world
 
 
@@ -82,7 +82,7 @@ def draws_of(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "command"),
     [
         ({"clip_radius": 0.0}, "needs a clip_radius above 0"),
         ({"clip_radius": -0.5}, "clip_radius"),
@@ -92,13 +92,13 @@ def draws_of(monkeypatch):
         ({"size": 5}, "needs the n_numeric"),
     ],
 )
-def test_terms_about_columns_that_contradict_themselves(setups, world, change, words):
-    with pytest.raises(InputError, match=words):
+def test_terms_about_columns_that_contradict_themselves(setups, world, change, command):
+    with pytest.raises(InputError, match=command):
         replace(world.agreement, **counting(setups, change))
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "command"),
     [
         ({"method": "dvp", "delta": 0.0}, "plain Gaussian noise"),
         ({"method": "consensus", "settings": (("rho", 0.3),), "delta": 0.0, "edges": ()}, "plain Gaussian noise"),
@@ -113,8 +113,8 @@ def test_terms_about_columns_that_contradict_themselves(setups, world, change, w
         ({"size": 2**21}, "fit into a message"),
     ],
 )
-def test_methods_that_cannot_share_their_budget_with_round_zero(setups, world, change, words):
-    with pytest.raises(InputError, match=words):
+def test_methods_that_cannot_share_their_budget_with_round_zero(setups, world, change, command):
+    with pytest.raises(InputError, match=command):
         agreed_run(replace(world.agreement, **counting(setups, change)))
 
 
@@ -204,7 +204,7 @@ def test_counts_that_cannot_be_released_end_the_run(setups, tmp_path, monkeypatc
     assert isinstance(messages.read(answers.pop()[64:]), Refused)
     assert not answers
     assert len(draws) == 1
-    assert "has ended" in world.told("s0", world.ask(1)).reason
+    assert "has ended" in world.reply("s0", world.ask(1)).reason
     assert world.statement("s0").releases == 1
 
 
@@ -218,7 +218,7 @@ def test_a_failing_machine_does_not_end_round_zero(setups, tmp_path, monkeypatch
         patch.setattr(Silo, "_compute", full)
         with pytest.raises(OSError, match="no space"):
             world.first.answer(world.ask(0))
-    assert isinstance(setups.reopened(world).told("s0", world.ask(0)), Answer)
+    assert isinstance(setups.reopened(world).reply("s0", world.ask(0)), Answer)
     assert world.statement("s0").releases == 1
 
 
@@ -248,29 +248,29 @@ def test_the_relay_cannot_change_leave_out_or_invent_counts(setups, tmp_path):
     world.refuses(world.ask(1, relay=answers, inbox=np.ones((1, size))), "relayed messages", releases=1)
     changed = bytearray(answers[1])
     changed[-20] ^= 1
-    assert isinstance(world.told("s0", world.ask(1, relay=[answers[0], bytes(changed), answers[2]])), Refused)
-    for wrong, words in (
+    assert isinstance(world.reply("s0", world.ask(1, relay=[answers[0], bytes(changed), answers[2]])), Refused)
+    for wrong, command in (
         (np.full(size, np.nan), "not finite"),
         (np.full(size, 1e9), "norm"),
         (np.zeros(size + 1), "shape"),
         (np.zeros(3), "shape"),
     ):
-        world.refuses(world.ask(1, relay=[answers[0], forged(world, 1, wrong), answers[2]]), words, releases=1)
-    assert isinstance(world.told("s0", world.ask(1, relay=answers)), Answer)
+        world.refuses(world.ask(1, relay=[answers[0], forged(world, 1, wrong), answers[2]]), command, releases=1)
+    assert isinstance(world.reply("s0", world.ask(1, relay=answers)), Answer)
 
 
 @pytest.mark.parametrize(
-    ("vector", "words"),
+    ("vector", "command"),
     [((np.nan,) * 96, "not finite"), ((1e9,) * 96, "norm"), ((1.0,) * 95, "shape"), ((1.0,) * 3, "shape")],
 )
-def test_bad_counts_from_the_coordinator(setups, tmp_path, vector, words):
+def test_bad_counts_from_the_coordinator(setups, tmp_path, vector, command):
     world = make(setups, tmp_path, **BARE)
     counted(world)
     assert world.agreement.n_counts == 96
-    world.refuses(world.ask(1, inbox=[vector]), words, releases=1)
+    world.refuses(world.ask(1, inbox=[vector]), command, releases=1)
     world.refuses(world.ask(1), "counts have shape", releases=1)
     world.refuses(world.ask(1, inbox=np.ones((1, 96)), relay=[b"x" * 100]), "no relayed messages", releases=1)
-    assert isinstance(world.told("s0", world.ask(1, inbox=np.ones((1, 96)))), Answer)
+    assert isinstance(world.reply("s0", world.ask(1, inbox=np.ones((1, 96)))), Answer)
 
 
 def test_counts_once_taken_stay(setups, tmp_path):
@@ -284,7 +284,7 @@ def test_counts_once_taken_stay(setups, tmp_path):
     assert world.first.answer(world.ask(1, inbox=np.full((1, 96), 5.0))) == first
     state = world.first.store.last(world.agreement.digest)[1]
     np.testing.assert_array_equal(state[0], 5.0)
-    assert isinstance(world.told("s0", world.ask(2, inbox=np.zeros((1, 3)))), Answer)
+    assert isinstance(world.reply("s0", world.ask(2, inbox=np.zeros((1, 3)))), Answer)
     np.testing.assert_array_equal(world.first.store.last(world.agreement.digest)[1][0], 5.0)
 
 
@@ -299,7 +299,7 @@ def test_counts_of_a_step_that_was_never_stored_are_not_used_later(setups, tmp_p
                 patch.setattr(SiloStore, "add_answer", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
                 with pytest.raises(OSError, match="no space"):
                     world.first.answer(world.ask(1, inbox=np.linspace(0, 90, 96)[None]))
-        answers[place] = world.told("s0", world.ask(1, inbox=np.linspace(90, 0, 96)[None])).values.array
+        answers[place] = world.reply("s0", world.ask(1, inbox=np.linspace(90, 0, 96)[None])).values.array
     np.testing.assert_array_equal(answers["calm"], answers["failing"])
 
 

@@ -70,9 +70,9 @@ def test_an_empty_silo_takes_part_and_the_model_is_that_of_the_local_engine(setu
         assert (profile.is_nominal, profile.records) == (True, 3 * NOMINAL)
 
 
-def test_what_is_told_does_not_depend_on_the_sizes(setups, tmp_path):
+def test_what_is_shown_does_not_depend_on_the_sizes(setups, tmp_path):
     """Outcomes, model files, ledgers and silos' logs: no true size, and the same words whatever they are."""
-    told = []
+    reported = []
     for i, sizes in enumerate((SIZES, (59, 71, 0))):
         world = make(setups, tmp_path / str(i), sizes, noise=NoiseOrigin.SECURE, **setups.COUNTED)
         coordinator = world.coordinator()
@@ -90,8 +90,10 @@ def test_what_is_told_does_not_depend_on_the_sizes(setups, tmp_path):
             assert not any(re.search(rf"(?<![\w.]){n}(?![\w.])", str(text)) for n in (*sizes[:2], sum(sizes)) if n)
         assert model.guarantee.protection.relation.value == "add-or-remove"
         assert "nominally 135" in model.statement
-        told.append((model.statement, statements, outcome.silos, str(logs).replace(world.agreement.digest[:16], "")))
-    assert told[0] == told[1]
+        reported.append(
+            (model.statement, statements, outcome.silos, str(logs).replace(world.agreement.digest[:16], ""))
+        )
+    assert reported[0] == reported[1]
 
 
 def test_a_silos_entry_tells_its_size_only_where_that_is_public(setups, tmp_path):

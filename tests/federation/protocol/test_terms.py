@@ -93,7 +93,7 @@ def test_what_leaves_is_only_the_noisy_message(setups, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "args"),
     [
         ({"method": "nonsense"}, "method must be one of"),
         ({"settings": (("rho", 1.0),)}, "takes the settings eta"),
@@ -102,8 +102,8 @@ def test_what_leaves_is_only_the_noisy_message(setups, tmp_path):
         ({"penalty": ElasticNet(l1=0.1)}, "ridge regulariser"),
     ],
 )
-def test_terms_that_do_not_fit_are_refused(world, change, words):
-    with pytest.raises(InputError, match=words):
+def test_terms_that_do_not_fit_are_refused(world, change, args):
+    with pytest.raises(InputError, match=args):
         agreed_run(replace(world.agreement, **change))
 
 

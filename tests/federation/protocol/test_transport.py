@@ -104,9 +104,9 @@ def ended(world, coordinator, transport) -> End:
         silo.ledger.verify()
         ledgers.append((silo.ledger.statement().releases, silo.ledger.statement().spent_epsilon))
     for one in transport.carried:
-        told = None if one.is_request else messages.read(one.envelope[SIGNATURE_BYTES:])
-        if isinstance(told, Answer):
-            left.setdefault((told.round, told.agent), set()).add(one.envelope)
+        reported = None if one.is_request else messages.read(one.envelope[SIGNATURE_BYTES:])
+        if isinstance(reported, Answer):
+            left.setdefault((reported.round, reported.agent), set()).add(one.envelope)
     has_other_steps = coordinator.terms.is_graph or coordinator.terms.is_masked  # a silo's steps are the same on a star
     return End(has_other_steps, coordinator.estimates().tolist(), answers, stored, ledgers, left)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpadmm.checks import setting
+from dpadmm.checks import option_name
 from dpadmm.errors import InputError, LedgerError, ResumeError
 from dpadmm.files import sync_directory
 from dpadmm.privacy.ledger import store
@@ -95,7 +95,7 @@ def check_persons(data: Sequence[SiloColumns], protection: Protection) -> None:
     if protection.unit is Unit.PERSON and not all(has_persons):
         raise InputError(
             "The ledger's budget is per person, so it needs to know which person each row belongs to: give "
-            f"{setting('persons')}. Nothing was spent."
+            f"{option_name('persons')}. Nothing was spent."
         )
     if protection.unit is not Unit.PERSON and any(has_persons):
         raise InputError(

@@ -386,7 +386,8 @@ class ConfirmedLedger:
         own = self.ledger.protection
         if not own.is_covered_by(asked):
             raise InputError(
-                f"The ledger's budget is {own.words()}; the run asks for protection {asked.words()}, which does not "
+                f"The ledger's budget is {own.describe()}; the run asks for protection {asked.describe()}, which "
+                "does not "
                 "cover that. Leave out what the run says about protection: the ledger's is then used."
             )
 
@@ -505,8 +506,8 @@ class ConfirmedLedger:
         asked = self.ledger.protection
         if isinstance(release, NoisyRelease) and not asked.is_covered_by(release.certificate.protection):
             raise InputError(
-                f"The ledger's budget is {asked.words()}; the release of agent {release.agent} in round "
-                f"{release.round} is certified {release.certificate.protection.words()}, which does not cover that."
+                f"The ledger's budget is {asked.describe()}; the release of agent {release.agent} in round "
+                f"{release.round} is certified {release.certificate.protection.describe()}, which does not cover that."
             )
         return release
 
