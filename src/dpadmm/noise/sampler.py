@@ -345,7 +345,7 @@ class SimulatedSampler:
         """Refuse what is no seed."""
         seed: Any = self.seed
         if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-            raise InputError(f"seed must be a whole number of at least 0, of any size, got {shown(seed)}.")
+            raise InputError(f"seed must be a whole number of at least 0, of any size, got {safe_repr(seed)}.")
 
     def apart(self, number: int) -> "SimulatedSampler":
         """Return the source for one of several models of a run; seeds differ."""
@@ -355,7 +355,15 @@ class SimulatedSampler:
         """Return `values` plus the noise the releases are certified with; see `Sampler.perturb`."""
         array, family, noisy = check_draw(values, releases, draw)
         result, keys = np.empty_like(array), (_key(self.seed, draw, 0), _key(self.seed, draw, 1))
-        _add(family, array, noise_scales(noisy, len(array)), _words(draw.agents), _words(draw.replicas), keys, result)
+        _add(
+            family,
+            array,
+            noise_scales(noisy, len(array)),
+            _as_uint64s(draw.agents),
+            _as_uint64s(draw.replicas),
+            keys,
+            result,
+        )
         return result
 
 
@@ -366,7 +374,7 @@ def _key(seed: int, draw: Draw, purpose: int) -> Uint64s:
     return np.array([draw.round, low, high], dtype=np.uint64)
 
 
-def _text(indices: NDArray[np.int64]) -> Uint64s:
+def _as_uint64s(indices: NDArray[np.int64]) -> Uint64s:
     """Return indices as 32-bit counter words; the coordinator's -1 becomes 2^32 - 1."""
     return (indices & 0xFFFFFFFF).astype(np.uint64)
 
