@@ -110,7 +110,11 @@ def test_neighbours_that_hear_the_same_stay_within_the_certificate(kind, rng):
         protect, least = Whole(Ball(0.2)), 0.4
     made = plan(worlds[0], coupling, protect=protect, epsilon=1.0, delta=1e-6, rounds=rounds)
     setup, method = made.setup, made.setup.method(rounds, made.numbers)
-    certified, reached = [each.bound for each in setup.certificates(rounds, made.numbers)], 0.0
+    proofs, reached = setup.certificates(rounds, made.numbers), 0.0
+    certified = [each.bound for each in proofs]
+    assert proofs[0].theorem == {"linear": "C18 (linear terms)", "metric": "C18 (linear terms)", "whole": "C19"}.get(
+        kind, "C18"
+    )
     for scale in (0.0, 0.3, 3.0):
         found = []
         heard = [scale * rng.standard_normal((1, setup.b.shape[-1], 1)) for _ in range(rounds)]

@@ -191,3 +191,16 @@ def test_what_is_not_finite_is_replaced_and_a_failed_solve_is_not_seen():
     assert np.isfinite(seen).all()
     assert np.linalg.norm(seen, axis=1).max() <= 1.0
     assert ball.project(np.full((1, 3, 1), 1e9)).shape == (1, 3, 1)
+
+
+@pytest.mark.parametrize(
+    "region", [Ball(2.0), Ball(2.0, is_positive=True), Limits(-1.0, 3.0), Limits(0.0, (1.0, 2.0, 3.0))]
+)
+def test_regions_hold_what_they_project_and_are_as_wide_as_stated(region, rng):
+    for d in (1, 3) if not isinstance(getattr(region, "upper", 0.0), tuple) else (3,):
+        far = region.project(1e3 * rng.standard_normal((20_000, d, 1)))[:, :, 0]
+        ends = np.concatenate([far, region.project(np.concatenate([np.eye(d), -np.eye(d)])[:, :, None] * 1e3)[:, :, 0]])
+        assert region.project(ends[:, :, None])[:, :, 0] == pytest.approx(ends)
+        widest = max(np.linalg.norm(ends - each, axis=1).max() for each in ends[-2 * d - 200 :])
+        assert widest <= region.diameter(d)
+        assert widest > 0.9 * region.diameter(d)
