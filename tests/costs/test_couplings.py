@@ -78,6 +78,10 @@ def test_general_constraints_without_noise_are_kept(rng, agents):
         right[own], right[row] = -agents.q[i], c[i]
     kkt[N * D : N * D + 3, N * D : N * D + 3] = 0.2 * np.eye(3)
     assert done.public == pytest.approx(np.linalg.solve(kkt, right)[N * D : N * D + 3], abs=1e-3)
+    for trust in ("sum", "masks"):
+        real = dpadmm.minimise(agents, General(a, b, c), protect=Whole(Ball(1.0)), trust=trust, **ASKED)
+        assert real.sums.shape == (6, 3)
+        assert real.epsilon == pytest.approx(1.0, rel=1e-6)
 
 
 def test_a_graph_without_noise_agrees_on_the_optimum(agents):
@@ -205,6 +209,8 @@ def test_rows_run_the_methods_for_records(rng):
         dpadmm.minimise(rows, Consensus(), protect=Gap(1.0), **asked)
     with pytest.raises(InputError, match="Consensus"):
         dpadmm.minimise(rows, Sharing(ElasticNet()), protect=Record(), **asked)
+    with pytest.raises(InputError, match=r"dpadmm\.plan"):
+        plan(rows, Consensus(), protect=Record(), **asked)
     with pytest.raises(InputError, match="person"):
         dpadmm.minimise(rows, Consensus(), protect=Person(), **asked)
 
